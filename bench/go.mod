@@ -1,0 +1,3 @@
+module kelson.dev/bench
+
+go 1.26.0

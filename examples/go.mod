@@ -1,0 +1,3 @@
+module kelson.dev/examples
+
+go 1.26.0

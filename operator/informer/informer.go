@@ -1,0 +1,53 @@
+// Package informer keeps a local, indexed copy of the objects of a kind and tells handlers what changed.
+package informer
+
+import (
+	"context"
+
+	"kelson.dev/operator/client"
+)
+
+// Handler is told of changes of one kind, in order per object. Each handler has a buffer and goroutine of its own: a slow one
+// delays nobody and loses nothing. The objects are shared: handlers must not change them.
+type Handler interface {
+	// OnAdd is called for an object that the handler has not seen; initial says that it was there when the handler was added.
+	OnAdd(obj client.Object, initial bool)
+	OnUpdate(old, obj client.Object)
+	// OnDelete gets the last known state; stale says that the deletion itself was missed, so the final state may differ.
+	OnDelete(obj client.Object, stale bool)
+}
+
+// Registration is one handler's subscription.
+type Registration interface {
+	// Synced is closed when the handler has been given everything that was there when it was added.
+	Synced() <-chan struct{}
+	// Remove ends the subscription; no call to the handler begins afterwards.
+	Remove()
+}
+
+// Informer is the shared copy of one kind in one scope.
+type Informer interface {
+	AddHandler(Handler) (Registration, error)
+	// AddIndex adds an index function under a name; allowed at any time.
+	AddIndex(name string, index func(obj client.Object) []string) error
+	// Synced is closed after the first complete list is in the store.
+	Synced() <-chan struct{}
+	// Get and List return shared objects that must not be changed. List in no order.
+	Get(key client.Key) (client.Object, bool)
+	List(namespace string) []client.Object
+	ByIndex(name, value string) ([]client.Object, error)
+}
+
+// Informers is the set of shared informers of one client: at most one per kind and scope, started on first use, ended when nobody
+// holds it any longer.
+type Informers interface {
+	// For returns the informer of obj's kind; obj may be typed, unstructured or metadata-only, and each form is a copy of its own.
+	For(obj client.Object) (Informer, error)
+	// Client reads from the informers (starting them as needed, waiting for their first sync) and writes to the server;
+	// it reads its own writes. Reads with client.Live go to the server.
+	Client() client.Client
+	// Run drives all informers until ctx ends.
+	Run(ctx context.Context) error
+	// WaitForSync waits until every informer known by now is synced.
+	WaitForSync(ctx context.Context) error
+}

@@ -1,0 +1,32 @@
+// Package reconcile defines what a reconciler is: a function from the name of an object to its world being right.
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Request names the object to reconcile.
+type Request struct {
+	types.NamespacedName
+}
+
+// Result tells what to do next when Reconcile returned no error.
+type Result struct {
+	// RequeueAfter, when positive, reconciles again after that time, if nothing else causes it sooner.
+	RequeueAfter time.Duration
+}
+
+// Reconciler brings the world to what the object asks for. It is level-driven: it looks at the present state, never at the event.
+// An error is retried with backoff, unless it is Terminal; conflicts are retried quietly.
+type Reconciler interface {
+	Reconcile(ctx context.Context, req Request) (Result, error)
+}
+
+// Func is a function as a Reconciler.
+type Func func(ctx context.Context, req Request) (Result, error)
+
+// Reconcile calls f.
+func (f Func) Reconcile(ctx context.Context, req Request) (Result, error) { return f(ctx, req) }

@@ -1,0 +1,19 @@
+package server
+import (
+ _ "k8s.io/kubernetes/pkg/registry/core/rest"
+ _ "k8s.io/kubernetes/pkg/registry/apps/rest"
+ _ "k8s.io/kubernetes/pkg/registry/core/pod"
+ _ "k8s.io/kubernetes/pkg/registry/coordination/lease"
+ _ "k8s.io/kubernetes/pkg/printers/internalversion"
+ _ "k8s.io/kubernetes/pkg/generated/openapi"
+ _ "k8s.io/apiextensions-apiserver/pkg/apiserver"
+ _ "k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+ _ "k8s.io/apiserver/pkg/endpoints/handlers"
+ _ "k8s.io/kubectl/pkg/cmd"
+ _ "github.com/tidwall/btree"
+ _ "go.etcd.io/bbolt"
+ _ "github.com/spf13/cobra"
+ _ "golang.org/x/tools/go/packages"
+ _ "kelson.dev/operator/client"
+ _ "golang.org/x/tools/go/ast/astutil"
+)

@@ -1,0 +1,98 @@
+package resource
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Registry is the set of kinds that a control plane serves now. Reads take no lock and see one consistent set.
+type Registry struct {
+	mu  sync.Mutex // serialises writers
+	set atomic.Pointer[Set]
+}
+
+// Set is one immutable state of a Registry.
+type Set struct {
+	// Generation grows by one with every change.
+	Generation uint64
+
+	byName  map[schema.GroupResource]*Resource
+	byKind  map[schema.GroupKind]*Resource
+	ordered []*Resource // by group, then plural
+}
+
+// NewRegistry returns a registry of the given kinds.
+func NewRegistry(resources ...*Resource) *Registry {
+	r := &Registry{}
+	r.set.Store(&Set{})
+	r.Put(resources...)
+	return r
+}
+
+// Current returns the set of now; it never changes.
+func (r *Registry) Current() *Set { return r.set.Load() }
+
+// Put adds resources, or replaces those of the same group and plural name.
+func (r *Registry) Put(resources ...*Resource) {
+	r.change(func(byName map[schema.GroupResource]*Resource) {
+		for _, res := range resources {
+			byName[res.GroupResource()] = res
+		}
+	})
+}
+
+// Remove takes resources out; unknown names are ignored.
+func (r *Registry) Remove(names ...schema.GroupResource) {
+	r.change(func(byName map[schema.GroupResource]*Resource) {
+		for _, name := range names {
+			delete(byName, name)
+		}
+	})
+}
+
+func (r *Registry) change(edit func(map[schema.GroupResource]*Resource)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.set.Load()
+	next := &Set{
+		Generation: old.Generation + 1,
+		byName:     make(map[schema.GroupResource]*Resource, len(old.byName)+1),
+		byKind:     make(map[schema.GroupKind]*Resource, len(old.byName)+1),
+	}
+	for name, res := range old.byName {
+		next.byName[name] = res
+	}
+	edit(next.byName)
+	for _, res := range next.byName {
+		next.byKind[schema.GroupKind{Group: res.Group, Kind: res.Kind}] = res
+		next.ordered = append(next.ordered, res)
+	}
+	slices.SortFunc(next.ordered, func(a, b *Resource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural))
+	})
+	r.set.Store(next)
+}
+
+// ByName finds a resource by group and plural name.
+func (s *Set) ByName(name schema.GroupResource) (*Resource, bool) {
+	res, ok := s.byName[name]
+	return res, ok
+}
+
+// ByKind finds a resource by group and kind.
+func (s *Set) ByKind(kind schema.GroupKind) (*Resource, bool) {
+	res, ok := s.byKind[kind]
+	return res, ok
+}
+
+// ByPrefix finds a resource by the Resource part of a store key.
+func (s *Set) ByPrefix(prefix string) (*Resource, bool) {
+	return s.ByName(schema.ParseGroupResource(prefix))
+}
+
+// All returns every resource, by group, then plural name. The slice must not be changed.
+func (s *Set) All() []*Resource { return s.ordered }

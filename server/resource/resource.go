@@ -1,0 +1,250 @@
+// Package resource says how one kind is served.
+//
+// A [Resource] is all that the verbs (package rest), discovery, OpenAPI and the
+// controllers know of a kind. Package builtin makes Resources from Kubernetes'
+// own types and strategies, package crd makes them from definitions; nothing
+// else is special about a kind.
+//
+// Vocabulary:
+//
+//   - hub: the form in which a kind is worked on in memory: the internal Go
+//     type for a built-in kind, *unstructured.Unstructured in the storage
+//     version for a custom one. Strategies and admission see hubs.
+//   - stored: JSON in the storage version, with apiVersion and kind. GET and
+//     LIST in that version copy these bytes to the socket.
+//   - versioned: the form of one served version: the Go type of k8s.io/api, or
+//     *unstructured.Unstructured.
+//
+//	request body ──Decode──▶ hub ──Store──▶ stored
+//	response     ◀──────── versioned ◀─ToVersion── hub ◀──Load── stored
+package resource
+
+import (
+	"context"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/server/store"
+)
+
+// Resource is one kind as it is served. It is immutable once registered; a
+// changed definition is a new Resource under the same name.
+type Resource struct {
+	Group      string
+	Plural     string
+	Singular   string
+	Kind       string
+	ListKind   string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+	// Verbs as discovery shows them and the verbs package allows them; nil means all eight
+	// (create delete deletecollection get list patch update watch).
+	Verbs []string
+
+	// Versions are the served ones, best first.
+	Versions []Version
+	// StorageVersion is the version of stored bytes, served or not.
+	StorageVersion string
+
+	Codec Codec
+	// Strategy is the kind's own rules. Its optional interfaces are honoured:
+	// upstream.RESTGracefulDeleteStrategy, GarbageCollectionDeleteStrategy, ResetFieldsStrategy.
+	Strategy Strategy
+	// Fields gives the fields a field selector may name, beside metadata.name and
+	// metadata.namespace, of a hub. nil: no others.
+	Fields func(hub runtime.Object) fields.Set
+	// FieldLabel checks and converts a field selector's label of a version to a key of Fields, with Kubernetes'
+	// wording for one that is not supported. nil: metadata.name, metadata.namespace and the keys of Fields.
+	FieldLabel func(version, label, value string) (string, string, error)
+	// Table renders hubs (one object or a list of them) for kubectl; nil means the default columns Name and Age.
+	// It is given the version asked for.
+	Table func(version string) upstream.TableConvertor
+
+	Subresources []Subresource
+
+	// Review, when set, makes the kind one that is never stored: POST answers with what it returns for the decoded body
+	// (hub in, hub out), and no other verb exists (SubjectAccessReview, TokenReview, …).
+	Review func(ctx context.Context, req *Request, hub runtime.Object) (runtime.Object, error)
+
+	// Hooks are business rules that must hold with the write itself; may be nil.
+	Hooks *Hooks
+
+	// Owner tells which part of the control plane registered it ("builtin", "crd", …).
+	Owner string
+}
+
+// Version is one served version.
+type Version struct {
+	Name string
+	// Deprecated, when not empty, is sent as a Warning header with every request.
+	Deprecated string
+}
+
+// Strategy is what Kubernetes' registry strategies offer for create and update, which package rest runs
+// through upstream.BeforeCreate and upstream.BeforeUpdate.
+type Strategy interface {
+	upstream.RESTCreateStrategy
+	upstream.RESTUpdateStrategy
+}
+
+// Codec moves one kind between its forms. All methods are safe for concurrent use.
+type Codec interface {
+	// New returns an empty hub.
+	New() runtime.Object
+	// Decode reads a request body of a version. mediaType is one of MediaJSON, MediaYAML, MediaProtobuf, MediaCBOR.
+	// The hub has the version's defaults applied. strict lists what strict field validation objects
+	// to (unknown and duplicate fields), in Kubernetes' wording; err is for a body that can't be read at all:
+	// an apierrors.StatusError or an error that becomes BadRequest.
+	Decode(body []byte, mediaType, version string) (hub runtime.Object, strict []error, err error)
+	// Load reads stored bytes; defaults are applied as on read.
+	Load(stored []byte) (hub runtime.Object, err error)
+	// Store encodes a hub. The hub may be changed while it runs but is as before afterwards.
+	Store(hub runtime.Object) ([]byte, error)
+	// ToVersion converts a hub to a versioned object with its apiVersion and kind set. The result shares nothing with the hub.
+	ToVersion(hub runtime.Object, version string) (runtime.Object, error)
+	// FromVersion is the way back, with defaults applied; it may keep or change its argument.
+	FromVersion(versioned runtime.Object) (hub runtime.Object, err error)
+	// DecodePatched makes a hub of the JSON that a patch produced, as Decode does.
+	// It differs where the patch machinery does: see apiserver's jsonPatcher.
+	DecodePatched(patched []byte, version string) (hub runtime.Object, strict []error, err error)
+	// PatchMeta gives the strategic merge patch metadata of a version; ok is false where the kind does not support
+	// that patch type (custom resources), which is answered with 415.
+	PatchMeta(version string) (meta strategicpatch.LookupPatchMeta, ok bool)
+	// FieldManager tracks managedFields for writes in a version to the main resource ("") or a subresource.
+	// Made lazily and kept. It takes and gives hubs.
+	FieldManager(version, subresource string) (*managedfields.FieldManager, error)
+	// Scheme-like interfaces for admission and negotiation.
+	Interfaces() Interfaces
+}
+
+// Interfaces are the apimachinery views of the kind that admission and encoders ask for.
+type Interfaces struct {
+	Creater   runtime.ObjectCreater
+	Typer     runtime.ObjectTyper
+	Defaulter runtime.ObjectDefaulter
+	Convertor runtime.ObjectConvertor
+}
+
+// Media types of request and response bodies.
+const (
+	MediaJSON     = "application/json"
+	MediaYAML     = "application/yaml"
+	MediaProtobuf = "application/vnd.kubernetes.protobuf"
+	MediaCBOR     = "application/cbor"
+)
+
+// Subresource is one path below an object. Exactly one of Update, Create, Connect is set
+// (Update subresources answer GET, PUT and PATCH).
+type Subresource struct {
+	Name string // "status", "scale", "log", "binding", "eviction" …
+	// GVK is the kind it speaks, where that is not the resource's own (Scale, Binding, Eviction); else zero.
+	GVK schema.GroupVersionKind
+
+	// Update: the subresource is another view on the same stored object, with rules of its own (status, scale, finalize, …).
+	Update *UpdateView
+	// Create handles POST (binding, eviction, token): it gets the decoded body (versioned object of GVK)
+	// and answers with the object to send.
+	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
+	// Connect handles any other method by itself (log, exec, attach, portforward, proxy).
+	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
+	// ConnectVerbs are the HTTP methods Connect answers; nil means GET.
+	ConnectVerbs []string
+}
+
+// UpdateView is a writable view of an object.
+type UpdateView struct {
+	Strategy upstream.RESTUpdateStrategy
+	// ResetFields, when nil, come from Strategy if it has them.
+	// Get and Set translate between the object's hub and the view's own versioned object
+	// (scale). Both nil: the view has the object's own shape (status).
+	Get func(hub runtime.Object) (view runtime.Object, err error)
+	Set func(hub runtime.Object, view runtime.Object) error
+	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
+	NewView func() runtime.Object
+}
+
+// Request is what a subresource handler may need to know.
+type Request struct {
+	Resource  *Resource
+	Version   string
+	Namespace string
+	Name      string
+	DryRun    bool
+	Query     map[string][]string
+	// Objects writes through the verbs, with all their rules.
+	Objects Objects
+}
+
+// Objects gives a subresource handler or a hook the verbs on stored objects, in process, hub in and hub out.
+type Objects interface {
+	Get(ctx context.Context, res *Resource, namespace, name string) (runtime.Object, error)
+	// Update runs change on the newest hub and writes it, retrying on conflict; strategy nil means the resource's own.
+	// With dryRun nothing is stored.
+	Update(ctx context.Context, res *Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
+		change func(hub runtime.Object) error) (runtime.Object, error)
+	Delete(ctx context.Context, res *Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error)
+	List(ctx context.Context, res *Resource, namespace string, sel labels.Selector) ([]runtime.Object, error)
+}
+
+// Hooks run inside a write: after validation and admission, before the commit. An error refuses the write.
+// They may change the hub (allocate an address). undo, when not nil, is called if the write is not committed
+// or was a dry run. Extra ops are committed in the same unit.
+type Hooks struct {
+	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
+	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
+	// AfterCommit is called after the write is visible and before the client is answered: created (old nil), updated, or
+	// deleted (hub nil). Definitions use it to serve their paths at once.
+	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
+}
+
+// GroupResource is the resource's name with its group, the first part of every store key.
+func (r *Resource) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.Group, Resource: r.Plural}
+}
+
+// Prefix is the Resource part of the store keys of this kind ("pods", "ats.cnat.example.com").
+func (r *Resource) Prefix() string { return r.GroupResource().String() }
+
+// GVK is the resource's kind in a version.
+func (r *Resource) GVK(version string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: r.Group, Version: version, Kind: r.Kind}
+}
+
+// GVR is the resource in a version.
+func (r *Resource) GVR(version string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Plural}
+}
+
+// Key is the store key of an object of this kind.
+func (r *Resource) Key(namespace, name string) store.Key {
+	return store.Key{Resource: r.Prefix(), Namespace: namespace, Name: name}
+}
+
+// Subresource finds a subresource by name.
+func (r *Resource) Subresource(name string) (*Subresource, bool) {
+	for i := range r.Subresources {
+		if r.Subresources[i].Name == name {
+			return &r.Subresources[i], true
+		}
+	}
+	return nil, false
+}
+
+// Serves says whether a version is served.
+func (r *Resource) Serves(version string) (*Version, bool) {
+	for i := range r.Versions {
+		if r.Versions[i].Name == version {
+			return &r.Versions[i], true
+		}
+	}
+	return nil, false
+}

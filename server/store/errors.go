@@ -1,0 +1,40 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotFound says that there is no object under the key.
+	ErrNotFound = errors.New("not found")
+	// ErrExists says that there is an object where none was expected.
+	ErrExists = errors.New("already exists")
+	// ErrConflict says that the object has another revision than expected.
+	ErrConflict = errors.New("revision conflict")
+	// ErrCompacted says that a revision is no longer retained.
+	ErrCompacted = errors.New("revision compacted")
+	// ErrFuture says that a revision has not been given yet.
+	ErrFuture = errors.New("revision in the future")
+	// ErrClosed says that the store was closed.
+	ErrClosed = errors.New("store closed")
+	// ErrFailed says that the backend failed; the store takes no more writes.
+	ErrFailed = errors.New("store failed")
+	// ErrLocked says that another process uses the data directory.
+	ErrLocked = errors.New("in use by another process")
+)
+
+// ConflictError is a failed precondition of one Op.
+type ConflictError struct {
+	Key Key
+	// Current is the object as it is now (it may not be published yet); nil when there is none.
+	Current *Object
+	// Reason is ErrNotFound, ErrExists or ErrConflict.
+	Reason error
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s %s/%s: %v", e.Key.Resource, e.Key.Namespace, e.Key.Name, e.Reason)
+}
+
+func (e *ConflictError) Unwrap() error { return e.Reason }
