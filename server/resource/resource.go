@@ -78,6 +78,14 @@ type Resource struct {
 	// Hooks are business rules that must hold with the write itself; may be nil.
 	Hooks *Hooks
 
+	// StoredAs, when not empty, is the store prefix of another resource whose objects this one also serves
+	// (events.k8s.io events are core events).
+	StoredAs string
+
+	// Removable, when set, says whether an object that is being deleted and has no finalizers left in its metadata may go now
+	// (a namespace has finalizers in its spec, too). nil: it may.
+	Removable func(hub runtime.Object) bool
+
 	// Owner tells which part of the control plane registered it ("builtin", "crd", …).
 	Owner string
 }
@@ -212,7 +220,12 @@ func (r *Resource) GroupResource() schema.GroupResource {
 }
 
 // Prefix is the Resource part of the store keys of this kind ("pods", "ats.cnat.example.com").
-func (r *Resource) Prefix() string { return r.GroupResource().String() }
+func (r *Resource) Prefix() string {
+	if r.StoredAs != "" {
+		return r.StoredAs
+	}
+	return r.GroupResource().String()
+}
 
 // GVK is the resource's kind in a version.
 func (r *Resource) GVK(version string) schema.GroupVersionKind {

@@ -1,0 +1,133 @@
+// Package inprocess connects an HTTP client to an HTTP handler without a network.
+//
+// A [Transport] is an http.RoundTripper that calls the handler directly, one goroutine per request. Responses stream: what the
+// handler flushes can be read at once, a handler that writes faster than its client reads is blocked, and a client that closes the
+// body or ends its context cancels the handler's context. There are no sockets, timers or background goroutines, so it works
+// inside a testing/synctest bubble.
+//
+//	client := &http.Client{Transport: &inprocess.Transport{Handler: mux}}
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// Transport hands requests straight to Handler. It is safe for concurrent use.
+type Transport struct {
+	Handler http.Handler
+	// Context, when not nil, changes the context the handler sees: to say who calls, for example.
+	Context func(context.Context) context.Context
+}
+
+// RoundTrip calls the handler and returns as soon as the handler has sent its header and flushed, or has returned.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	if t.Context != nil {
+		ctx = t.Context(ctx)
+	}
+	in := req.Clone(ctx)
+	in.RequestURI = req.URL.RequestURI()
+	in.RemoteAddr = "127.0.0.1:0"
+	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1
+	if in.Host == "" {
+		in.Host = req.URL.Host
+	}
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+
+	x := &exchange{header: http.Header{}, sent: make(chan struct{}), body: newPipe(cancel)}
+	stop := context.AfterFunc(ctx, func() { x.body.abort(ctx.Err()) })
+	go func() {
+		defer cancel()
+		defer stop()
+		defer in.Body.Close()
+		x.serve(t.Handler, in)
+	}()
+
+	select {
+	case <-x.sent:
+	case <-req.Context().Done():
+		x.body.Close()
+		return nil, req.Context().Err()
+	}
+	resp := &http.Response{
+		Status:     fmt.Sprintf("%d %s", x.status, http.StatusText(x.status)),
+		StatusCode: x.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        x.committed,
+		ContentLength: -1,
+		Body:          x.body,
+		Request:       req,
+	}
+	if n, err := strconv.ParseInt(x.committed.Get("Content-Length"), 10, 64); err == nil {
+		resp.ContentLength = n
+	}
+	return resp, nil
+}
+
+// exchange is the http.ResponseWriter of one request. Only the handler's goroutine uses it until sent is closed; afterwards the
+// client reads status, committed and body.
+type exchange struct {
+	header    http.Header
+	committed http.Header
+	status    int
+	sent      chan struct{}
+	released  bool
+	body      *pipe
+}
+
+func (x *exchange) serve(h http.Handler, req *http.Request) {
+	defer func() {
+		err := io.EOF
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler {
+				panic(p) // the handler chain recovers its own panics: this is a bug
+			}
+			err = io.ErrUnexpectedEOF
+		}
+		if req.Context().Err() != nil {
+			err = req.Context().Err() // what the handler wrote may not be whole
+		}
+		x.release()
+		x.body.finish(err)
+	}()
+	h.ServeHTTP(x, req)
+}
+
+func (x *exchange) Header() http.Header { return x.header }
+
+func (x *exchange) WriteHeader(status int) {
+	if x.status != 0 || status < 200 {
+		return
+	}
+	x.status = status
+	x.committed = x.header.Clone()
+}
+
+func (x *exchange) Write(p []byte) (int, error) {
+	x.WriteHeader(http.StatusOK)
+	if !x.released && x.body.room(len(p)) {
+		return x.body.Write(p)
+	}
+	x.release()
+	return x.body.Write(p)
+}
+
+// Flush lets the client see what was written so far.
+func (x *exchange) Flush() { x.release() }
+
+func (x *exchange) release() {
+	if !x.released {
+		x.WriteHeader(http.StatusOK)
+		x.released = true
+		close(x.sent)
+	}
+}
+
+var errClientGone = errors.New("client closed the response body")
