@@ -1,0 +1,168 @@
+// Package https puts a control plane on a TLS port: listener, certificates, HTTP/2, drain.
+//
+//	srv, err := https.Listen(https.Config{Address: "127.0.0.1:0", Handler: plane.Handler(), Authority: ca})
+//	err = srv.Run(ctx) // serves until ctx ends, then drains
+package https
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"kelson.dev/server/pki"
+)
+
+// Config says what to serve where.
+type Config struct {
+	// Address is host:port; port 0 picks a free one.
+	Address string
+	Handler http.Handler
+	// Authority issues the serving certificate and is asked for in client certificates.
+	Authority *pki.Authority
+	// Hosts are names and addresses for the serving certificate beside localhost, the loopback addresses, the
+	// names of the kubernetes service and the host of Address.
+	Hosts []string
+	// Drain ends what the handler still has in hand (watches first) and returns when short requests are done or ctx ends.
+	// nil: none.
+	Drain func(ctx context.Context) error
+	// Grace bounds the drain; 0 means 60 seconds.
+	Grace time.Duration
+	Log   *slog.Logger
+}
+
+// Server is a bound port. Run serves it.
+type Server struct {
+	cfg      Config
+	listener net.Listener
+	http     *http.Server
+}
+
+// ErrPortInUse says that another process listens on the address.
+var ErrPortInUse = errors.New("address already in use")
+
+// renewBefore is how long before its end the serving certificate is issued anew.
+const renewBefore = 30 * 24 * time.Hour
+
+// Listen binds the address; connections wait from now on, until Run answers them.
+func Listen(cfg Config) (*Server, error) {
+	if cfg.Grace == 0 {
+		cfg.Grace = 60 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	host, _, err := net.SplitHostPort(cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, err)
+	}
+	listener, err := net.Listen("tcp", cfg.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, ErrPortInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, err)
+	}
+	hosts := append([]string{
+		"localhost", "127.0.0.1", "::1",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+	}, cfg.Hosts...)
+	if host != "" && !net.ParseIP(host).IsUnspecified() {
+		hosts = append(hosts, host)
+	}
+	serving := &serving{authority: cfg.Authority, hosts: hosts}
+	if _, err := serving.certificate(nil); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return &Server{cfg: cfg, listener: listener, http: &http.Server{
+		Handler: cfg.Handler,
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			NextProtos:     []string{"h2", "http/1.1"},
+			GetCertificate: serving.certificate,
+			// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
+			ClientAuth: tls.RequestClientCert,
+			ClientCAs:  cfg.Authority.Pool(),
+		},
+		ReadHeaderTimeout: 32 * time.Second,
+		IdleTimeout:       3 * time.Minute,
+		MaxHeaderBytes:    1 << 20,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+	}}, nil
+}
+
+// Addr is the bound address.
+func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
+
+// URL is where clients on this machine reach the server.
+func (s *Server) URL() string {
+	addr := *s.Addr()
+	if addr.IP.IsUnspecified() {
+		addr.IP = net.IPv4(127, 0, 0, 1)
+	}
+	return "https://" + addr.String()
+}
+
+// Run serves until ctx ends, then drains for at most Config.Grace. It returns nil after a clean end.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.ServeTLS(s.listener, "", "") }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", s.cfg.Address, err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
+	defer cancel()
+	var drained error
+	if s.cfg.Drain != nil {
+		drained = s.cfg.Drain(end)
+	}
+	if err := s.http.Shutdown(end); err != nil {
+		s.http.Close()
+		drained = errors.Join(drained, err)
+	}
+	<-failed
+	if drained != nil {
+		return fmt.Errorf("drain: %w", drained)
+	}
+	return nil
+}
+
+// Close gives up a port that Run was never called for.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// serving holds the serving certificate and issues it anew before it ends.
+type serving struct {
+	authority *pki.Authority
+	hosts     []string
+
+	mu      sync.Mutex
+	current *tls.Certificate
+}
+
+func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && time.Until(s.current.Leaf.NotAfter) > renewBefore {
+		return s.current, nil
+	}
+	issued, err := s.authority.Server(s.hosts...)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("issue serving certificate: %w", err)
+	}
+	s.current = &pair
+	return s.current, nil
+}

@@ -1,0 +1,187 @@
+// Package pki makes the certificates of a control plane: an authority of its own, serving certificates and client certificates.
+//
+// Keys are ECDSA P-256. The authority is kept in two files, ca.crt and ca.key; everything else is issued anew at each start.
+// An [Authority] never changes and is safe for concurrent use.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Lifetimes of what is issued.
+const (
+	authorityLifetime = 10 * 365 * 24 * time.Hour
+	leafLifetime      = 365 * 24 * time.Hour
+	// backdate allows for clients whose clock is behind.
+	backdate = 5 * time.Minute
+)
+
+// Authority issues certificates.
+type Authority struct {
+	Certificate *x509.Certificate
+	// PEM is the certificate as clients trust it.
+	PEM []byte
+	key crypto.Signer
+}
+
+// KeyPair is a certificate and its key, both as PEM.
+type KeyPair struct {
+	CertPEM []byte
+	KeyPEM  []byte
+}
+
+// NewAuthority makes an authority that exists in memory only.
+func NewAuthority(name string) (*Authority, error) {
+	a, _, err := newAuthority(name)
+	return a, err
+}
+
+// OpenAuthority reads the authority of a directory, or makes one there. A directory with only one of the two files, or with
+// files that do not belong together, is an error: nothing is overwritten.
+func OpenAuthority(dir, name string) (*Authority, error) {
+	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	certPEM, certErr := os.ReadFile(certFile)
+	keyPEM, keyErr := os.ReadFile(keyFile)
+	switch {
+	case errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist):
+	case certErr != nil:
+		return nil, fmt.Errorf("read certificate authority: %w", certErr)
+	case keyErr != nil:
+		return nil, fmt.Errorf("read certificate authority: %w", keyErr)
+	default:
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate authority in %s: %w", dir, err)
+		}
+		signer, ok := pair.PrivateKey.(crypto.Signer)
+		if !ok || !pair.Leaf.IsCA {
+			return nil, fmt.Errorf("read certificate authority in %s: %s is not an authority", dir, certFile)
+		}
+		if time.Now().After(pair.Leaf.NotAfter) {
+			return nil, fmt.Errorf("read certificate authority in %s: it expired on %s", dir, pair.Leaf.NotAfter.Format(time.DateOnly))
+		}
+		return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
+	}
+
+	a, keyPEM, err := newAuthority(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("write certificate authority: %w", err)
+	}
+	if err := os.WriteFile(keyFile, keyPEM, 0o600); err != nil {
+		return nil, fmt.Errorf("write certificate authority: %w", err)
+	}
+	if err := os.WriteFile(certFile, a.PEM, 0o644); err != nil {
+		return nil, fmt.Errorf("write certificate authority: %w", err)
+	}
+	return a, nil
+}
+
+func newAuthority(name string) (*Authority, []byte, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-backdate),
+		NotAfter:              time.Now().Add(authorityLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	pair, cert, key, err := issue(template, nil, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make certificate authority: %w", err)
+	}
+	return &Authority{Certificate: cert, PEM: pair.CertPEM, key: key}, pair.KeyPEM, nil
+}
+
+// Client issues a certificate that authenticates a user: the common name is the user's name, the organizations are the groups.
+func (a *Authority) Client(user string, groups ...string) (KeyPair, error) {
+	pair, _, _, err := issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
+		NotBefore:   time.Now().Add(-backdate),
+		NotAfter:    time.Now().Add(leafLifetime),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.Certificate, a.key)
+	if err != nil {
+		return KeyPair{}, fmt.Errorf("issue client certificate for %s: %w", user, err)
+	}
+	return pair, nil
+}
+
+// Server issues a serving certificate for host names and IP addresses.
+func (a *Authority) Server(hosts ...string) (KeyPair, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kelson-apiserver"},
+		NotBefore:   time.Now().Add(-backdate),
+		NotAfter:    time.Now().Add(leafLifetime),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	pair, _, _, err := issue(template, a.Certificate, a.key)
+	if err != nil {
+		return KeyPair{}, fmt.Errorf("issue serving certificate: %w", err)
+	}
+	return pair, nil
+}
+
+// Pool is a pool of this authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.Certificate)
+	return pool
+}
+
+// issue makes a key and a certificate for it, signed by parent or, without one, by itself.
+func issue(template, parent *x509.Certificate, parentKey crypto.Signer) (KeyPair, *x509.Certificate, crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return KeyPair{}, nil, nil, err
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return KeyPair{}, nil, nil, err
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		return KeyPair{}, nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return KeyPair{}, nil, nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return KeyPair{}, nil, nil, err
+	}
+	return KeyPair{
+		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+	}, cert, key, nil
+}
