@@ -22,6 +22,7 @@ package resource
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -134,6 +135,13 @@ type Codec interface {
 	Interfaces() Interfaces
 }
 
+// Verbatim is an optional interface of a Codec. Verbatim says whether an object's stored bytes are exactly what Store would
+// give for their Load now, so that a reader in the storage version may be sent them as they are. Objects that were stored under
+// an older schema are not: they get today's defaults and pruning when they are read. Without the interface all objects are.
+type Verbatim interface {
+	Verbatim(obj *store.Object) bool
+}
+
 // Interfaces are the apimachinery views of the kind that admission and encoders ask for.
 type Interfaces struct {
 	Creater   runtime.ObjectCreater
@@ -154,6 +162,8 @@ const (
 // (Update subresources answer GET, PUT and PATCH).
 type Subresource struct {
 	Name string // "status", "scale", "log", "binding", "eviction" …
+	// Versions are the versions of the resource that have it; nil means all.
+	Versions []string
 	// GVK is the kind it speaks, where that is not the resource's own (Scale, Binding, Eviction); else zero.
 	GVK schema.GroupVersionKind
 
@@ -209,6 +219,10 @@ type Objects interface {
 type Hooks struct {
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
+	// OnDelete is called when deletion is asked for, before finalizers are looked at. The hub is private to the call:
+	// OnDelete may add finalizers and change the status, and what it changed is stored with the deletionTimestamp.
+	// It is not called again for an object that has a deletionTimestamp already.
+	OnDelete func(ctx context.Context, hub runtime.Object, dryRun bool) error
 	// AfterCommit is called after the write is visible and before the client is answered: created (old nil), updated, or
 	// deleted (hub nil). Definitions use it to serve their paths at once.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
@@ -250,6 +264,17 @@ func (r *Resource) Subresource(name string) (*Subresource, bool) {
 		}
 	}
 	return nil, false
+}
+
+// SubresourceIn finds a subresource of one version by name.
+func (r *Resource) SubresourceIn(version, name string) (*Subresource, bool) {
+	sub, ok := r.Subresource(name)
+	return sub, ok && sub.In(version)
+}
+
+// In says whether a version of the resource has the subresource.
+func (s *Subresource) In(version string) bool {
+	return s.Versions == nil || slices.Contains(s.Versions, version)
 }
 
 // Serves says whether a version is served.
