@@ -79,6 +79,9 @@ type Resource struct {
 	// Hooks are business rules that must hold with the write itself; may be nil.
 	Hooks *Hooks
 
+	// ReturnsDeleted makes DELETE answer with the last state of the object instead of a Status, as some built-in kinds do.
+	ReturnsDeleted bool
+
 	// StoredAs, when not empty, is the store prefix of another resource whose objects this one also serves
 	// (events.k8s.io events are core events).
 	StoredAs string
@@ -223,6 +226,9 @@ type Hooks struct {
 	// OnDelete may add finalizers and change the status, and what it changed is stored with the deletionTimestamp.
 	// It is not called again for an object that has a deletionTimestamp already.
 	OnDelete func(ctx context.Context, hub runtime.Object, dryRun bool) error
+	// HoldsDelete says whether the kind's own rules keep an object that is being deleted, as metadata.finalizers do
+	// (spec.finalizers of a Namespace). The update that ends it removes the object. nil: they never do.
+	HoldsDelete func(hub runtime.Object) bool
 	// AfterCommit is called after the write is visible and before the client is answered: created (old nil), updated, or
 	// deleted (hub nil). Definitions use it to serve their paths at once.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
