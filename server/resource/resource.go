@@ -10,13 +10,15 @@
 //   - hub: the form in which a kind is worked on in memory: the internal Go
 //     type for a built-in kind, *unstructured.Unstructured in the storage
 //     version for a custom one. Strategies and admission see hubs.
+//
 //   - stored: JSON in the storage version, with apiVersion and kind. GET and
 //     LIST in that version copy these bytes to the socket.
+//
 //   - versioned: the form of one served version: the Go type of k8s.io/api, or
 //     *unstructured.Unstructured.
 //
-//	request body ──Decode──▶ hub ──Store──▶ stored
-//	response     ◀──────── versioned ◀─ToVersion── hub ◀──Load── stored
+//     request body ──Decode──▶ hub ──Store──▶ stored
+//     response     ◀──────── versioned ◀─ToVersion── hub ◀──Load── stored
 package resource
 
 import (
