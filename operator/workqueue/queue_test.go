@@ -1,0 +1,427 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type plain = Queue[string, struct{}]
+
+func newPlain(cfg Config[string, struct{}]) *plain { return New(cfg) }
+
+func get(t *testing.T, q *plain) string {
+	t.Helper()
+	item, err := q.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return item.Key
+}
+
+func wantReady(t *testing.T, q *plain, n int) {
+	t.Helper()
+	if got := q.Len(); got != n {
+		t.Fatalf("%d keys are ready, want %d", got, n)
+	}
+}
+
+// MACH-06
+func TestOrderAndDeduplication(t *testing.T) {
+	q := newPlain(Config[string, struct{}]{})
+	for _, k := range []string{"a", "b", "a", "c", "b"} {
+		q.Add(k, struct{}{})
+	}
+	for _, want := range []string{"a", "b", "c"} {
+		if got := get(t, q); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+		q.Done(want)
+	}
+	wantReady(t, q, 0)
+}
+
+// MACH-06
+func TestKeyInProcessing(t *testing.T) {
+	q := newPlain(Config[string, struct{}]{})
+	q.Add("a", struct{}{})
+	get(t, q)
+	q.Add("a", struct{}{})
+	q.Add("a", struct{}{})
+	wantReady(t, q, 0) // not for a second worker
+	q.Done("a")
+	wantReady(t, q, 1) // once
+	get(t, q)
+	q.Done("a")
+	q.Done("a")
+	q.Done("unknown")
+	wantReady(t, q, 0)
+	if len(q.entries) != 0 {
+		t.Errorf("%d entries are left", len(q.entries))
+	}
+}
+
+// MACH-06
+func TestNoKeyTwiceAtOnce(t *testing.T) {
+	q := New(Config[int, int]{Merge: func(old, new int) int { return old + new }})
+	const keys, adds, workers = 20, 5000, 8
+	var mu sync.Mutex
+	held := map[int]bool{}
+	sum := 0
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				item, err := q.Get(t.Context())
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				if held[item.Key] {
+					t.Errorf("%d is held by two workers", item.Key)
+				}
+				held[item.Key] = true
+				sum += item.Payload
+				mu.Unlock()
+				mu.Lock()
+				held[item.Key] = false
+				mu.Unlock()
+				q.Done(item.Key)
+			}
+		})
+	}
+	for i := range adds {
+		q.AddWith(rand.IntN(keys), 1, Options{Priority: i % 3})
+	}
+	if err := q.ShutDownWithDrain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if sum != adds {
+		t.Errorf("payloads sum up to %d, want %d", sum, adds)
+	}
+}
+
+// MACH-06
+func TestDelays(t *testing.T) {
+	tests := []struct {
+		name string
+		add  func(q *plain)
+		want []string // times and keys, in order
+	}{
+		{"in order of time", func(q *plain) { later(q, "a", 3); later(q, "b", 1); later(q, "c", 2) }, []string{"1s b", "2s c", "3s a"}},
+		{"earliest wins", func(q *plain) { later(q, "a", 5); later(q, "a", 2); later(q, "a", 9) }, []string{"2s a"}},
+		{"now wins", func(q *plain) { later(q, "a", 5); q.Add("a", struct{}{}) }, []string{"0s a"}},
+		{"no delay", func(q *plain) { later(q, "a", 0); later(q, "b", -1) }, []string{"0s a", "0s b"}},
+		{"queued stays queued", func(q *plain) { q.Add("a", struct{}{}); later(q, "a", 5) }, []string{"0s a"}},
+		{"far apart", func(q *plain) { later(q, "a", 3600*24*30); later(q, "b", 1) }, []string{"1s b", "720h0m0s a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newPlain(Config[string, struct{}]{})
+				start := time.Now()
+				tt.add(q)
+				var got []string
+				ctx, cancel := context.WithTimeout(t.Context(), 365*24*time.Hour)
+				defer cancel()
+				for {
+					item, err := q.Get(ctx)
+					if err != nil {
+						break
+					}
+					got = append(got, fmt.Sprint(time.Since(start), " ", item.Key))
+					q.Done(item.Key)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func later(q *plain, key string, seconds int) {
+	q.AddAfter(key, struct{}{}, time.Duration(seconds)*time.Second)
+}
+
+func TestDelayWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPlain(Config[string, struct{}]{})
+		q.Add("a", struct{}{})
+		get(t, q)
+		later(q, "a", 1)
+		time.Sleep(2 * time.Second)
+		wantReady(t, q, 0) // due, but held back
+		q.Done("a")
+		wantReady(t, q, 1)
+		get(t, q)
+		later(q, "a", 1)
+		q.Done("a")
+		wantReady(t, q, 0)
+		time.Sleep(2 * time.Second)
+		wantReady(t, q, 1)
+	})
+}
+
+// MACH-06
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPlain(Config[string, struct{}]{Limiter: &Exponential[string]{Base: time.Second, Max: 5 * time.Second}})
+		var got []time.Duration
+		for range 5 {
+			start := time.Now()
+			q.AddRateLimited("a", struct{}{})
+			get(t, q)
+			q.Done("a")
+			got = append(got, time.Since(start))
+		}
+		if want := []time.Duration{1e9, 2e9, 4e9, 5e9, 5e9}; !slices.Equal(got, want) {
+			t.Errorf("waited %v, want %v", got, want)
+		}
+		if n := q.NumRequeues("a"); n != 5 {
+			t.Errorf("%d requeues, want 5", n)
+		}
+		q.Forget("a")
+		if n := q.NumRequeues("a"); n != 0 {
+			t.Errorf("%d requeues after Forget", n)
+		}
+	})
+}
+
+// MACH-06
+func TestPriority(t *testing.T) {
+	type add struct {
+		key      string
+		priority int
+		at       time.Duration
+	}
+	tests := []struct {
+		name  string
+		aging time.Duration
+		adds  []add
+		want  string
+	}{
+		{"higher first", 0, []add{{"a", 0, 0}, {"b", 5, 0}, {"c", -5, 0}, {"d", 5, 0}}, "b d a c"},
+		{"raised", 0, []add{{"a", 0, 0}, {"b", 0, 0}, {"b", 1, 0}}, "b a"},
+		{"never lowered", 0, []add{{"b", 1, 0}, {"a", 0, 0}, {"b", -1, 0}}, "b a"},
+		{"absolute without aging", 0, []add{{"a", 0, 0}, {"b", 1, time.Hour}}, "b a"},
+		{"aged", time.Second, []add{{"a", 0, 0}, {"b", 5, 4 * time.Second}, {"c", 5, 6 * time.Second}}, "b a c"},
+		{"age counts for more than a raise", time.Second, []add{{"a", 0, 0}, {"b", 1, time.Minute}, {"a", 1, time.Minute}}, "a b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newPlain(Config[string, struct{}]{Aging: tt.aging})
+				start := time.Now()
+				for _, a := range tt.adds {
+					time.Sleep(a.at - time.Since(start))
+					q.AddWith(a.key, struct{}{}, Options{Priority: a.priority})
+				}
+				var got []string
+				for q.Len() > 0 {
+					key := get(t, q)
+					got = append(got, key)
+					q.Done(key)
+				}
+				if s := strings.Join(got, " "); s != tt.want {
+					t.Errorf("got %s, want %s", s, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Config[string, []int]{Merge: func(old, new []int) []int { return append(old, new...) }})
+		check := func(want ...int) {
+			t.Helper()
+			item, err := q.Get(t.Context())
+			if err != nil || !slices.Equal(item.Payload, want) {
+				t.Fatalf("got %v, %v, want %v", item.Payload, err, want)
+			}
+		}
+		q.AddAfter("a", []int{1}, time.Second)
+		q.Add("a", []int{2})
+		q.Add("a", []int{3})
+		check(1, 2, 3)
+		q.Add("a", []int{4})
+		q.AddAfter("a", []int{5}, time.Second) // it is due sooner: only the payload counts
+		q.Done("a")
+		check(4, 5)
+		q.Done("a")
+		time.Sleep(time.Minute)
+		if q.Len() != 0 {
+			t.Error("queued again")
+		}
+	})
+}
+
+func TestGetEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPlain(Config[string, struct{}]{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if _, err := q.Get(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		q.Add("a", struct{}{})
+		if _, err := q.Get(ctx); err == nil {
+			t.Error("Get handed out a key after the end of its context")
+		}
+		get(t, q)
+	})
+}
+
+// A worker whose context ends while it is woken must pass the wake-up on.
+func TestWakeUpIsNotLost(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			q := newPlain(Config[string, struct{}]{})
+			got := make(chan string, 2)
+			ctx, cancel := context.WithCancel(t.Context())
+			stay := func(ctx context.Context) {
+				if item, err := q.Get(ctx); err == nil {
+					got <- item.Key
+				}
+			}
+			go stay(t.Context())
+			synctest.Wait()
+			go stay(ctx)
+			synctest.Wait()
+			go cancel()
+			q.Add("a", struct{}{})
+			if key := <-got; key != "a" { // a deadlock if it is lost
+				t.Errorf("got %s", key)
+			}
+			q.ShutDown()
+		})
+	}
+}
+
+// MACH-06
+func TestShutDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPlain(Config[string, struct{}]{})
+		q.Add("a", struct{}{})
+		later(q, "b", 1)
+		q.ShutDown()
+		q.Add("c", struct{}{})
+		if !q.ShuttingDown() {
+			t.Error("not shutting down")
+		}
+		if key := get(t, q); key != "a" {
+			t.Errorf("got %s", key)
+		}
+		q.Done("a")
+		if _, err := q.Get(t.Context()); err != ErrShutDown {
+			t.Errorf("got %v, want ErrShutDown", err)
+		}
+		time.Sleep(time.Minute)
+		wantReady(t, q, 0)
+	})
+}
+
+// MACH-06
+func TestShutDownWithDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPlain(Config[string, struct{}]{})
+		q.Add("a", struct{}{})
+		q.Add("b", struct{}{})
+		get(t, q)
+		q.Add("a", struct{}{}) // held: to be done again, also while draining
+		ended := make(chan error, 1)
+		go func() { ended <- q.ShutDownWithDrain(t.Context()) }()
+		synctest.Wait()
+		q.Done("a")
+		for _, want := range []string{"b", "a"} {
+			if key := get(t, q); key != want {
+				t.Errorf("got %s, want %s", key, want)
+			}
+			synctest.Wait()
+			if len(ended) > 0 {
+				t.Fatal("drained while a key is held")
+			}
+			q.Done(want)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDrainGivenUp(t *testing.T) {
+	for name, giveUp := range map[string]func(q *plain, cancel func()){
+		"context":  func(_ *plain, cancel func()) { cancel() },
+		"shutdown": func(q *plain, _ func()) { q.ShutDown() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newPlain(Config[string, struct{}]{})
+				q.Add("a", struct{}{})
+				get(t, q)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- q.ShutDownWithDrain(ctx) }()
+				synctest.Wait()
+				giveUp(q, cancel)
+				if err := <-ended; err != ctx.Err() {
+					t.Errorf("got %v, want %v", err, ctx.Err())
+				}
+			})
+		})
+	}
+}
+
+type counts struct {
+	depth, added, got, finished, retried int
+	waited, worked                       time.Duration
+}
+
+func (c *counts) Depth(n int)              { c.depth = n }
+func (c *counts) Added()                   { c.added++ }
+func (c *counts) Got(d time.Duration)      { c.got++; c.waited += d }
+func (c *counts) Finished(d time.Duration) { c.finished++; c.worked += d }
+func (c *counts) Retried()                 { c.retried++ }
+
+// MACH-06
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c counts
+		q := newPlain(Config[string, struct{}]{Metrics: &c})
+		q.Add("a", struct{}{})
+		q.Add("a", struct{}{})
+		q.Add("b", struct{}{})
+		time.Sleep(time.Second)
+		get(t, q)
+		get(t, q)
+		time.Sleep(3 * time.Second)
+		later(q, "c", 60)
+		if got, want := q.Stats(), (Stats{Waiting: 1, Running: 2, Unfinished: 6 * time.Second, Longest: 3 * time.Second}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		q.Done("a")
+		q.AddRateLimited("b", struct{}{})
+		q.Done("b")
+		want := counts{depth: 0, added: 4, got: 2, finished: 2, retried: 1, waited: 2 * time.Second, worked: 6 * time.Second}
+		if c != want {
+			t.Errorf("got %+v, want %+v", c, want)
+		}
+	})
+}
