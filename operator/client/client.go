@@ -7,6 +7,17 @@
 //
 // The same methods take *unstructured.Unstructured (its kind set) and *metav1.PartialObjectMetadata (its kind set) for
 // dynamic and metadata-only use. Errors of the server are apierrors.APIStatus values.
+//
+// # Model
+//
+// A call is one HTTP request: the kind of the object (from the scheme, or from the object itself when it is dynamic) is
+// mapped to a resource, the object is encoded, the answer decoded into a fresh value that replaces the caller's only when
+// all went well. Nothing is limited on the client's side: a server that is busy says so with 429 or 503 and Retry-After,
+// which is honoured a bounded number of times.
+//
+// Objects read from the server have their kind and apiVersion set, also those of lists.
+//
+// A Client is safe for concurrent use and has no background work; every wait ends with the context.
 package client
 
 import (
@@ -51,7 +62,8 @@ type Reader interface {
 	List(ctx context.Context, into ObjectList, opts ...ListOption) error
 }
 
-// Writer writes objects; each call fills obj with the server's answer.
+// Writer writes objects; each call fills obj with the server's answer, except Delete and DeleteAllOf, which leave it alone
+// (so that a shared object may be deleted; [Answer] takes what the server says). On an error obj is as it was.
 type Writer interface {
 	Create(ctx context.Context, obj Object, opts ...WriteOption) error
 	// Update replaces the object; a resourceVersion in obj makes it conditional (409 Conflict).

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// applyPatch makes the document of a server-side apply from an object.
+//
+// Whatever the document holds becomes the owner's: it would fight over it with others, and be refused where it must not
+// be set. A Go struct, though, writes more than its author has set. Dropped are therefore
+//   - nulls (metadata.creationTimestamp, also in pod templates; nil pointers and slices without omitempty): in an apply they
+//     mean "mine, and unset";
+//   - metadata.managedFields: the server refuses an apply that has them (an object that was read has);
+//   - status, when applying the object itself and nothing is in it ("status": {"loadBalancer": {}}).
+//
+// Empty maps and lists elsewhere stay: emptyDir: {} says something. So do zero numbers, strings and booleans: a type whose
+// fields are written without omitempty cannot say "unset".
+type applyPatch struct {
+	scheme     *runtime.Scheme
+	keepStatus bool
+}
+
+func (applyPatch) Type() types.PatchType { return types.ApplyPatchType }
+
+func (a applyPatch) Data(obj Object) ([]byte, error) {
+	kind, err := KindOf(obj, a.scheme)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(withKind(obj, kind))
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	var doc map[string]any
+	if err := utiljson.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	dropNulls(doc)
+	if metadata, ok := doc["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+	}
+	if !a.keepStatus && isHollow(doc["status"]) {
+		delete(doc, "status")
+	}
+	return json.Marshal(doc)
+}
+
+func dropNulls(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if e == nil {
+				delete(v, k)
+			} else {
+				dropNulls(e)
+			}
+		}
+	case []any:
+		for _, e := range v {
+			dropNulls(e)
+		}
+	}
+}
+
+// isHollow says that there is nothing in v but empty maps.
+func isHollow(v any) bool {
+	m, ok := v.(map[string]any)
+	for _, e := range m {
+		if !isHollow(e) {
+			return false
+		}
+	}
+	return ok
+}

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// DefaultFieldOwner names the writer in managedFields where nothing else is configured.
+const DefaultFieldOwner = "kelson"
+
+// Config says which server a client speaks to, and how.
+type Config struct {
+	// REST is the address and the credentials of the server; required. Its Transport may be any http.RoundTripper, and then
+	// the client starts nothing in the background. Its QPS and Burst do not count: the server limits, not the client.
+	REST *rest.Config
+	// Scheme knows the Go types; by default that of client-go, which knows the built-in kinds.
+	Scheme *runtime.Scheme
+	// Mapper maps kinds to resources. By default discovery is asked when a kind is met for the first time, and again when it
+	// is not known; there is no polling.
+	Mapper meta.RESTMapper
+	// FieldOwner is the name under which writes are recorded; by default DefaultFieldOwner.
+	FieldOwner string
+	// UserAgent by default is REST's, or that of client-go.
+	UserAgent string
+	// Warnings gets every warning the server sends with an answer. By default each text is logged once.
+	Warnings func(ctx context.Context, warning string)
+	// Log by default is slog.Default().
+	Log *slog.Logger
+}
+
+type restClient struct {
+	http     *http.Client // for single answers
+	streams  *http.Client // for watches: no timeout over all
+	base     *url.URL
+	scheme   *runtime.Scheme
+	mapper   meta.RESTMapper
+	codec    codec
+	owner    string
+	warnings func(context.Context, string)
+}
+
+var _ Client = (*restClient)(nil)
+
+// New makes a client. It does not contact the server.
+func New(cfg Config) (Client, error) {
+	if cfg.REST == nil {
+		return nil, errors.New("new client: Config.REST is missing")
+	}
+	conf := rest.CopyConfig(cfg.REST)
+	if cfg.UserAgent != "" {
+		conf.UserAgent = cfg.UserAgent
+	}
+	if conf.UserAgent == "" {
+		conf.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	httpClient, err := rest.HTTPClientFor(conf)
+	if err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(conf)
+	if err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
+	}
+	// A prefix in the host's path stays in front of every path, a query or fragment does not.
+	base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")}
+	streams := *httpClient
+	streams.Timeout = 0
+
+	c := &restClient{
+		http:     httpClient,
+		streams:  &streams,
+		base:     base,
+		scheme:   cfg.Scheme,
+		mapper:   cfg.Mapper,
+		codec:    jsonCodec{},
+		owner:    cfg.FieldOwner,
+		warnings: cfg.Warnings,
+	}
+	if c.scheme == nil {
+		c.scheme = scheme.Scheme
+	}
+	if c.owner == "" {
+		c.owner = DefaultFieldOwner
+	}
+	if c.warnings == nil {
+		log := cfg.Log
+		if log == nil {
+			log = slog.Default()
+		}
+		c.warnings = (&onceLogger{log: log}).warn
+	}
+	if c.mapper == nil {
+		c.mapper = NewMapper(c.getDocument)
+	}
+	return c, nil
+}
+
+func (c *restClient) Scheme() *runtime.Scheme { return c.scheme }
+func (c *restClient) Mapper() meta.RESTMapper { return c.mapper }
+func (c *restClient) FieldOwner() string      { return c.owner }
+
+// onceLogger logs each text once. What it remembers is bounded: a server that puts something new into each warning
+// would otherwise fill the memory.
+type onceLogger struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+const maxRememberedWarnings = 1000
+
+func (o *onceLogger) warn(ctx context.Context, text string) {
+	o.mu.Lock()
+	known := o.seen[text]
+	if !known {
+		if o.seen == nil || len(o.seen) >= maxRememberedWarnings {
+			o.seen = map[string]bool{}
+		}
+		o.seen[text] = true
+	}
+	o.mu.Unlock()
+	if !known {
+		o.log.WarnContext(ctx, "the API server warns: "+text)
+	}
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const listSuffix = "List"
+
+// KindOf is the kind of an object or list: what it says of itself when it is dynamic or metadata-only, else what the
+// scheme says of its Go type. A type that is registered under several kinds must say which one it is.
+func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+	said := obj.GetObjectKind().GroupVersionKind()
+	switch obj := obj.(type) {
+	case *Items:
+		kind, err := KindOf(obj.prototype, scheme)
+		kind.Kind += listSuffix
+		return kind, err
+	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		if said.Kind == "" || said.Version == "" {
+			return said, fmt.Errorf("%w: set apiVersion and kind of the %T", ErrNoKind, obj)
+		}
+		return said, nil
+	}
+	kinds, _, err := scheme.ObjectKinds(obj)
+	if err != nil {
+		return said, fmt.Errorf("%w: %w", ErrNoKind, err)
+	}
+	for _, kind := range kinds {
+		if kind == said || len(kinds) == 1 {
+			return kind, nil
+		}
+	}
+	return said, fmt.Errorf("%w: %T is registered as %v: set its apiVersion and kind", ErrNoKind, obj, kinds)
+}
+
+// ItemOf is a new item of a list, with its kind set.
+func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
+	if items, ok := list.(*Items); ok {
+		return items.newItem(), nil
+	}
+	kind, err := KindOf(list, scheme)
+	if err != nil {
+		return nil, err
+	}
+	if item, ok := itemKindOf(kind); ok {
+		kind = item
+	}
+	var item Object
+	switch list.(type) {
+	case runtime.Unstructured:
+		item = &unstructured.Unstructured{}
+	case *metav1.PartialObjectMetadataList:
+		item = &metav1.PartialObjectMetadata{}
+	default:
+		obj, err := scheme.New(kind)
+		if err != nil {
+			return nil, fmt.Errorf("item of %T: %w", list, err)
+		}
+		if item, ok := obj.(Object); ok {
+			item.GetObjectKind().SetGroupVersionKind(kind)
+			return item, nil
+		}
+		return nil, fmt.Errorf("item of %T: %T is no object", list, obj)
+	}
+	item.GetObjectKind().SetGroupVersionKind(kind)
+	return item, nil
+}
+
+// FillList replaces the items of a list. The items become part of the list: they must be the caller's own and of the
+// list's item type.
+func FillList(list ObjectList, objs []Object) error {
+	switch list := list.(type) {
+	case *Items:
+		list.Items = objs
+		return nil
+	case *unstructured.UnstructuredList:
+		list.Items = make([]unstructured.Unstructured, 0, len(objs))
+		for _, obj := range objs {
+			u, ok := obj.(*unstructured.Unstructured)
+			if !ok {
+				return fmt.Errorf("fill %T: item is a %T", list, obj)
+			}
+			list.Items = append(list.Items, *u)
+		}
+		return nil
+	}
+	ptr, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return fmt.Errorf("fill %T: %w", list, err)
+	}
+	slice := reflect.ValueOf(ptr).Elem()
+	filled := reflect.MakeSlice(slice.Type(), 0, len(objs))
+	for _, obj := range objs {
+		v := reflect.ValueOf(obj)
+		if slice.Type().Elem().Kind() != reflect.Pointer {
+			v = v.Elem()
+		}
+		if !v.Type().AssignableTo(slice.Type().Elem()) {
+			return fmt.Errorf("fill %T: item is a %T", list, obj)
+		}
+		filled = reflect.Append(filled, v)
+	}
+	slice.Set(filled)
+	return nil
+}
+
+func itemKindOf(list schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
+	kind, ok := strings.CutSuffix(list.Kind, listSuffix)
+	list.Kind = kind
+	return list, ok && kind != ""
+}
+
+// setItemKinds sets the kind of each item of a typed list: servers leave it out there.
+func setItemKinds(list runtime.Object, kind schema.GroupVersionKind) {
+	if _, ok := list.(ObjectList); !ok {
+		return // an object whose kind happens to end in List
+	}
+	// Never fails: the function does not, and what has no items is left alone.
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		item.GetObjectKind().SetGroupVersionKind(kind)
+		return nil
+	})
+}
+
+func isMetadataOnly(obj runtime.Object) bool {
+	switch obj := obj.(type) {
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		return true
+	case *Items:
+		return isMetadataOnly(obj.prototype)
+	}
+	return false
+}

@@ -1,0 +1,172 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	// maxAttempts bounds how often a request is sent when the server asks to come back later or the connection breaks.
+	maxAttempts = 10
+	// maxRetryAfter bounds one wait that the server asks for.
+	maxRetryAfter = 30 * time.Second
+	// reconnectDelay is waited before a read is repeated over a new connection.
+	reconnectDelay = 100 * time.Millisecond
+)
+
+// A request is everything about one exchange with the server.
+type request struct {
+	method      string
+	path        string // below the base, beginning with a slash
+	query       url.Values
+	contentType string
+	accept      string
+	body        []byte
+	stream      bool // the answer is a stream: no timeout over all
+
+	// For errors whose body says nothing.
+	resource schema.GroupResource
+	name     string
+}
+
+// send does the exchange and returns an answer with a 2xx code, whose body the caller closes; all else is an error.
+// 429 and 503 with Retry-After are repeated after that time; so are reads whose connection broke.
+func (c *restClient) send(ctx context.Context, r request) (*http.Response, error) {
+	target := *c.base
+	target.Path += r.path
+	target.RawQuery = r.query.Encode()
+	client := c.http
+	if r.stream {
+		client = c.streams
+	}
+	for attempt := 1; ; attempt++ {
+		var body io.Reader
+		if r.body != nil {
+			body = bytes.NewReader(r.body)
+		}
+		req, err := http.NewRequestWithContext(ctx, r.method, target.String(), body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		}
+		req.Header.Set("Accept", r.accept)
+		if r.contentType != "" {
+			req.Header.Set("Content-Type", r.contentType)
+		}
+		resp, err := client.Do(req)
+		var wait time.Duration
+		switch {
+		case err != nil:
+			if r.method != http.MethodGet || ctx.Err() != nil || attempt == maxAttempts || !isBroken(err) {
+				return nil, err // names method and address already
+			}
+			wait = reconnectDelay
+		default:
+			c.passWarnings(ctx, resp.Header)
+			if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+				return resp, nil
+			}
+			after, again := retryAfter(resp)
+			err = c.errorOf(r, resp)
+			if !again || attempt == maxAttempts {
+				return nil, err
+			}
+			wait = after
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// read is send for answers of one document.
+func (c *restClient) read(ctx context.Context, r request) ([]byte, error) {
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := readAll(resp)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
+	}
+	return data, nil
+}
+
+// getDocument reads a document that is not an object, as discovery does.
+func (c *restClient) getDocument(ctx context.Context, path string, into any) error {
+	data, err := c.read(ctx, request{method: http.MethodGet, path: path, accept: "application/json"})
+	if err != nil {
+		return err
+	}
+	if err := c.codec.unmarshal(data, into); err != nil {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *restClient) passWarnings(ctx context.Context, header http.Header) {
+	if len(header["Warning"]) == 0 {
+		return
+	}
+	warnings, _ := utilnet.ParseWarningHeaders(header["Warning"]) // what cannot be parsed is nobody's to read
+	for _, w := range warnings {
+		if w.Code == 299 && w.Text != "" {
+			c.warnings(ctx, w.Text)
+		}
+	}
+}
+
+// errorOf reads and closes the body.
+func (c *restClient) errorOf(r request, resp *http.Response) error {
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	var status metav1.Status
+	if c.codec.unmarshal(data, &status) == nil && status.Kind == "Status" && status.Status != metav1.StatusSuccess {
+		if status.Code == 0 {
+			status.Code = int32(resp.StatusCode)
+		}
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return apierrors.NewGenericServerResponse(resp.StatusCode, r.method, r.resource, r.name, strings.TrimSpace(string(data)), after, true)
+}
+
+func retryAfter(resp *http.Response) (time.Duration, bool) {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0, false
+	}
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
+}
+
+// isBroken says that a connection ended under a request, as happens when the server restarts.
+func isBroken(err error) bool {
+	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
+}
+
+func readAll(resp *http.Response) ([]byte, error) {
+	if n := resp.ContentLength; n > 0 && n < 1<<30 {
+		data := make([]byte, n)
+		_, err := io.ReadFull(resp.Body, data)
+		return data, err
+	}
+	return io.ReadAll(resp.Body)
+}

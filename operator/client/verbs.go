@@ -1,0 +1,279 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An endpoint is where a kind is served.
+type endpoint struct {
+	kind       schema.GroupVersionKind
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
+
+func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoint, error) {
+	kind, err := KindOf(obj, c.scheme)
+	if err != nil {
+		return endpoint{}, err
+	}
+	served := kind
+	if _, isList := obj.(ObjectList); isList {
+		if item, ok := itemKindOf(kind); ok {
+			served = item
+		}
+	}
+	var mapping *meta.RESTMapping
+	if m, ok := c.mapper.(*Mapper); ok {
+		mapping, err = m.mapping(ctx, served.GroupKind(), served.Version)
+	} else {
+		mapping, err = c.mapper.RESTMapping(served.GroupKind(), served.Version)
+	}
+	if err != nil {
+		return endpoint{}, err
+	}
+	return endpoint{kind: kind, resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+// path of a collection (no name), an object, or a subresource of it.
+func (e endpoint) path(namespace, name, subresource string) string {
+	p := "/apis/" + e.resource.Group + "/" + e.resource.Version
+	if e.resource.Group == "" {
+		p = "/api/" + e.resource.Version
+	}
+	if e.namespaced && namespace != "" {
+		p += "/namespaces/" + namespace
+	}
+	p += "/" + e.resource.Resource
+	if name != "" {
+		p += "/" + name
+	}
+	if subresource != "" {
+		p += "/" + subresource
+	}
+	return p
+}
+
+// request addresses one object of the endpoint; key.Name is empty for a create only.
+func (c *restClient) request(method string, e endpoint, key Key, subresource string) (request, error) {
+	what := e.resource.GroupResource().String()
+	if key.Name == "" && (method != http.MethodPost || subresource != "") {
+		return request{}, fmt.Errorf("%s %s: %w", method, what, ErrNoName)
+	}
+	if e.namespaced && key.Namespace == "" {
+		return request{}, fmt.Errorf("%s %s %q: %w", method, what, key.Name, ErrNoNamespace)
+	}
+	name := key.Name
+	if method == http.MethodPost && subresource == "" {
+		name = ""
+	}
+	return request{
+		method:   method,
+		path:     e.path(key.Namespace, name, subresource),
+		accept:   c.codec.accept(false, false),
+		resource: e.resource.GroupResource(),
+		name:     key.Name,
+	}, nil
+}
+
+func (c *restClient) Get(ctx context.Context, key Key, into Object, opts ...GetOption) error {
+	e, err := c.endpointOf(ctx, into)
+	if err != nil {
+		return fmt.Errorf("get %T %s: %w", into, key, err)
+	}
+	r, err := c.request(http.MethodGet, e, key, "")
+	if err != nil {
+		return err
+	}
+	r.query = NewGetOptions(opts...).query()
+	r.accept = c.codec.accept(isMetadataOnly(into), false)
+	return c.exchange(ctx, r, into, e.kind)
+}
+
+func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOption) error {
+	e, err := c.endpointOf(ctx, into)
+	if err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	o := NewListOptions(opts...)
+	r := c.collection(http.MethodGet, e, o.Namespace)
+	r.query = o.query()
+	r.accept = c.codec.accept(isMetadataOnly(into), true)
+	return c.exchange(ctx, r, into, e.kind)
+}
+
+func (c *restClient) collection(method string, e endpoint, namespace string) request {
+	return request{
+		method:   method,
+		path:     e.path(namespace, "", ""),
+		accept:   c.codec.accept(false, true),
+		resource: e.resource.GroupResource(),
+	}
+}
+
+func (c *restClient) Create(ctx context.Context, obj Object, opts ...WriteOption) error {
+	return c.write(ctx, http.MethodPost, "", obj, obj, NewWriteOptions(opts...))
+}
+
+func (c *restClient) Update(ctx context.Context, obj Object, opts ...WriteOption) error {
+	return c.write(ctx, http.MethodPut, "", obj, obj, NewWriteOptions(opts...))
+}
+
+// write sends body to obj's address, and fills body with the answer.
+func (c *restClient) write(ctx context.Context, method, subresource string, obj Object, body runtime.Object, o WriteOptions) error {
+	e, err := c.endpointOf(ctx, obj)
+	if err != nil {
+		return fmt.Errorf("%s %T %s: %w", method, obj, KeyOf(obj), err)
+	}
+	if isMetadataOnly(body) {
+		return fmt.Errorf("%s %s %s: metadata alone cannot be written; patch it", method, e.kind.Kind, KeyOf(obj))
+	}
+	bodyKind := e.kind
+	if body != runtime.Object(obj) {
+		if bodyKind, err = KindOf(body, c.scheme); err != nil {
+			return fmt.Errorf("%s %s of %T %s: %w", method, subresource, obj, KeyOf(obj), err)
+		}
+	}
+	r, err := c.request(method, e, KeyOf(obj), subresource)
+	if err != nil {
+		return err
+	}
+	if r.body, err = c.codec.encode(body, bodyKind); err != nil {
+		return err
+	}
+	r.contentType = c.codec.contentType()
+	r.query = c.owned(o).query()
+	return c.exchangeIfKind(ctx, r, body, bodyKind, subresource != "")
+}
+
+func (c *restClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...WriteOption) error {
+	return c.patch(ctx, "", obj, patch, NewWriteOptions(opts...))
+}
+
+func (c *restClient) Apply(ctx context.Context, obj Object, opts ...WriteOption) error {
+	return c.patch(ctx, "", obj, applyPatch{scheme: c.scheme}, NewWriteOptions(opts...))
+}
+
+func (c *restClient) patch(ctx context.Context, subresource string, obj Object, patch Patch, o WriteOptions) error {
+	e, err := c.endpointOf(ctx, obj)
+	if err != nil {
+		return fmt.Errorf("patch %T %s: %w", obj, KeyOf(obj), err)
+	}
+	r, err := c.request(http.MethodPatch, e, KeyOf(obj), subresource)
+	if err != nil {
+		return err
+	}
+	if r.body, err = patch.Data(obj); err != nil {
+		return fmt.Errorf("patch %s %s: %w", e.kind.Kind, KeyOf(obj), err)
+	}
+	r.contentType = string(patch.Type())
+	r.accept = c.codec.accept(isMetadataOnly(obj), false)
+	r.query = c.owned(o).query()
+	if patch.Type() == types.ApplyPatchType && (o.Force == nil || *o.Force) {
+		r.query.Set("force", "true")
+	}
+	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "")
+}
+
+func (c *restClient) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
+	e, err := c.endpointOf(ctx, obj)
+	if err != nil {
+		return fmt.Errorf("delete %T %s: %w", obj, KeyOf(obj), err)
+	}
+	o := NewDeleteOptions(opts...)
+	r, err := c.request(http.MethodDelete, e, KeyOf(obj), "")
+	if err != nil {
+		return err
+	}
+	if r, err = c.withDeleteOptions(r, o); err != nil {
+		return err
+	}
+	if o.Answer != nil {
+		r.accept = c.codec.accept(isMetadataOnly(o.Answer), false)
+	}
+	data, err := c.read(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch isStatus := c.kindIn(data).Kind == "Status"; {
+	case isStatus && o.Status != nil:
+		return c.codec.unmarshal(data, o.Status)
+	case !isStatus && o.Answer != nil:
+		return c.codec.decode(data, o.Answer, e.kind)
+	}
+	return nil
+}
+
+func (c *restClient) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
+	e, err := c.endpointOf(ctx, obj)
+	if err != nil {
+		return fmt.Errorf("delete all of %T: %w", obj, err)
+	}
+	o := NewDeleteAllOfOptions(opts...)
+	r := c.collection(http.MethodDelete, e, o.Namespace)
+	if e.namespaced && o.Namespace == "" {
+		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), ErrNoNamespace)
+	}
+	if r, err = c.withDeleteOptions(r, o.DeleteOptions); err != nil {
+		return err
+	}
+	r.query = o.ListOptions.query()
+	r.accept = c.codec.accept(o.Answers != nil && isMetadataOnly(o.Answers), true)
+	data, err := c.read(ctx, r)
+	if err != nil || o.Answers == nil || c.kindIn(data).Kind == "Status" {
+		return err
+	}
+	kind := e.kind
+	kind.Kind += listSuffix
+	return c.codec.decode(data, o.Answers, kind)
+}
+
+func (c *restClient) withDeleteOptions(r request, o DeleteOptions) (request, error) {
+	body, err := json.Marshal(o.body())
+	r.body, r.contentType = body, "application/json"
+	return r, err
+}
+
+func (c *restClient) owned(o WriteOptions) WriteOptions {
+	if o.FieldOwner == "" {
+		o.FieldOwner = c.owner
+	}
+	return o
+}
+
+func (c *restClient) exchange(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind) error {
+	data, err := c.read(ctx, r)
+	if err != nil {
+		return err
+	}
+	return c.codec.decode(data, into, kind)
+}
+
+// exchangeIfKind leaves into alone when check is set and the answer is of another kind: a subresource may answer with what
+// it pleases (a Status for a binding, a Scale for a patch of scale).
+func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check bool) error {
+	data, err := c.read(ctx, r)
+	if err != nil {
+		return err
+	}
+	if check {
+		if got := c.kindIn(data).Kind; got != kind.Kind && got != "PartialObjectMetadata" {
+			return nil
+		}
+	}
+	return c.codec.decode(data, into, kind)
+}
+
+func (c *restClient) kindIn(data []byte) metav1.TypeMeta {
+	var head metav1.TypeMeta
+	_ = c.codec.unmarshal(data, &head) // an answer that says no kind is of none
+	return head
+}
