@@ -1,0 +1,218 @@
+package crd
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/store"
+)
+
+// codec moves custom objects between their forms. Stored form: JSON in the storage version.
+type codec struct{ *compiled }
+
+var _ resource.Verbatim = (*codec)(nil)
+
+func (c *codec) New() runtime.Object {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(c.gvk(c.storage))
+	return u
+}
+
+func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
+	u, strict, err := parse(body, mediaType)
+	if err != nil {
+		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
+	}
+	return c.toHub(u, version, strict, func(err error) error { return unreadable(c.name, gvkOf(u), body, err) })
+}
+
+func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
+	u, strict, err := parse(patched, resource.MediaJSON)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.toHub(u, version, strict, func(err error) error { return err })
+}
+
+// toHub makes a hub of a parsed body: coerce and default in the body's version, then convert.
+func (c *codec) toHub(u *unstructured.Unstructured, version string, strict []error, wrap func(error) error) (runtime.Object, []error, error) {
+	v, err := c.version(version)
+	if err != nil {
+		return nil, nil, err
+	}
+	got := u.GroupVersionKind()
+	if got.GroupVersion() != c.gvk(version).GroupVersion() {
+		return nil, nil, wrongVersion(got.GroupVersion(), c.gvk(version).GroupVersion())
+	}
+	unknown, err := c.coerce(u, v, coercion{report: true})
+	if err != nil {
+		return nil, nil, wrap(err)
+	}
+	for _, field := range unknown {
+		strict = append(strict, fmt.Errorf(`unknown field "%s"`, field))
+	}
+	if err := c.applyDefaults(u, v); err != nil {
+		return nil, nil, err
+	}
+	hub, err := c.convert(u, c.storage)
+	return hub, strict, err
+}
+
+// parse reads a body without any schema. strict lists duplicate fields. On error u may still tell the kind.
+func parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
+	u = &unstructured.Unstructured{}
+	switch mediaType {
+	case resource.MediaJSON:
+		m := map[string]any{}
+		strict, err = kjson.UnmarshalStrict(body, &m)
+		u.Object = m
+		if err != nil {
+			if _, explained := json.DefaultMetaFactory.Interpret(body); explained != nil {
+				err = explained
+			}
+			return nil, nil, err
+		}
+		if u.GetKind() == "" {
+			return nil, nil, runtime.NewMissingKindErr(string(body))
+		}
+		return u, strict, nil
+	case resource.MediaYAML:
+		yaml := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater{}, crdserverscheme.NewUnstructuredObjectTyper(),
+			json.SerializerOptions{Yaml: true, Strict: true})
+		_, _, err = yaml.Decode(body, nil, u)
+	case resource.MediaCBOR:
+		_, _, err = cbor.NewSerializer(creater{}, crdserverscheme.NewUnstructuredObjectTyper(), cbor.Strict(true)).Decode(body, nil, u)
+	case resource.MediaProtobuf:
+		return nil, nil, notProtobuf()
+	default:
+		return nil, nil, unsupportedMediaType(mediaType)
+	}
+	if problem, ok := runtime.AsStrictDecodingError(err); ok {
+		return u, problem.Errors(), nil
+	}
+	return u, nil, err
+}
+
+func gvkOf(u *unstructured.Unstructured) *schema.GroupVersionKind {
+	if u == nil || u.Object == nil {
+		return nil
+	}
+	gvk := u.GroupVersionKind()
+	return &gvk
+}
+
+func (c *codec) Load(stored []byte) (runtime.Object, error) {
+	m := map[string]any{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &m); err != nil {
+		return nil, fmt.Errorf("load %s: %w", c.name, err)
+	}
+	u := &unstructured.Unstructured{Object: m}
+	if c.current(u) {
+		return u, nil
+	}
+	// An object in another version than today's storage version was stored under an older spec; its own version's schema
+	// still exists, because versions with stored objects cannot be taken out.
+	v, err := c.version(u.GroupVersionKind().Version)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", c.name, err)
+	}
+	if _, err := c.coerce(u, v, coercion{repair: true}); err != nil {
+		return nil, fmt.Errorf("load %s: %w", c.name, err)
+	}
+	if err := c.applyDefaults(u, v); err != nil {
+		return nil, err
+	}
+	return c.convert(u, c.storage)
+}
+
+// current says whether an object as stored has passed through this very spec.
+func (c *codec) current(u *unstructured.Unstructured) bool {
+	revision, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
+	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
+}
+
+// Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
+func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
+
+func (c *codec) Store(hub runtime.Object) ([]byte, error) {
+	data, err := hub.(*unstructured.Unstructured).MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.name, err)
+	}
+	if n := len(data); n > 0 && data[n-1] == '\n' {
+		data = data[:n-1]
+	}
+	return data, nil
+}
+
+func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
+	return c.convert(hub.(*unstructured.Unstructured).DeepCopy(), version)
+}
+
+func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
+	u, ok := versioned.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%s: got a %T, want *unstructured.Unstructured", c.name, versioned)
+	}
+	v, err := c.version(u.GroupVersionKind().Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.applyDefaults(u, v); err != nil {
+		return nil, err
+	}
+	return c.convert(u, c.storage)
+}
+
+// PatchMeta: custom kinds have no strategic merge patch.
+func (c *codec) PatchMeta(string) (strategicpatch.LookupPatchMeta, bool) { return nil, false }
+
+func (c *codec) FieldManager(version, subresource string) (*managedfields.FieldManager, error) {
+	return c.models.manager(version, subresource)
+}
+
+func (c *codec) Interfaces() resource.Interfaces {
+	return resource.Interfaces{
+		Creater:   creater{},
+		Typer:     crdserverscheme.NewUnstructuredObjectTyper(),
+		Defaulter: defaulter{c.compiled},
+		Convertor: convertor{c.compiled},
+	}
+}
+
+// applyDefaults fills in what the schema of a version says.
+func (c *compiled) applyDefaults(u *unstructured.Unstructured, v *version) error {
+	s, err := v.structural()
+	if err != nil {
+		return err
+	}
+	defaulting.Default(u.Object, s)
+	return nil
+}
+
+func notProtobuf() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message",
+	}}
+}
+
+func unsupportedMediaType(string) error {
+	return negotiation.NewUnsupportedMediaTypeError([]string{resource.MediaJSON, resource.MediaYAML, resource.MediaCBOR})
+}

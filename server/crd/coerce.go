@@ -1,0 +1,76 @@
+package crd
+
+import (
+	"fmt"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// coercion says how strictly an object is brought into shape.
+type coercion struct {
+	report bool // collect the paths of unknown fields
+	repair bool // drop malformed metadata instead of refusing it: the object comes from the store
+}
+
+// coerce does to a parsed object what decoding into a Go type does to a built-in one: metadata gets its exact form, fields the
+// schema does not know are dropped, and so are nulls where the schema allows none. It returns the paths of what was dropped.
+// apiVersion, kind and metadata are kept whatever the schema says. Another kind than the compiled one is left alone, for the
+// validation to refuse.
+func (c *compiled) coerce(u *unstructured.Unstructured, v *version, opts coercion) ([]string, error) {
+	for _, field := range []string{"kind", "apiVersion"} {
+		if _, _, err := unstructured.NestedString(u.Object, field); err != nil {
+			return nil, err
+		}
+	}
+	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+		DropMalformedFields: opts.repair, ReturnUnknownFieldPaths: opts.report,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if kind == c.name && u.GroupVersionKind().Group == c.group {
+		paths, err := c.coerceContent(u, v, opts)
+		if err != nil {
+			return nil, err
+		}
+		unknown = append(unknown, paths...)
+		if opts.repair && meta != nil && meta.Generation == 0 {
+			meta.Generation = 1 // objects of very old servers have none
+		}
+	}
+	if kind != "" {
+		u.SetKind(kind)
+	}
+	if apiVersion != "" {
+		u.SetAPIVersion(apiVersion)
+	}
+	if found {
+		if err := objectmeta.SetObjectMeta(u.Object, meta); err != nil {
+			return nil, fmt.Errorf("write metadata: %w", err)
+		}
+	}
+	return unknown, nil
+}
+
+func (c *compiled) coerceContent(u *unstructured.Unstructured, v *version, opts coercion) (unknown []string, err error) {
+	s, err := v.structural()
+	if err != nil {
+		return nil, err
+	}
+	if !c.preserves() {
+		unknown = pruning.PruneWithOptions(u.Object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: opts.report})
+		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)
+	}
+	problem, paths := objectmeta.CoerceWithOptions(nil, u.Object, s, false, objectmeta.CoerceOptions{
+		DropInvalidFields: opts.repair, ReturnUnknownFieldPaths: opts.report,
+	})
+	if problem != nil {
+		return nil, problem
+	}
+	return append(unknown, paths...), nil
+}

@@ -1,0 +1,191 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/util/webhook"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/store"
+)
+
+// Owner is the [resource.Resource.Owner] of every custom kind.
+const Owner = "crd"
+
+// Config says what a Definitions works with. All fields without a word on nil are needed.
+type Config struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// Objects gives the verbs by which instances and definitions are changed outside of a request. It is a function
+	// because the verbs are made after the kinds; it is called no earlier than in Run.
+	Objects func() resource.Objects
+	// Services finds the address of a conversion webhook that is named by service; nil means <service>.<namespace>.svc.
+	Services webhook.ServiceResolver
+	// Authentication gives the client configuration for conversion webhooks; nil means none.
+	Authentication webhook.AuthenticationInfoResolverWrapper
+}
+
+// Definitions keeps the custom kinds of one control plane. All methods are safe for concurrent use.
+type Definitions struct {
+	store      *store.Store
+	registry   *resource.Registry
+	objects    func() resource.Objects
+	scheme     *runtime.Scheme
+	resource   *resource.Resource
+	converters *conversion.CRConverterFactory
+	names      nameTable
+
+	mu    sync.Mutex
+	kinds map[string]*kind  // served definitions, by name
+	seen  map[string]uint64 // newest revision applied, by name
+	// refused are the definitions that wait for names others hold.
+	refused map[string]bool
+}
+
+// New returns the definitions of a control plane, with none registered. Put Resource in the registry, then call Load.
+func New(cfg Config) (*Definitions, error) {
+	services := cfg.Services
+	if services == nil {
+		services = webhook.NewDefaultServiceResolver()
+	}
+	authentication := cfg.Authentication
+	if authentication == nil {
+		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return delegate }
+	}
+	converters, err := conversion.NewCRConverterFactory(services, authentication)
+	if err != nil {
+		return nil, fmt.Errorf("make conversion webhook clients: %w", err)
+	}
+	d := &Definitions{
+		store:      cfg.Store,
+		registry:   cfg.Registry,
+		objects:    cfg.Objects,
+		scheme:     newScheme(),
+		converters: converters,
+		names:      nameTable{groups: map[string]map[string]claim{}},
+		kinds:      map[string]*kind{},
+		seen:       map[string]uint64{},
+		refused:    map[string]bool{},
+	}
+	d.resource = d.newResource()
+	return d, nil
+}
+
+// Resource is the kind CustomResourceDefinition itself.
+func (d *Definitions) Resource() *resource.Resource { return d.resource }
+
+// Load registers every definition that the store holds. Call it once, before requests are served.
+func (d *Definitions) Load() error {
+	for obj := range d.store.Snapshot().Scan(d.resource.Prefix(), "", store.Key{}) {
+		if err := d.observe(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe applies a stored definition, whoever wrote it.
+func (d *Definitions) observe(obj *store.Object) error {
+	d.mu.Lock()
+	known := d.seen[obj.Key.Name] >= obj.Revision
+	d.mu.Unlock()
+	if known {
+		return nil
+	}
+	hub, err := d.resource.Codec.Load(obj.Data)
+	if err != nil {
+		return fmt.Errorf("load definition %s: %w", obj.Key.Name, err)
+	}
+	return d.apply(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
+}
+
+// apply makes the registry agree with one revision of a definition; older revisions than already applied are ignored.
+func (d *Definitions) apply(hub *apiextensions.CustomResourceDefinition, revision uint64) error {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := d.scheme.Convert(hub.DeepCopy(), definition, nil); err != nil {
+		return fmt.Errorf("convert definition %s: %w", hub.Name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen[definition.Name] >= revision {
+		return nil
+	}
+	d.seen[definition.Name] = revision
+	d.names.settle(definition.Spec.Group, definition.Name, claimed(&hub.Status.AcceptedNames))
+	if apiextensions.IsCRDConditionFalse(hub, apiextensions.NamesAccepted) {
+		d.refused[definition.Name] = true
+	} else {
+		delete(d.refused, definition.Name)
+	}
+	old := d.kinds[definition.Name]
+	if !served(definition) || d.takenByOthers(definition) {
+		if old != nil {
+			delete(d.kinds, definition.Name)
+			d.registry.Remove(old.resource.GroupResource())
+		}
+		return nil
+	}
+	k := newKind(d, definition, revision, old)
+	d.kinds[definition.Name] = k
+	d.registry.Put(k.resource)
+	return nil
+}
+
+// takenByOthers says whether the paths of a definition belong to a kind that is not custom: that kind goes before.
+func (d *Definitions) takenByOthers(definition *apiextensionsv1.CustomResourceDefinition) bool {
+	res, ok := d.registry.Current().ByName(groupResource(definition))
+	return ok && res.Owner != Owner
+}
+
+// forget takes a deleted definition out.
+func (d *Definitions) forget(name string, revision uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen[name] >= revision {
+		return
+	}
+	d.seen[name] = revision
+	d.names.settle(groupOf(name), name, claim{})
+	delete(d.refused, name)
+	if old := d.kinds[name]; old != nil {
+		delete(d.kinds, name)
+		d.registry.Remove(old.resource.GroupResource())
+	}
+}
+
+// hooks settle names and conditions within the write, and make paths live with its commit.
+func (d *Definitions) hooks() *resource.Hooks {
+	return &resource.Hooks{
+		OnCreate: func(_ context.Context, hub runtime.Object, _ bool) ([]store.Op, func(), error) {
+			return nil, d.settle(hub.(*apiextensions.CustomResourceDefinition)), nil
+		},
+		OnUpdate: func(_ context.Context, hub, _ runtime.Object, _ bool) ([]store.Op, func(), error) {
+			return nil, d.settle(hub.(*apiextensions.CustomResourceDefinition)), nil
+		},
+		OnDelete: func(_ context.Context, hub runtime.Object, _ bool) error {
+			markTerminating(hub.(*apiextensions.CustomResourceDefinition))
+			return nil
+		},
+		AfterCommit: func(_ context.Context, hub, old runtime.Object, revision uint64) {
+			if hub == nil {
+				d.forget(old.(*apiextensions.CustomResourceDefinition).Name, revision)
+				return
+			}
+			// The only error is that of a conversion that validation has done before.
+			_ = d.apply(hub.(*apiextensions.CustomResourceDefinition), revision)
+		},
+	}
+}
+
+// kindFor returns the served kind of a definition, or nil.
+func (d *Definitions) kindFor(name string) *kind {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kinds[name]
+}

@@ -1,0 +1,83 @@
+package crd
+
+import (
+	"fmt"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/server/resource"
+)
+
+// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale.
+func (k *kind) scaleSubresource(versions []string) resource.Subresource {
+	// The view works on the hub, therefore by the paths of the storage version, if that has the subresource.
+	paths := k.versions[versions[0]].scale()
+	if s := k.versions[k.storage].scale(); s != nil {
+		paths = s
+	}
+	return resource.Subresource{
+		Name: "scale", Versions: versions,
+		GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
+		Update: &resource.UpdateView{
+			Strategy: &strategy{compiled: k.compiled},
+			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
+			Get: func(hub runtime.Object) (runtime.Object, error) {
+				return scaleOf(hub.(*unstructured.Unstructured), paths)
+			},
+			Set: func(hub, view runtime.Object) error {
+				return setScale(hub.(*unstructured.Unstructured), view, paths)
+			},
+		},
+	}
+}
+
+func split(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
+
+func scaleOf(u *unstructured.Unstructured, paths *apiextensionsv1.CustomResourceSubresourceScale) (*autoscalingv1.Scale, error) {
+	wanted, found, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
+	}
+	have, _, err := unstructured.NestedInt64(u.Object, split(paths.StatusReplicasPath)...)
+	if err != nil {
+		return nil, err
+	}
+	selector := ""
+	if paths.LabelSelectorPath != nil && *paths.LabelSelectorPath != "" {
+		if selector, _, err = unstructured.NestedString(u.Object, split(*paths.LabelSelectorPath)...); err != nil {
+			return nil, err
+		}
+	}
+	return &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(),
+			ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(wanted)},
+		Status: autoscalingv1.ScaleStatus{Replicas: int32(have), Selector: selector},
+	}, nil
+}
+
+func setScale(u *unstructured.Unstructured, view runtime.Object, paths *apiextensionsv1.CustomResourceSubresourceScale) error {
+	scale, ok := view.(*autoscalingv1.Scale)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("wrong object passed to Scale update: %v", view))
+	}
+	if err := unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), split(paths.SpecReplicasPath)...); err != nil {
+		return err
+	}
+	if scale.ResourceVersion != "" {
+		u.SetResourceVersion(scale.ResourceVersion)
+	}
+	return nil
+}
