@@ -1,0 +1,74 @@
+package builtin
+
+import (
+	"context"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/server/resource"
+)
+
+// Config says what the kinds of one control plane may use. The zero value serves every kind: without nodes'
+// logs, with everyone allowed everything, and with the default ranges for Services.
+type Config struct {
+	// Objects gives the verbs to rules that look at other objects (the addresses that Services
+	// have already). It is called when a write needs it, not before. nil: there are no other objects.
+	Objects func() resource.Objects
+	// Logs opens the log of a container: opts.Container is set and known to be one of the pod's. The reader is closed by
+	// the caller; it ends with ctx. nil: pods/log answers 501.
+	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
+
+	// Authorizer answers access reviews; nil allows everything. If it is an authorizer.RuleResolver, too, it answers rules reviews.
+	Authorizer authorizer.Authorizer
+	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
+	Authenticator authenticator.Request
+	Audiences     []string
+
+	// ServiceRange is the CIDR of cluster IPs; "" means DefaultServiceRange.
+	ServiceRange string
+	// NodePorts is the range of node ports as "first-last"; "" means DefaultNodePorts.
+	NodePorts string
+}
+
+// The ranges of Services where the Config says nothing.
+const (
+	DefaultServiceRange = "10.0.0.0/24"
+	DefaultNodePorts    = "30000-32767"
+)
+
+// kinds makes the entries of one control plane, and lets their rules find each other's Resources.
+type kinds struct {
+	cfg  Config
+	made map[schema.GroupResource]*resource.Resource // complete when Resources returns, then never changed
+}
+
+func (k *kinds) resource(group, plural string) *resource.Resource {
+	return k.made[schema.GroupResource{Group: group, Resource: plural}]
+}
+
+// Resources makes the Resources of all built-in kinds, for one control plane. It takes about a
+// millisecond. An error names what is wrong with the Config.
+func Resources(cfg Config) ([]*resource.Resource, error) {
+	k := &kinds{cfg: cfg, made: map[schema.GroupResource]*resource.Resource{}}
+	services, err := newServices(k)
+	if err != nil {
+		return nil, err
+	}
+	decodersOf := map[schema.GroupVersion]decoders{}
+	var out []*resource.Resource
+	for _, table := range [][]entry{k.core(services), k.workloads(), k.others(), k.reviews()} {
+		for i := range table {
+			r, err := table[i].build(Scheme(), decodersOf)
+			if err != nil {
+				return nil, err
+			}
+			k.made[r.GroupResource()] = r
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}

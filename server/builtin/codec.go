@@ -1,0 +1,101 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/server/resource"
+)
+
+// Codec moves one built-in kind between its forms.
+type Codec struct {
+	kind     schema.GroupKind
+	hub      schema.GroupVersionKind // of the internal type
+	storage  schema.GroupVersionKind
+	scheme   *runtime.Scheme
+	decoders decoders
+
+	patch    sync.Map // version → strategicpatch.LookupPatchMeta
+	managers fieldManagers
+}
+
+var _ resource.Codec = (*Codec)(nil)
+
+// New returns an empty internal object.
+func (c *Codec) New() runtime.Object {
+	obj, err := c.scheme.New(c.hub)
+	if err != nil {
+		panic(err) // the entry was checked when the codec was made
+	}
+	return obj
+}
+
+// Load reads JSON of the storage version. The kind is known, so nothing is looked up in the bytes.
+func (c *Codec) Load(stored []byte) (runtime.Object, error) {
+	versioned, err := c.scheme.New(c.storage)
+	if err != nil {
+		return nil, err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned); err != nil {
+		return nil, fmt.Errorf("decode stored %s: %w", c.kind.Kind, err)
+	}
+	return c.FromVersion(versioned)
+}
+
+// Store encodes a hub as JSON of the storage version.
+func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
+	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
+	}
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
+	}
+	return data, nil
+}
+
+// ToVersion converts a hub to the type of a served version.
+func (c *Codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
+	return c.scheme.ConvertToVersion(hub, schema.GroupVersion{Group: c.kind.Group, Version: version})
+}
+
+// FromVersion applies the defaults of the object's version and converts it to the hub.
+func (c *Codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
+	c.scheme.Default(versioned)
+	return c.scheme.UnsafeConvertToVersion(versioned, c.hub.GroupVersion())
+}
+
+// PatchMeta is read from the struct tags of the version's type.
+func (c *Codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool) {
+	if meta, ok := c.patch.Load(version); ok {
+		return meta.(strategicpatch.LookupPatchMeta), true
+	}
+	obj, err := c.scheme.New(schema.GroupVersionKind{Group: c.kind.Group, Version: version, Kind: c.kind.Kind})
+	if err != nil {
+		return nil, false
+	}
+	meta, err := strategicpatch.NewPatchMetaFromStruct(obj)
+	if err != nil {
+		return nil, false
+	}
+	c.patch.Store(version, meta)
+	return meta, true
+}
+
+// FieldManager makes the manager of a version and subresource at the first call.
+func (c *Codec) FieldManager(version, subresource string) (*managedfields.FieldManager, error) {
+	return c.managers.get(version, subresource)
+}
+
+// Interfaces gives the scheme in its four roles.
+func (c *Codec) Interfaces() resource.Interfaces {
+	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}
+}

@@ -1,0 +1,19 @@
+package builtin
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+
+	"kelson.dev/server/resource"
+)
+
+// podSubresources are those that need no connection into a container.
+func (k *kinds) podSubresources() []resource.Subresource {
+	return []resource.Subresource{
+		{Name: "binding", GVK: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Create: k.bindPod},
+		{Name: "ephemeralcontainers", Update: &resource.UpdateView{Strategy: pod.EphemeralContainersStrategy}},
+		{Name: "eviction", GVK: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, Create: k.evictPod},
+		{Name: "log", Connect: k.podLog},
+		{Name: "resize", Update: &resource.UpdateView{Strategy: pod.ResizeStrategy}},
+	}
+}
