@@ -1,0 +1,246 @@
+// Package containerlog keeps what a container prints and gives it to readers.
+//
+// A [Log] is an append-only sequence of lines in the form that container runtimes write for a kubelet:
+//
+//	2026-01-02T15:04:05.000000000Z stdout F hello
+//	└ time, UTC                    └ stream └ F: full line, P: the line goes on in the next entry of this stream
+//
+// It lives in memory or in a file, and is bounded: it is kept in two halves, and when the newer half is full the older one is
+// dropped, so that the newest output is always there.
+//
+//	            dropped │ previous half │ current half ──▶ append
+//	offset 0 ───────────┴───────────────┴──────────────▶
+//
+// Readers are cursors by offset: any number of them, none delays the writer, and one that falls off the old end goes on with
+// the oldest line there is. No goroutine runs for a log or a reader.
+//
+//	log, err := containerlog.New(containerlog.Config{})
+//	fmt.Fprintln(log.Writer(containerlog.Stdout), "hello")
+//	io.Copy(os.Stdout, log.Read(ctx, containerlog.Options{Follow: true})) // ends with log.Close
+package containerlog
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Stream is where a line came from.
+type Stream string
+
+// The streams of a container.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+const (
+	// timeLayout has a fixed width, as kubelets print it.
+	timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
+	// maxLine is the longest text of one entry, in bytes; longer lines are parted. The same as containerd's.
+	maxLine = 16 << 10
+	// DefaultMaxBytes bounds a log when the Config does not: a kubelet's containerLogMaxSize.
+	DefaultMaxBytes = 10 << 20
+)
+
+// Config says where a log is kept.
+type Config struct {
+	// Path is the file of the current half; the previous one is beside it with ".1" appended. Empty: in memory.
+	Path string
+	// MaxBytes bounds the log, times and stream names included. 0: DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// Log is what one container printed. Safe for concurrent use.
+type Log struct {
+	config Config
+
+	mu      sync.Mutex
+	halves  []half // one or two, oldest first
+	partial map[Stream][]byte
+	ended   bool
+	changed chan struct{} // closed at the next change; nil when nobody waits
+	err     error         // the first error of the file; the log takes nothing more then
+}
+
+// half is one bounded piece of the log.
+type half struct {
+	base, size int64 // offset of its first byte, and its length
+	memory     []byte
+	file       *os.File
+}
+
+// New returns an empty log. A file that is there already is replaced.
+func New(config Config) (*Log, error) {
+	if config.MaxBytes == 0 {
+		config.MaxBytes = DefaultMaxBytes
+	}
+	l := &Log{config: config, partial: map[Stream][]byte{}}
+	if err := l.addHalf(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Open returns the log that an earlier process left at a path, ended.
+func Open(path string) (*Log, error) {
+	l := &Log{config: Config{Path: path, MaxBytes: DefaultMaxBytes}, ended: true}
+	for _, name := range []string{path + ".1", path} {
+		file, err := os.Open(name)
+		if os.IsNotExist(err) && name != path {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open container log: %w", err)
+		}
+		info, err := file.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("open container log: %w", err)
+		}
+		l.halves = append(l.halves, half{base: l.end(), size: info.Size(), file: file})
+	}
+	return l, nil
+}
+
+// Append adds one line (without its newline) that was printed at a time.
+func (l *Log) Append(at time.Time, stream Stream, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(at, stream, 'F', line)
+}
+
+// Writer returns a writer that adds whole lines as they get complete, and a rest without newline when the log is closed.
+// Its Write fails only when the log's file does.
+func (l *Log) Writer(stream Stream) *Writer { return &Writer{log: l, stream: stream} }
+
+// Writer is the writing end of one stream of a log.
+type Writer struct {
+	log    *Log
+	stream Stream
+}
+
+// Write adds the lines of p.
+func (w *Writer) Write(p []byte) (int, error) {
+	l := w.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	line := l.partial[w.stream]
+	for _, c := range p {
+		switch {
+		case c == '\n':
+			l.append(now, w.stream, 'F', string(line))
+			line = line[:0]
+			continue
+		case len(line) == maxLine:
+			l.append(now, w.stream, 'P', string(line))
+			line = line[:0]
+		}
+		line = append(line, c)
+	}
+	l.partial[w.stream] = line
+	return len(p), l.err
+}
+
+// Close ends the log: readers that follow it come to its end. What was written can still be read. Closing twice is allowed.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return l.err
+	}
+	for _, stream := range []Stream{Stdout, Stderr} {
+		if line := l.partial[stream]; len(line) > 0 {
+			l.append(time.Now(), stream, 'F', string(line))
+		}
+	}
+	l.ended = true
+	l.notify()
+	return l.err
+}
+
+// Release closes the log and frees its files or memory; readers come to its end.
+func (l *Log) Release() {
+	l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.halves {
+		if h.file != nil {
+			h.file.Close()
+		}
+	}
+	l.halves = []half{{base: l.end()}}
+}
+
+// append adds an entry. Called with the lock.
+func (l *Log) append(at time.Time, stream Stream, tag byte, line string) {
+	if l.ended || l.err != nil {
+		return
+	}
+	entry := make([]byte, 0, len(timeLayout)+len(line)+12)
+	entry = at.UTC().AppendFormat(entry, timeLayout)
+	entry = append(entry, ' ')
+	entry = append(entry, stream...)
+	entry = append(entry, ' ', tag, ' ')
+	entry = append(entry, line...)
+	entry = append(entry, '\n')
+
+	if last := l.halves[len(l.halves)-1]; last.size > 0 && last.size+int64(len(entry)) > l.config.MaxBytes/2 {
+		if l.err = l.addHalf(); l.err != nil {
+			return
+		}
+	}
+	h := &l.halves[len(l.halves)-1]
+	if h.file != nil {
+		if _, err := h.file.Write(entry); err != nil {
+			l.err = fmt.Errorf("write container log: %w", err)
+			return
+		}
+	} else {
+		h.memory = append(h.memory, entry...)
+	}
+	h.size += int64(len(entry))
+	l.notify()
+}
+
+// addHalf begins a new half and drops the one before the last. Called with the lock.
+func (l *Log) addHalf() error {
+	next := half{base: l.end()}
+	if path := l.config.Path; path != "" {
+		if len(l.halves) > 0 {
+			if err := os.Rename(path, path+".1"); err != nil {
+				return fmt.Errorf("rotate container log: %w", err)
+			}
+		}
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return fmt.Errorf("create container log: %w", err)
+		}
+		next.file = file
+	}
+	l.halves = append(l.halves, next)
+	if len(l.halves) > 2 {
+		if file := l.halves[0].file; file != nil {
+			file.Close()
+		}
+		l.halves = l.halves[1:]
+	}
+	return nil
+}
+
+// end is the offset after the last byte. Called with the lock, or before the log is shared.
+func (l *Log) end() int64 {
+	if len(l.halves) == 0 {
+		return 0
+	}
+	last := l.halves[len(l.halves)-1]
+	return last.base + last.size
+}
+
+func (l *Log) notify() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}

@@ -1,0 +1,221 @@
+//go:build unix
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/server/node"
+	"kelson.dev/server/node/containerlog"
+)
+
+// Bounds of a termination message, as a kubelet has them: a file's bytes, a log's lines and bytes.
+const (
+	messageBytes    = 4096
+	messageLogBytes = 2048
+	messageLogLines = 80
+)
+
+// drain is how long output is still read after the container has ended. Only a process that left the group can need it.
+const drain = time.Second
+
+// container is one process group. Two goroutines copy its output, one waits for its end; all are gone when done is closed.
+type container struct {
+	id      string
+	started time.Time
+	log     *containerlog.Log // nil when there is none left
+	done    chan struct{}
+	detach  func() bool
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd // nil once it has ended: its process id may then be another's
+	kill   *time.Timer
+	killAt time.Time
+	exit   node.Exit // set before done is closed
+}
+
+// start runs the command of spec in dir.
+func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+	env := environ(path, dir, spec)
+	workingDir := dir
+	if w := spec.Container.WorkingDir; w != "" {
+		workingDir = w
+		if !filepath.IsAbs(w) {
+			workingDir = filepath.Join(dir, w)
+		}
+	}
+	program, err := lookPath(spec.Command[0], workingDir, env)
+	if err != nil {
+		return nil, err
+	}
+	message := ""
+	if p := spec.Container.TerminationMessagePath; p != "" {
+		message = filepath.Join(dir, filepath.Clean("/"+p))
+		if err := os.MkdirAll(filepath.Dir(message), 0o700); err != nil {
+			return nil, fmt.Errorf("make a place for the termination message: %w", err)
+		}
+	}
+
+	cmd := &exec.Cmd{
+		Path: program, Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	outputs, err := pipes(cmd)
+	if err != nil {
+		return nil, err
+	}
+	err = cmd.Start()
+	cmd.Stdout.(*os.File).Close()
+	cmd.Stderr.(*os.File).Close()
+	if err != nil {
+		for _, output := range outputs {
+			output.Close()
+		}
+		return nil, fmt.Errorf("run container %q: %w", spec.Container.Name, err)
+	}
+	c := &container{id: fmt.Sprintf("process://%d-%s", cmd.Process.Pid, spec.Pod.UID), started: time.Now(), log: log, done: make(chan struct{}), cmd: cmd}
+	go c.wait(outputs, spec.Container, message)
+	return c, nil
+}
+
+// pipes makes the command's standard output and error; their reading ends are the result, in that order.
+func pipes(cmd *exec.Cmd) ([]*os.File, error) {
+	out, outWriter, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	errors, errWriter, err := os.Pipe()
+	if err != nil {
+		out.Close()
+		outWriter.Close()
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	cmd.Stdout, cmd.Stderr = outWriter, errWriter
+	return []*os.File{out, errors}, nil
+}
+
+// wait sees the container through to its end.
+func (c *container) wait(outputs []*os.File, spec *corev1.Container, message string) {
+	var copying sync.WaitGroup
+	for i, stream := range []containerlog.Stream{containerlog.Stdout, containerlog.Stderr} {
+		copying.Go(func() {
+			// A log that can't be written any more must not block the container: its output is thrown away then.
+			if _, err := io.Copy(c.log.Writer(stream), outputs[i]); err != nil {
+				io.Copy(io.Discard, outputs[i])
+			}
+		})
+	}
+	c.cmd.Wait() // what it returns is in ProcessState
+	exit := exitOf(c.cmd.ProcessState)
+
+	c.mu.Lock()
+	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // what the first process left behind
+	c.cmd = nil
+	if c.kill != nil {
+		c.kill.Stop()
+	}
+	c.mu.Unlock()
+
+	for _, output := range outputs {
+		output.SetReadDeadline(time.Now().Add(drain))
+	}
+	copying.Wait()
+	for _, output := range outputs {
+		output.Close()
+	}
+	c.log.Close()
+	exit.Message = c.message(exit.Code, spec.TerminationMessagePolicy, message)
+	c.mu.Lock()
+	c.exit = exit
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// exitOf is how a process ended, as a shell tells it.
+func exitOf(state *os.ProcessState) node.Exit {
+	exit := node.Exit{FinishedAt: time.Now(), Code: int32(state.ExitCode())}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		exit.Signal = int32(status.Signal())
+		exit.Code = 128 + exit.Signal
+	}
+	return exit
+}
+
+// message is the termination message: the file's, or the end of the log after a failure where the policy says so.
+func (c *container) message(code int32, policy corev1.TerminationMessagePolicy, path string) string {
+	if path != "" {
+		if file, err := os.Open(path); err == nil {
+			defer file.Close()
+			if text, err := io.ReadAll(io.LimitReader(file, messageBytes)); err == nil && len(text) > 0 {
+				return string(text)
+			}
+		}
+	}
+	if policy != corev1.TerminationMessageFallbackToLogsOnError || code == 0 {
+		return ""
+	}
+	lines := int64(messageLogLines)
+	reader := c.log.Read(context.Background(), containerlog.Options{Tail: &lines})
+	defer reader.Close()
+	text, _ := io.ReadAll(reader)
+	return string(bytes.ToValidUTF8(text[max(0, len(text)-messageLogBytes):], nil))
+}
+
+func (c *container) ID() string            { return c.id }
+func (c *container) StartedAt() time.Time  { return c.started }
+func (c *container) Done() <-chan struct{} { return c.done }
+
+func (c *container) Exit() node.Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit
+}
+
+// Stop signals the whole group.
+func (c *container) Stop(grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cmd == nil {
+		return
+	}
+	at := time.Now().Add(grace)
+	if c.kill != nil {
+		if !at.Before(c.killAt) {
+			return
+		}
+		c.kill.Stop()
+	}
+	if grace <= 0 {
+		syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		return
+	}
+	if c.kill == nil {
+		syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM)
+	}
+	c.killAt = at
+	c.kill = time.AfterFunc(grace, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.cmd != nil {
+			syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+}
+
+func (c *container) Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
+	if c.log == nil {
+		return nil, fmt.Errorf("container %s: %w", c.id, node.ErrNoLogs)
+	}
+	return c.log.Read(ctx, containerlog.FromPodLogOptions(opts, time.Now())), nil
+}

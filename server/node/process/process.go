@@ -1,0 +1,241 @@
+//go:build unix
+
+// Package process is a node runtime that really runs containers' commands, as processes of this machine.
+//
+// It isolates nothing: a container has the agent's user, network and files. It is meant for one's own pods on one's own machine,
+// and for tests, and runs only where someone asked for it. What is like a container:
+//
+//   - a process group of its own; the container ends when its first process does, and the rest of the group is killed then
+//   - a fresh directory for each attempt, which is its working directory and HOME
+//   - an environment of PATH, HOME and HOSTNAME and what the pod says, nothing of the agent's own
+//   - its output kept as its log, its exit code, SIGTERM and after the grace SIGKILL
+//   - its termination message, in the file terminationMessagePath below its directory, or from its log where the policy says so
+//
+// What is not there is never pretended: the image is not looked at, so a container must name its command; a pod that mounts
+// volumes is refused (except the service account's token, which is merely absent). Probes, resource limits and security contexts
+// have no effect.
+//
+//	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
+//	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
+//
+// Processes end with the context of their sandbox: they do not outlive the agent that started them.
+//
+//	runtime, err := process.New(process.Config{Root: dir})
+//	agent := node.NewAgent(node.AgentConfig{…, Runtime: runtime})
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/server/node"
+	"kelson.dev/server/node/containerlog"
+)
+
+// Config of a Runtime.
+type Config struct {
+	// Root is the directory for everything of the containers; made if needed.
+	Root string
+	// Path is the containers' PATH. Empty: the usual directories of a system.
+	Path string
+	// LogBytes bounds the log of a container. 0: containerlog.DefaultMaxBytes.
+	LogBytes int64
+	// HostIP is every pod's address. Empty: 127.0.0.1.
+	HostIP string
+}
+
+// defaultPath is the PATH of container images that say nothing else.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// shutdownGrace is how long containers may take to end when their agent does.
+const shutdownGrace = 2 * time.Second
+
+// Runtime implements node.Runtime.
+type Runtime struct{ config Config }
+
+// New returns a runtime that keeps its containers below config.Root.
+func New(config Config) (*Runtime, error) {
+	if config.Root == "" {
+		return nil, errors.New("process runtime: Root is empty")
+	}
+	root, err := filepath.Abs(config.Root)
+	if err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	config.Root = root
+	if config.Path == "" {
+		config.Path = defaultPath
+	}
+	if config.HostIP == "" {
+		config.HostIP = "127.0.0.1"
+	}
+	return &Runtime{config}, nil
+}
+
+// Name is "process".
+func (*Runtime) Name() string { return "process" }
+
+// Version is that of this runtime.
+func (*Runtime) Version() string { return "1.0" }
+
+// Sandbox makes the pod's directory. It refuses a pod that mounts volumes.
+func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if err := mountable(&list[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	dir := filepath.Join(r.config.Root, string(pod.UID))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the pod's directory: %w", err)
+	}
+	return &sandbox{runtime: r, ctx: ctx, dir: dir}, nil
+}
+
+// mountable refuses a container whose volumes it would miss.
+func mountable(c *corev1.Container) error {
+	for _, mount := range c.VolumeMounts {
+		if mount.MountPath != "/var/run/secrets/kubernetes.io/serviceaccount" {
+			return fmt.Errorf("container %q mounts volume %q at %s: the process runtime runs commands directly on this machine and can't mount volumes; use the simulated runtime, or environment variables",
+				c.Name, mount.Name, mount.MountPath)
+		}
+	}
+	if len(c.VolumeDevices) > 0 {
+		return fmt.Errorf("container %q uses volume device %q, which the process runtime can't give", c.Name, c.VolumeDevices[0].Name)
+	}
+	return nil
+}
+
+type sandbox struct {
+	runtime *Runtime
+	ctx     context.Context
+	dir     string
+
+	mu         sync.Mutex
+	containers []*container
+}
+
+func (s *sandbox) IP() string { return s.runtime.config.HostIP }
+
+// Start runs the container's command. It does not block.
+func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Container, error) {
+	if len(spec.Command) == 0 {
+		return nil, fmt.Errorf("container %q names no command: the process runtime does not read images, so spec.containers[].command must be set", spec.Container.Name)
+	}
+	base := filepath.Join(s.dir, spec.Container.Name)
+	dir := filepath.Join(base, fmt.Sprint(spec.Attempt))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the container's directory: %w", err)
+	}
+	if spec.Attempt >= 2 { // only the previous attempt's log is ever asked for
+		old := filepath.Join(base, fmt.Sprint(spec.Attempt-2))
+		os.RemoveAll(old)
+		os.Remove(old + ".log")
+		os.Remove(old + ".log.1")
+	}
+	log, err := containerlog.New(containerlog.Config{Path: dir + ".log", MaxBytes: s.runtime.config.LogBytes})
+	if err != nil {
+		return nil, err
+	}
+	c, err := start(s.runtime.config.Path, dir, spec, log)
+	if err != nil {
+		log.Release()
+		return nil, err
+	}
+	c.detach = context.AfterFunc(s.ctx, func() { c.Stop(shutdownGrace) })
+	s.mu.Lock()
+	s.containers = append(s.containers, c)
+	s.mu.Unlock()
+	return c, nil
+}
+
+// Adopt finds what is left of an earlier agent's container: its exit as the status has it, or that it is gone, and its log.
+func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
+	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
+	switch state := status.State; {
+	case state.Terminated != nil:
+		t := state.Terminated
+		c.started = t.StartedAt.Time
+		c.exit = node.Exit{Code: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt.Time}
+	case state.Running != nil:
+		c.started = state.Running.StartedAt.Time
+	}
+	if log, err := containerlog.Open(filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)) + ".log"); err == nil {
+		c.log = log
+	}
+	close(c.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.containers = append(s.containers, c)
+	return c
+}
+
+// Remove kills what still runs and deletes the pod's directory.
+func (s *sandbox) Remove() error {
+	s.mu.Lock()
+	containers := s.containers
+	s.mu.Unlock()
+	for _, c := range containers {
+		c.Stop(0)
+	}
+	for _, c := range containers {
+		<-c.done
+		c.detach()
+		if c.log != nil {
+			c.log.Release()
+		}
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove the pod's directory: %w", err)
+	}
+	return nil
+}
+
+// environ is the container's environment. The pod's words win, except that an empty PATH is no PATH.
+func environ(path, dir string, spec node.ContainerSpec) []string {
+	hostname := spec.Pod.Spec.Hostname
+	if hostname == "" {
+		hostname = spec.Pod.Name
+	}
+	env := []string{"PATH=" + path, "HOME=" + dir, "HOSTNAME=" + hostname}
+	for _, e := range spec.Env {
+		env = append(env, e.Name+"="+e.Value)
+	}
+	return env
+}
+
+// lookPath finds a program as the container would: by its own PATH, or from its working directory.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	path := ""
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = value
+		}
+	}
+	for _, place := range filepath.SplitList(path) {
+		file := filepath.Join(place, name)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("exec: %q: executable file not found in $PATH", name)
+}

@@ -1,0 +1,220 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// status is what the pod's status says of this life. It begins with what the server has, so that conditions of others stay.
+// ended tells that nothing runs and nothing will.
+func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now time.Time) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	status.ObservedGeneration = pod.Generation
+	status.StartTime = &metav1.Time{Time: l.startTime}
+	status.HostIP = hostIP
+	status.HostIPs = []corev1.HostIP{{IP: hostIP}}
+	status.PodIP, status.PodIPs = address, nil
+	if address != "" {
+		status.PodIPs = []corev1.PodIP{{IP: address}}
+	}
+
+	status.InitContainerStatuses, status.ContainerStatuses = nil, nil
+	for _, r := range l.records {
+		s := r.status(pod)
+		if r.role == roleMain {
+			status.ContainerStatuses = append(status.ContainerStatuses, s)
+		} else {
+			status.InitContainerStatuses = append(status.InitContainerStatuses, s)
+		}
+	}
+
+	gone := ended && (l.deleted || pod.DeletionTimestamp != nil)
+	status.Phase = l.phase(pod, gone)
+	if l.failure != nil {
+		status.Reason, status.Message = l.failure.reason, l.failure.message
+	}
+	l.conditions(pod, &status, address != "" && !ended, now)
+	return status
+}
+
+// phase follows the definition of pod phases. gone says that a deletion has ended everything.
+func (l *life) phase(pod *corev1.Pod, gone bool) corev1.PodPhase {
+	if l.failure != nil {
+		return corev1.PodFailed
+	}
+	running, succeeded, total := false, 0, 0
+	for _, r := range l.records {
+		exit := r.lastExit()
+		switch r.role {
+		case roleInit:
+			if exit != nil && exit.ExitCode != 0 && r.state.Running == nil && !restarts(pod, r, exit.ExitCode) {
+				return corev1.PodFailed
+			}
+			if r.state.Terminated == nil || exit.ExitCode != 0 {
+				return pendingUnless(gone)
+			}
+		case roleSidecar:
+			if !everRan(r) {
+				return pendingUnless(gone)
+			}
+		case roleMain:
+			total++
+			switch {
+			case r.state.Running != nil:
+				running = true
+			case exit == nil:
+				return pendingUnless(gone)
+			case exit.ExitCode == 0:
+				succeeded++
+			}
+		}
+	}
+	switch {
+	case running:
+		return corev1.PodRunning
+	case !gone && !l.completed(pod):
+		return corev1.PodRunning // it will be restarted
+	case succeeded == total:
+		return corev1.PodSucceeded
+	}
+	return corev1.PodFailed
+}
+
+// pendingUnless is the phase of a pod that has not got going: it never will when it is gone.
+func pendingUnless(gone bool) corev1.PodPhase {
+	if gone {
+		return corev1.PodFailed
+	}
+	return corev1.PodPending
+}
+
+// status is the container's status.
+func (r *record) status(pod *corev1.Pod) corev1.ContainerStatus {
+	state, last := r.state, r.last
+	if exit := r.state.Terminated; exit != nil && pod.DeletionTimestamp == nil && restarts(pod, r, exit.ExitCode) {
+		// It will be started again: it waits, and what ended is its last state.
+		last = corev1.ContainerState{Terminated: exit}
+		waiting := &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: r.backoffMessage(pod)}
+		if r.startFailed {
+			waiting.Reason, waiting.Message = "RunContainerError", exit.Message
+		}
+		state = corev1.ContainerState{Waiting: waiting}
+	}
+	started := r.state.Running != nil
+	s := corev1.ContainerStatus{
+		Name: r.spec.Name, Image: r.spec.Image, ImageID: r.spec.Image, ContainerID: r.id, RestartCount: r.restarts,
+		State: *state.DeepCopy(), LastTerminationState: *last.DeepCopy(),
+		Started: &started, Ready: started && !r.stopping,
+	}
+	if r.role == roleInit {
+		s.Ready = r.state.Terminated != nil && r.state.Terminated.ExitCode == 0
+	}
+	if r.id == "" {
+		s.ImageID = ""
+	}
+	return s
+}
+
+// backoffMessage is a kubelet's message of a container in back-off.
+func (r *record) backoffMessage(pod *corev1.Pod) string {
+	delay := r.backoff.delay
+	if exit := r.lastExit(); exit != nil && r.backoff.forgotten(exit.FinishedAt.Time) {
+		delay = backoffFirst
+	}
+	return fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, r.spec.Name, fullName(pod))
+}
+
+// fullName is how a kubelet names a pod in messages.
+func fullName(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+}
+
+// conditions sets the five conditions of an agent.
+func (l *life) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbox bool, now time.Time) {
+	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation}
+		if !ok {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		} else if reason == "PodCompleted" {
+			c.Reason = reason
+		}
+		setPodCondition(status, c, now)
+	}
+	set(corev1.PodScheduled, true, "", "")
+	set(corev1.PodReadyToStartContainers, sandbox, "", "")
+
+	var uninitialized, unready []string
+	for _, r := range l.records {
+		running := r.state.Running != nil && !r.stopping
+		switch r.role {
+		case roleInit:
+			if r.state.Terminated == nil || r.state.Terminated.ExitCode != 0 {
+				uninitialized = append(uninitialized, r.spec.Name)
+			}
+		case roleSidecar:
+			if !everRan(r) {
+				uninitialized = append(uninitialized, r.spec.Name)
+			}
+			if !running {
+				unready = append(unready, r.spec.Name)
+			}
+		case roleMain:
+			if !running {
+				unready = append(unready, r.spec.Name)
+			}
+		}
+	}
+	if status.Phase == corev1.PodSucceeded {
+		set(corev1.PodInitialized, true, "PodCompleted", "")
+	} else {
+		set(corev1.PodInitialized, len(uninitialized) == 0, "ContainersNotInitialized",
+			fmt.Sprintf("containers with incomplete status: %s", uninitialized))
+	}
+
+	ready := len(unready) == 0
+	reason, message := "ContainersNotReady", fmt.Sprintf("containers with unready status: %s", unready)
+	switch status.Phase {
+	case corev1.PodSucceeded:
+		ready, reason, message = false, "PodCompleted", ""
+	case corev1.PodFailed:
+		ready, reason, message = false, "PodFailed", ""
+	}
+	set(corev1.ContainersReady, ready, reason, message)
+	for _, gate := range pod.Spec.ReadinessGates {
+		if ready && !conditionTrue(status, gate.ConditionType) {
+			ready, reason = false, "ReadinessGatesNotReady"
+			message = fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but False", gate.ConditionType)
+		}
+	}
+	set(corev1.PodReady, ready, reason, message)
+}
+
+// setPodCondition puts a condition into a status; its transition time changes with its status only.
+func setPodCondition(status *corev1.PodStatus, c corev1.PodCondition, now time.Time) {
+	c.LastTransitionTime = metaTime(now)
+	for i := range status.Conditions {
+		if old := &status.Conditions[i]; old.Type == c.Type {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			c.LastProbeTime = old.LastProbeTime
+			*old = c
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+func conditionTrue(status *corev1.PodStatus, kind corev1.PodConditionType) bool {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == kind {
+			return status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func metaTime(t time.Time) metav1.Time { return metav1.NewTime(t) }
