@@ -11,13 +11,85 @@ package store
 //		case <-ctx.Done():
 //		}
 //	}
-type Cursor struct{}
+type Cursor struct {
+	store *Store
+	log   *eventLog
+	after uint64 // everything up to here was returned or is not wanted
+}
 
 // Next returns the events that came since the last call, possibly none, without blocking, and the revision up to which
 // all events have now been returned (for bookmarks). ErrCompacted when the cursor fell off the end of the log: nothing
-// was skipped silently. ErrClosed after Store.Close. The slice is valid until the next call.
-func (c *Cursor) Next() (events []*Event, revision uint64, err error) { panic("TODO") }
+// was skipped silently. ErrClosed after Store.Close, when nothing is left. The slice is valid until the next call.
+//
+// After a long absence the events may come in several calls; Ready is then closed already. The events of one Commit
+// are never divided.
+func (c *Cursor) Next() (events []*Event, revision uint64, err error) {
+	s := c.store
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if c.after < c.log.floor {
+		return nil, 0, ErrCompacted
+	}
+	events, all := c.log.since(c.after)
+	if s.closed && len(events) == 0 {
+		return nil, 0, ErrClosed
+	}
+	if all {
+		c.after = max(c.after, s.current.Load().revision)
+	} else {
+		c.after = events[len(events)-1].Revision()
+	}
+	return events, c.after, nil
+}
 
-// Ready returns a channel that is closed when Next has something to return.
-// Take it after Next returned nothing.
-func (c *Cursor) Ready() <-chan struct{} { panic("TODO") }
+// Ready returns a channel that is closed when Next has something to return, be it an error.
+// Take it after Next returned nothing; a cursor that begins in the future may be woken early.
+func (c *Cursor) Ready() <-chan struct{} {
+	s := c.store
+	s.mu.RLock()
+	now, wait := c.readiness()
+	s.mu.RUnlock()
+	if now || wait != nil {
+		return pick(now, s.ready, wait)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, wait = c.readiness(); !now && wait == nil {
+		wait = make(chan struct{})
+		c.log.waiters = wait
+	}
+	return pick(now, s.ready, wait)
+}
+
+func (c *Cursor) readiness() (now bool, wait chan struct{}) {
+	now = c.store.closed || c.after < c.log.floor || c.log.newest() > c.after
+	return now, c.log.waiters
+}
+
+func pick(first bool, a, b chan struct{}) <-chan struct{} {
+	if first {
+		return a
+	}
+	return b
+}
+
+func (s *Store) watch(resource string, after uint64) (*Cursor, error) {
+	s.mu.RLock()
+	l, closed := s.logs[resource], s.closed
+	s.mu.RUnlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if l == nil {
+		s.mu.Lock()
+		l = s.log(resource)
+		s.mu.Unlock()
+	}
+	c := &Cursor{store: s, log: l, after: after}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if after < l.floor {
+		return nil, ErrCompacted
+	}
+	return c, nil
+}

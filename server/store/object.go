@@ -18,7 +18,9 @@ type Object struct {
 	Data []byte
 	Head Head
 
-	memo memo
+	path    string // of Key, which consists of its parts
+	version span   // of the resourceVersion's value in Data
+	memo    memo
 }
 
 // Head is what the control plane needs to know of any object without decoding it.

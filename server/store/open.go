@@ -1,27 +1,127 @@
 package store
 
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
 // Config says how to open a Store.
 type Config struct {
 	// Backend makes writes durable; nil keeps everything in memory only.
 	Backend Backend
 	// Retain is how many events per resource the watch log keeps at least; 0 means 10,000.
 	Retain int
-	// Now is used for nothing but the ages in metrics.
 }
 
 // Store is the state of one control plane. All methods are safe for concurrent use.
-type Store struct{}
+type Store struct {
+	backend Backend // nil: memory only
+	retain  int
+	queue   queue
+
+	// The committer's own, once it runs.
+	view     view
+	revision uint64
+	failure  error
+
+	current atomic.Pointer[Snapshot]
+	closing sync.Once
+	done    chan struct{} // the committer has ended
+	ready   chan struct{} // always closed
+
+	// mu guards what is published with a Snapshot: whoever holds it sees current and all logs at one revision.
+	mu     sync.RWMutex
+	base   uint64 // events up to here were never in the logs
+	logs   map[string]*eventLog
+	pins   []pin
+	closed bool
+}
+
+const (
+	defaultRetain = 10_000
+	// firstRevision is that of an empty store. It is not 0, because a resourceVersion "0" means "any" to clients.
+	firstRevision = 1
+)
 
 // Open loads the backend's state and starts the committer. The caller closes the store.
-func Open(cfg Config) (*Store, error) { panic("TODO") }
+func Open(cfg Config) (*Store, error) {
+	v, revision := newView(), uint64(firstRevision)
+	if cfg.Backend != nil {
+		loaded, err := cfg.Backend.Load(func(r Record) error {
+			obj, err := loadObject(r)
+			if err == nil {
+				v.replace(nil, obj)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("load store: %w", err)
+		}
+		revision = max(revision, loaded)
+	}
+	return start(v, revision, cfg), nil
+}
+
+func loadObject(r Record) (*Object, error) {
+	head, at, err := scanHead(r.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
+	}
+	path := r.Key.path()
+	return &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path, version: at}, nil
+}
+
+func start(v view, revision uint64, cfg Config) *Store {
+	s := &Store{
+		backend:  cfg.Backend,
+		retain:   cfg.Retain,
+		queue:    queue{wake: make(chan struct{}, 1)},
+		view:     v,
+		revision: revision,
+		base:     revision,
+		logs:     map[string]*eventLog{},
+		done:     make(chan struct{}),
+		ready:    make(chan struct{}),
+	}
+	if revision == firstRevision {
+		s.base = 0 // nothing ever happened, so nothing is missing
+	}
+	if s.retain <= 0 {
+		s.retain = defaultRetain
+	}
+	close(s.ready)
+	s.current.Store(s.freeze())
+	go s.run()
+	return s
+}
 
 // Close ends the committer after what was queued, and closes the backend. Cursors get ErrClosed. Reads go on.
-func (s *Store) Close() error { panic("TODO") }
-
-func (s *Store) commit(ctx interface{ Done() <-chan struct{} }, ops []Op) ([]*Object, error) {
-	panic("TODO")
+func (s *Store) Close() error {
+	var err error
+	s.closing.Do(func() {
+		s.queue.close()
+		<-s.done
+		s.mu.Lock()
+		s.closed = true
+		var wake []chan struct{}
+		for _, log := range s.logs {
+			wake = log.takeWaiters(wake)
+		}
+		s.mu.Unlock()
+		for _, ch := range wake {
+			close(ch)
+		}
+		if s.backend != nil {
+			err = s.backend.Close()
+		}
+	})
+	return err
 }
-func (s *Store) snapshot() *Snapshot                                  { panic("TODO") }
-func (s *Store) at(revision uint64) (*Snapshot, error)                { panic("TODO") }
-func (s *Store) pin(sn *Snapshot)                                     { panic("TODO") }
-func (s *Store) watch(resource string, after uint64) (*Cursor, error) { panic("TODO") }
+
+// freeze makes the committer's state a Snapshot.
+func (s *Store) freeze() *Snapshot {
+	return &Snapshot{revision: s.revision, view: s.view.copy(), retain: s.retain}
+}
+
+func (s *Store) snapshot() *Snapshot { return s.current.Load() }

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// request is one Commit on its way through the committer.
+type request struct {
+	ops    []Op
+	drafts []draft
+	taken  bool // guarded by queue.mu: from now on it is the committer's
+	gone   bool // guarded by queue.mu: its caller does not wait any more
+
+	// Set before done is closed.
+	objects []*Object
+	err     error
+	done    chan struct{}
+}
+
+// draft is what can be made of an Op without knowing its revision: work done by the writers, not by the one committer.
+type draft struct {
+	path    string
+	head    Head
+	version span
+}
+
+func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &request{ops: ops, drafts: make([]draft, len(ops)), done: make(chan struct{})}
+	for i := range ops {
+		if err := r.drafts[i].make(&ops[i]); err != nil {
+			return nil, fmt.Errorf("%s %s/%s: %w", ops[i].Key.Resource, ops[i].Key.Namespace, ops[i].Key.Name, err)
+		}
+	}
+	if err := s.queue.put(r); err != nil {
+		return nil, err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if s.queue.withdraw(r) {
+			return nil, ctx.Err()
+		}
+		<-r.done // the outcome is on its way, and the caller must know it
+	}
+	return r.objects, r.err
+}
+
+func (d *draft) make(op *Op) error {
+	if !op.Key.valid() {
+		return fmt.Errorf("%w: not a key", ErrMalformed)
+	}
+	d.path = op.Key.path()
+	if op.Data == nil {
+		return nil
+	}
+	var err error
+	d.head, d.version, err = scanHead(op.Data)
+	return err
+}
+
+// queue holds the requests that the committer has not taken yet.
+type queue struct {
+	mu      sync.Mutex
+	pending []*request
+	closed  bool
+	wake    chan struct{} // of capacity 1: a token says that there is something to see
+}
+
+func (q *queue) put(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrClosed
+	}
+	q.pending = append(q.pending, r)
+	if len(q.pending) == 1 {
+		q.signal()
+	}
+	return nil
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes a request back, if the committer has not taken it.
+func (q *queue) withdraw(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.gone = !r.taken
+	return r.gone
+}
+
+// take waits for requests and returns all there are; ok is false when there never will be another.
+// The caller gives back the slice of the last batch.
+func (q *queue) take(last []*request) (batch []*request, ok bool) {
+	clear(last)
+	for {
+		q.mu.Lock()
+		if len(q.pending) > 0 {
+			batch, q.pending = q.pending, last[:0]
+			live := batch[:0]
+			for _, r := range batch {
+				if !r.gone {
+					r.taken = true
+					live = append(live, r)
+				}
+			}
+			q.mu.Unlock()
+			clear(batch[len(live):])
+			return live, true
+		}
+		closed := q.closed
+		q.mu.Unlock()
+		if closed {
+			return nil, false
+		}
+		<-q.wake
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.signal()
+}
+
+// run is the committer.
+func (s *Store) run() {
+	defer close(s.done)
+	var batch []*request
+	for ok := true; ; {
+		if batch, ok = s.queue.take(batch); !ok {
+			return
+		}
+		s.process(batch)
+		for _, r := range batch {
+			close(r.done)
+		}
+	}
+}
+
+// process decides the requests of a batch. What it decides is known to nobody until it is durable: conflicts too,
+// for they may be with writes of the same batch.
+func (s *Store) process(batch []*request) {
+	var events []*Event
+	if s.failure == nil {
+		for _, r := range batch {
+			events = s.prepare(r, events)
+		}
+		s.failure = s.append(events)
+	}
+	if s.failure != nil {
+		for _, r := range batch {
+			r.objects, r.err = nil, s.failure
+		}
+		return
+	}
+	if len(events) > 0 {
+		s.publish(events)
+	}
+}
+
+func (s *Store) append(events []*Event) error {
+	if s.backend == nil || len(events) == 0 {
+		return nil
+	}
+	records := make([]Record, len(events))
+	for i, e := range events {
+		records[i] = Record{Key: e.Object.Key, Revision: e.Object.Revision, Created: e.Object.Created}
+		if e.Type != Deleted {
+			records[i].Data = e.Object.Data
+		}
+	}
+	if err := s.backend.Append(records); err != nil {
+		return fmt.Errorf("%w: append: %w", ErrFailed, err)
+	}
+	return nil
+}
+
+// prepare applies all ops of a request to the committer's view, or none, and returns events with theirs appended.
+func (s *Store) prepare(r *request, events []*Event) []*Event {
+	before := len(events)
+	r.objects = make([]*Object, len(r.ops))
+	for i := range r.ops {
+		e, err := s.event(&r.ops[i], &r.drafts[i])
+		if err != nil {
+			for _, e := range slices.Backward(events[before:]) {
+				s.view.undo(e)
+				s.revision--
+			}
+			r.objects, r.err = nil, err
+			return events[:before]
+		}
+		s.view.apply(e)
+		s.revision++
+		r.objects[i] = e.Object
+		events = append(events, e)
+	}
+	return events
+}
+
+// event checks an op's precondition against the committer's view and makes its event, with the next revision.
+func (s *Store) event(op *Op, d *draft) (*Event, error) {
+	now, _ := s.view.objects.Get(d.path)
+	var reason error
+	switch {
+	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
+		reason = ErrNotFound
+	case now != nil && op.Expect == 0:
+		reason = ErrExists
+	case now != nil && op.Expect != now.Revision && op.Expect != AnyRevision:
+		reason = ErrConflict
+	}
+	if reason != nil {
+		return nil, &ConflictError{Key: op.Key, Current: now, Reason: reason}
+	}
+
+	e := &Event{Type: Modified, Prev: now, Tag: op.Tag}
+	obj := &Object{Revision: s.revision + 1, Created: s.revision + 1, path: d.path}
+	e.Object = obj
+	if now == nil {
+		e.Type = Added
+		obj.Key = split(d.path)
+	} else {
+		obj.Key, obj.Created, obj.path = now.Key, now.Created, now.path
+	}
+	if op.Data == nil {
+		e.Type = Deleted
+		obj.Head = now.Head
+		obj.Data, obj.version = now.version.splice(now.Data, obj.Revision)
+	} else {
+		obj.Head = d.head
+		obj.Data, obj.version = d.version.splice(op.Data, obj.Revision)
+	}
+	return e, nil
+}

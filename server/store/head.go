@@ -1,0 +1,380 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// span is where the resourceVersion's value stands in an object's JSON, or would stand.
+type span struct {
+	start, end int
+	fill       fill
+}
+
+// fill is what a span needs around its value.
+type fill uint8
+
+const (
+	value      fill = iota // the span is a value
+	onlyMember             // the span is in an empty metadata object
+	newMember              // the span is before the first member of metadata
+)
+
+// splice returns a copy of data with the revision as resourceVersion, and where that now is.
+func (sp span) splice(data []byte, revision uint64) ([]byte, span) {
+	const name = `"resourceVersion":`
+	out := make([]byte, 0, len(data)-(sp.end-sp.start)+len(name)+len(`"18446744073709551615",`))
+	out = append(out, data[:sp.start]...)
+	if sp.fill != value {
+		out = append(out, name...)
+	}
+	start := len(out)
+	out = append(out, '"')
+	out = strconv.AppendUint(out, revision, 10)
+	out = append(out, '"')
+	end := len(out)
+	if sp.fill == newMember {
+		out = append(out, ',')
+	}
+	return append(out, data[sp.end:]...), span{start: start, end: end}
+}
+
+// scanHead reads the metadata of an object's JSON and finds its resourceVersion. It takes the JSON for well-formed: what it
+// needs not read it skips, and behind the metadata it does not look at all. Names are compared exactly, as Kubernetes does.
+func scanHead(data []byte) (Head, span, error) {
+	s := scanner{data: data}
+	head, at, found := Head{}, span{}, false
+	if s.open('{') {
+		for first := true; !found && s.member(first); first = false {
+			if string(s.name) != "metadata" {
+				s.skip()
+				continue
+			}
+			found = true
+			at = s.metadata(&head)
+		}
+	}
+	if s.err == nil && !found {
+		s.err = fmt.Errorf("%w: no metadata", ErrMalformed)
+	}
+	if s.err != nil {
+		return Head{}, span{}, s.err
+	}
+	return head, at, nil
+}
+
+func (s *scanner) metadata(head *Head) (at span) {
+	if !s.open('{') {
+		return
+	}
+	at = span{s.i, s.i, onlyMember}
+	for first := true; s.member(first); first = false {
+		if at.fill == onlyMember {
+			at.fill = newMember
+		}
+		switch string(s.name) {
+		case "resourceVersion":
+			if at.fill == value {
+				s.fail("two resourceVersions")
+				return
+			}
+			at = span{start: s.i, fill: value}
+			s.string()
+			at.end = s.i
+		case "uid":
+			head.UID = types.UID(s.string())
+		case "generation":
+			head.Generation = s.integer()
+		case "creationTimestamp":
+			head.CreationTimestamp = s.time()
+		case "deletionTimestamp":
+			head.DeletionTimestamp = s.time()
+		case "labels":
+			head.Labels = s.labels()
+		case "finalizers":
+			head.Finalizers = s.strings()
+		case "ownerReferences":
+			head.Owners = s.owners()
+		default:
+			s.skip()
+		}
+	}
+	return at
+}
+
+func (s *scanner) labels() map[string]string {
+	if s.null() || !s.open('{') {
+		return nil
+	}
+	var labels map[string]string
+	for first := true; s.member(first); first = false {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		name := string(s.name) // s.string may overwrite it
+		labels[name] = s.string()
+	}
+	return labels
+}
+
+func (s *scanner) strings() (list []string) {
+	if s.null() || !s.open('[') {
+		return nil
+	}
+	for first := true; s.element(first); first = false {
+		list = append(list, s.string())
+	}
+	return list
+}
+
+func (s *scanner) owners() (list []Owner) {
+	if s.null() || !s.open('[') {
+		return nil
+	}
+	for first := true; s.element(first); first = false {
+		list = append(list, Owner{})
+		s.owner(&list[len(list)-1])
+	}
+	return list
+}
+
+func (s *scanner) owner(o *Owner) {
+	if s.null() || !s.open('{') {
+		return
+	}
+	for first := true; s.member(first); first = false {
+		switch string(s.name) {
+		case "apiVersion":
+			o.APIVersion = s.string()
+		case "kind":
+			o.Kind = s.string()
+		case "name":
+			o.Name = s.string()
+		case "uid":
+			o.UID = types.UID(s.string())
+		case "controller":
+			o.Controller = s.bool()
+		case "blockOwnerDeletion":
+			o.BlockOwnerDeletion = s.bool()
+		default:
+			s.skip()
+		}
+	}
+}
+
+// scanner walks over JSON. After an error everything reads as empty.
+type scanner struct {
+	data []byte
+	i    int    // the next byte to read
+	name []byte // of the member that member found
+	err  error
+}
+
+func (s *scanner) fail(what string) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: %s at byte %d", ErrMalformed, what, s.i)
+	}
+	s.i = len(s.data)
+}
+
+// peek skips white space and returns the next byte, or 0.
+func (s *scanner) peek() byte {
+	for ; s.i < len(s.data); s.i++ {
+		switch c := s.data[s.i]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) open(c byte) bool {
+	if s.peek() != c {
+		s.fail("no " + string(c))
+		return false
+	}
+	s.i++
+	return true
+}
+
+// more goes to the next member or element, or over the closing byte.
+func (s *scanner) more(first bool, closing byte) bool {
+	switch c := s.peek(); {
+	case c == closing:
+		s.i++
+		return false
+	case first && c != 0:
+		return true
+	case c == ',':
+		s.i++
+		s.peek()
+		return true
+	}
+	s.fail("no , or " + string(closing))
+	return false
+}
+
+func (s *scanner) element(first bool) bool { return s.more(first, ']') }
+
+// member goes to the value of the next member of an object.
+func (s *scanner) member(first bool) bool {
+	if !s.more(first, '}') {
+		return false
+	}
+	raw, plain := s.token()
+	if s.peek() != ':' {
+		s.fail("no :")
+		return false
+	}
+	s.i++
+	s.peek()
+	if s.name = raw; !plain {
+		s.name = []byte(s.unquote(raw))
+	}
+	return s.err == nil
+}
+
+// token reads a string and returns what is between the quotes; plain when it stands for itself.
+func (s *scanner) token() (raw []byte, plain bool) {
+	if s.peek() != '"' {
+		s.fail("no string")
+		return nil, true
+	}
+	s.i++
+	start := s.i
+	plain = true
+	for s.i < len(s.data) {
+		switch c := s.data[s.i]; {
+		case c == '"':
+			s.i++
+			return s.data[start : s.i-1], plain
+		case c == '\\':
+			plain = false
+			s.i++
+		case c >= utf8.RuneSelf:
+			plain = false
+		}
+		s.i++
+	}
+	s.fail("no end of a string")
+	return nil, true
+}
+
+// unquote is for the rare strings with escapes or foreign letters: the library knows all rules.
+func (s *scanner) unquote(raw []byte) (v string) {
+	quoted := make([]byte, 0, len(raw)+2)
+	quoted = append(append(append(quoted, '"'), raw...), '"')
+	if err := json.Unmarshal(quoted, &v); err != nil {
+		s.fail("bad string")
+	}
+	return v
+}
+
+func (s *scanner) string() string {
+	if s.null() {
+		return ""
+	}
+	raw, plain := s.token()
+	if !plain {
+		return s.unquote(raw)
+	}
+	return string(raw)
+}
+
+// literal reads a number, or true, false, null.
+func (s *scanner) literal() []byte {
+	s.peek()
+	start := s.i
+	for s.i < len(s.data) {
+		switch s.data[s.i] {
+		case ',', '}', ']', ' ', '\t', '\n', '\r':
+			return s.data[start:s.i]
+		}
+		s.i++
+	}
+	return s.data[start:]
+}
+
+// null reads a null, if there is one: it stands for the zero value everywhere.
+func (s *scanner) null() bool {
+	if s.peek() != 'n' || !bytes.HasPrefix(s.data[s.i:], []byte("null")) {
+		return false
+	}
+	s.i += len("null")
+	return true
+}
+
+func (s *scanner) integer() int64 {
+	if s.null() {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(s.literal()), 10, 64)
+	if err != nil {
+		s.fail("no integer")
+	}
+	return n
+}
+
+func (s *scanner) bool() bool {
+	if s.null() {
+		return false
+	}
+	switch string(s.literal()) {
+	case "true":
+		return true
+	case "false":
+	default:
+		s.fail("no boolean")
+	}
+	return false
+}
+
+func (s *scanner) time() time.Time {
+	if s.null() {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s.string())
+	if err != nil {
+		s.fail("no time")
+	}
+	return t
+}
+
+// skip goes over a value of any kind.
+func (s *scanner) skip() {
+	switch s.peek() {
+	case '"':
+		s.token()
+		return
+	case '{', '[':
+	case 0:
+		s.fail("no value")
+		return
+	default:
+		s.literal()
+		return
+	}
+	for depth := 0; s.i < len(s.data); {
+		switch s.data[s.i] {
+		case '"':
+			s.token()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				s.i++
+				return
+			}
+		}
+		s.i++
+	}
+	s.fail("no end of a value")
+}

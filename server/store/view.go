@@ -1,0 +1,128 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/tidwall/btree"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// view is a state in copy-on-write trees. The committer works on one; every Snapshot has a frozen one.
+//
+//	objects  resource \0 namespace \0 name           → object
+//	counts   resource                                → how many objects
+//	uids     uid       \0 resource \0 namespace \0 name
+//	owners   owner uid \0 resource \0 namespace \0 name
+//
+// The indexes hold paths, not objects, so that a write that changes neither uid nor owners leaves them alone.
+type view struct {
+	objects *btree.Map[string, *Object]
+	counts  *btree.Map[string, int]
+	uids    *index
+	owners  *index
+}
+
+type index = btree.Map[string, struct{}]
+
+// degree is half the width of a tree node. A write copies one node per level, a read searches one per level.
+const degree = 16
+
+func newView() view {
+	return view{
+		objects: btree.NewMap[string, *Object](degree),
+		counts:  btree.NewMap[string, int](degree),
+		uids:    btree.NewMap[string, struct{}](degree),
+		owners:  btree.NewMap[string, struct{}](degree),
+	}
+}
+
+// copy is O(1). It marks v too (later writes to v copy what they touch), so it must not run twice at a time on one view.
+func (v *view) copy() view {
+	return view{v.objects.Copy(), v.counts.Copy(), v.uids.Copy(), v.owners.Copy()}
+}
+
+func (v *view) apply(e *Event) { v.replace(e.Prev, e.state()) }
+func (v *view) undo(e *Event)  { v.replace(e.state(), e.Prev) }
+
+// state is what stands in the tree after the event: nil for a deletion.
+func (e *Event) state() *Object {
+	if e.Type == Deleted {
+		return nil
+	}
+	return e.Object
+}
+
+// replace puts now in the place of old. Either may be nil; if neither is, they have the same path.
+func (v *view) replace(old, now *Object) {
+	switch {
+	case now == nil:
+		v.objects.Delete(old.path)
+		v.count(old.Key.Resource, -1)
+	case old == nil:
+		v.objects.Set(now.path, now)
+		v.count(now.Key.Resource, 1)
+	default:
+		v.objects.Set(now.path, now)
+	}
+	if old == nil || now == nil || !sameReferences(&old.Head, &now.Head) {
+		if old != nil {
+			each(old, func(uid types.UID, in func(*view) *index) { in(v).Delete(join(uid, old.path)) })
+		}
+		if now != nil {
+			each(now, func(uid types.UID, in func(*view) *index) { in(v).Set(join(uid, now.path), struct{}{}) })
+		}
+	}
+}
+
+func (v *view) count(resource string, change int) {
+	n, _ := v.counts.Get(resource)
+	if n += change; n == 0 {
+		v.counts.Delete(resource)
+	} else {
+		v.counts.Set(resource, n)
+	}
+}
+
+// each calls enter with every index entry an object has.
+func each(obj *Object, enter func(uid types.UID, in func(*view) *index)) {
+	if obj.Head.UID != "" {
+		enter(obj.Head.UID, func(v *view) *index { return v.uids })
+	}
+	for i := range obj.Head.Owners {
+		if uid := obj.Head.Owners[i].UID; uid != "" {
+			enter(uid, func(v *view) *index { return v.owners })
+		}
+	}
+}
+
+func sameReferences(a, b *Head) bool {
+	if a.UID != b.UID || len(a.Owners) != len(b.Owners) {
+		return false
+	}
+	for i := range a.Owners {
+		if a.Owners[i].UID != b.Owners[i].UID {
+			return false
+		}
+	}
+	return true
+}
+
+// separator sorts before everything that names may contain, so paths sort as keys do.
+const separator = "\x00"
+
+func join(uid types.UID, path string) string { return string(uid) + separator + path }
+
+func (k Key) path() string { return k.Resource + separator + k.Namespace + separator + k.Name }
+
+// split returns the key whose strings are parts of path: one allocation carries all.
+func split(path string) Key {
+	resource, rest, _ := strings.Cut(path, separator)
+	namespace, name, _ := strings.Cut(rest, separator)
+	return Key{resource, namespace, name}
+}
+
+// valid says whether the key can be told apart from all others by its path.
+func (k Key) valid() bool {
+	return k.Resource != "" && k.Name != "" && !strings.Contains(k.Resource, separator) &&
+		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Name, separator)
+}
