@@ -1,0 +1,173 @@
+package crd
+
+import (
+	"reflect"
+	"slices"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// flat is a type's schema without references (step 2). The caller may change it.
+func (b *builder) flat(n *loader.Named) *props {
+	s := b.expand(b.named(n).DeepCopy(), []string{n.String()})
+	b.merge(s)
+	return s
+}
+
+// expand replaces the references in s, depth first. within are the types around, to find recursion.
+func (b *builder) expand(s *props, within []string) *props {
+	if s.Ref == nil {
+		children(s, func(c *props) { *c = *b.expand(c, within) })
+		return s
+	}
+	key := *s.Ref
+	if slices.Contains(within, key) {
+		n := b.names[key]
+		b.fail(loader.Errorf(n.Decl.Pos(), "%s contains itself, which a schema cannot express; "+
+			"mark the field that closes the circle +kubebuilder:validation:Schemaless and +kubebuilder:pruning:PreserveUnknownFields", n.Decl.Name))
+		return &props{}
+	}
+	typ := b.expand(b.made[key].DeepCopy(), append(slices.Clone(within), key))
+	own := *s
+	own.Ref = nil
+	out := &props{Description: typ.Description, Title: typ.Title, ExternalDocs: typ.ExternalDocs, Example: typ.Example}
+	// What documents the field is the field's, if it has it, and never merges.
+	if own.Description != "" {
+		out.Description = own.Description
+	}
+	if own.Title != "" {
+		out.Title = own.Title
+	}
+	if own.ExternalDocs != nil {
+		out.ExternalDocs = own.ExternalDocs
+	}
+	if own.Example != nil {
+		out.Example = own.Example
+	}
+	out.AllOf = []props{*typ, own}
+	return out
+}
+
+// children calls f with every schema directly inside s.
+func children(s *props, f func(*props)) {
+	for name, p := range s.Properties {
+		f(&p)
+		s.Properties[name] = p
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		f(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		f(s.AdditionalProperties.Schema)
+	}
+	for _, list := range [][]props{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			f(&list[i])
+		}
+	}
+	if s.Not != nil {
+		f(s.Not)
+	}
+}
+
+// merge draws every allOf in s into the schema that has it, outermost first.
+func (b *builder) merge(s *props) {
+	parts := s.AllOf
+	s.AllOf = nil
+	for _, p := range parts {
+		b.mergeInto(s, p)
+	}
+	children(s, b.merge)
+}
+
+// mergeInto makes dst say what src says too.
+func (b *builder) mergeInto(dst *props, src props) {
+	for _, part := range src.AllOf {
+		b.mergeInto(dst, part)
+	}
+	var dstOnly, srcOnly props // what they disagree on: both must hold, so both go into an allOf
+	disagree := false
+	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src)
+	for i := range d.NumField() {
+		from, to := s.Field(i), d.Field(i)
+		switch name := d.Type().Field(i).Name; name {
+		case "AllOf", "Title", "Description", "Example", "ExternalDocs":
+			continue // merged above; documentation has been chosen already
+		case "Enum":
+			if len(dst.Enum) == 0 && len(src.Enum) > 0 {
+				dst.Enum = slices.Clone(src.Enum)
+			}
+			continue
+		default:
+			if from.IsZero() {
+				continue
+			}
+			if to.IsZero() {
+				to.Set(from)
+				continue
+			}
+			if equal(from, to) || b.reconcile(name, dst, &src) {
+				continue
+			}
+			reflect.ValueOf(&srcOnly).Elem().Field(i).Set(from)
+			reflect.ValueOf(&dstOnly).Elem().Field(i).Set(to)
+			to.SetZero()
+			disagree = true
+		}
+	}
+	if disagree {
+		dst.AllOf = append(dst.AllOf, dstOnly, srcOnly)
+	}
+	if len(dst.Required) > 0 {
+		slices.Sort(dst.Required)
+		dst.Required = slices.Compact(dst.Required)
+	}
+}
+
+// equal compares what can be compared: values, not what pointers other than to sizes point to.
+func equal(a, b reflect.Value) bool {
+	return a.Comparable() && a.Kind() != reflect.Pointer && a.Equal(b)
+}
+
+// reconcile merges a field that both schemas have, differently, into dst; false if it has no one way to be merged.
+func (b *builder) reconcile(name string, dst, src *props) bool {
+	switch name {
+	case "Properties":
+		for k, v := range src.Properties {
+			if p, both := dst.Properties[k]; both {
+				b.mergeInto(&p, v)
+				dst.Properties[k] = p
+			} else {
+				dst.Properties[k] = v
+			}
+		}
+	case "Required":
+		dst.Required = append(slices.Clone(dst.Required), src.Required...)
+	case "MinProperties":
+		return *dst.MinProperties == *src.MinProperties
+	case "MaxProperties":
+		return *dst.MaxProperties == *src.MaxProperties
+	case "Type":
+		b.failf("a part of the schema is both of type %s and of type %s", dst.Type, src.Type)
+	case "AdditionalProperties":
+		if src.AdditionalProperties.Schema != nil {
+			if dst.AdditionalProperties.Schema == nil {
+				dst.AdditionalProperties.Schema = &props{}
+			}
+			b.mergeInto(dst.AdditionalProperties.Schema, *src.AdditionalProperties.Schema)
+		}
+	case "XPreserveUnknownFields":
+		dst.XPreserveUnknownFields = src.XPreserveUnknownFields
+	case "XMapType":
+		dst.XMapType = src.XMapType
+	case "XListType":
+		dst.XListType = src.XListType
+	case "XListMapKeys":
+		dst.XListMapKeys = src.XListMapKeys
+	case "XValidations":
+		dst.XValidations = append(slices.Clone(src.XValidations), dst.XValidations...)
+	default:
+		return false
+	}
+	return true
+}

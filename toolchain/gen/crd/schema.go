@@ -1,0 +1,285 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/marker"
+	"kelson.dev/toolchain/model"
+)
+
+type props = apiextensionsv1.JSONSchemaProps
+
+// builder makes the schemas of types and keeps them.
+type builder struct {
+	api  *model.API
+	opts Options
+
+	made    map[string]*props // by type: step 1, with references
+	names   map[string]*loader.Named
+	errs    []error
+	seen    map[string]bool // messages, as a type is reached on many ways
+	current model.Type      // the declaration that is read, for the places of errors
+	field   *model.Field
+}
+
+func newBuilder(api *model.API, opts Options) *builder {
+	return &builder{api: api, opts: opts, made: map[string]*props{}, names: map[string]*loader.Named{}, seen: map[string]bool{}}
+}
+
+func (b *builder) fail(err error) {
+	if !b.seen[err.Error()] {
+		b.seen[err.Error()] = true
+		b.errs = append(b.errs, err)
+	}
+}
+
+// failf reports at the field or type that is being read.
+func (b *builder) failf(format string, args ...any) {
+	switch {
+	case b.field != nil:
+		b.fail(loader.Errorf(b.field.Pos(), b.current.Name+"."+b.field.Name+": "+format, args...))
+	case b.current.Decl != nil:
+		b.fail(loader.Errorf(b.current.Pos(), b.current.Name+": "+format, args...))
+	default:
+		b.fail(fmt.Errorf(format, args...))
+	}
+}
+
+func (b *builder) takeErrors() []error {
+	errs := b.errs
+	b.errs = nil
+	return errs
+}
+
+// named is a declared type's schema with references (step 1).
+func (b *builder) named(n *loader.Named) *props {
+	key := n.String()
+	if s := b.made[key]; s != nil {
+		return s
+	}
+	b.names[key] = n
+	if s := wellKnown(n); s != nil {
+		b.made[key] = s
+		return s
+	}
+	b.made[key] = &props{} // a type may refer to itself; expanding the reference finds that out
+	outer, outerField := b.current, b.field
+	b.current, b.field = *b.api.Type(n.Decl), nil
+	s := b.declared(n)
+	b.current, b.field = outer, outerField
+	b.made[key] = s
+	return s
+}
+
+// declared is named without the bookkeeping.
+func (b *builder) declared(n *loader.Named) *props {
+	t := b.current
+	if loader.Implements(n, "MarshalJSON") {
+		// What such a type looks like only its author knows, who may tell with +kubebuilder:validation:Type.
+		s := &props{}
+		if t.Markers.Has("kubebuilder:validation:Type") {
+			b.apply(s, t.Markers)
+			return s
+		}
+	} else if loader.Implements(n, "MarshalText") {
+		s := &props{Type: "string"}
+		b.apply(s, t.Markers)
+		if s.Type != "string" {
+			b.failf("marshals itself as text, so its schema's type is string, not %s", s.Type)
+		}
+		return s
+	}
+	s := b.typ(n.Source())
+	s.Description = t.Doc
+	b.apply(s, t.Markers)
+	return s
+}
+
+// typ is the schema of any type, named ones as references.
+func (b *builder) typ(t loader.Type) *props {
+	switch t := t.(type) {
+	case *loader.Basic:
+		return b.basic(t)
+	case *loader.Named:
+		return b.reference(t)
+	case *loader.Pointer:
+		return b.typ(t.Elem)
+	case *loader.Slice:
+		if e, ok := t.Elem.(*loader.Basic); ok && e.IsByte() {
+			return &props{Type: "string", Format: "byte"}
+		}
+		return array(b.typ(t.Elem))
+	case *loader.Array:
+		return array(b.typ(t.Elem))
+	case *loader.Map:
+		return b.mapping(t)
+	case *loader.Struct:
+		return b.structure(t)
+	case *loader.Invalid:
+		b.fail(t.Err)
+	case *loader.Interface:
+		b.failf("an interface has no schema; use a concrete type, or apiextensionsv1.JSON for any value")
+	case *loader.Param:
+		b.failf("the type parameter %s has no schema", t.Name)
+	default:
+		b.failf("%s has no schema", t)
+	}
+	return &props{}
+}
+
+func array(items *props) *props {
+	return &props{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}}
+}
+
+func (b *builder) basic(t *loader.Basic) *props {
+	switch t.Name {
+	case "bool":
+		return &props{Type: "boolean"}
+	case "string":
+		return &props{Type: "string"}
+	case "int", "int8", "int16", "uint", "uint8", "uint16", "byte", "uintptr":
+		return &props{Type: "integer"}
+	case "int32", "uint32", "rune":
+		return &props{Type: "integer", Format: "int32"}
+	case "int64", "uint64":
+		return &props{Type: "integer", Format: "int64"}
+	case "float32", "float64":
+		if b.opts.AllowFloats {
+			return &props{Type: "number"}
+		}
+		b.failf("%s differs between languages and loses precision; use an integer of a smaller unit, a string, or resource.Quantity", t.Name)
+	default:
+		b.failf("%s has no schema", t.Name)
+	}
+	return &props{}
+}
+
+// reference stands for a named type. The type's basic form is told, because markers on the field are checked against it.
+func (b *builder) reference(n *loader.Named) *props {
+	key := n.String()
+	s := b.named(n)
+	ref := &props{Ref: &key}
+	switch u := n.Underlying().(type) {
+	case *loader.Slice:
+		ref.Type = "array"
+	case *loader.Map:
+		ref.Type = "object"
+	case *loader.Basic:
+		ref.Type, ref.Format = s.Type, s.Format
+	case *loader.Invalid:
+		b.fail(u.Err)
+	}
+	return ref
+}
+
+// mapping is the schema of a map, whose keys are strings or marshal themselves as text.
+func (b *builder) mapping(t *loader.Map) *props {
+	key, ok := t.Key.Underlying().(*loader.Basic)
+	if (!ok || key.Name != "string") && !loader.Implements(t.Key, "MarshalText") {
+		b.failf("a map's keys are strings in JSON, or types with a MarshalText method; %s is neither", t.Key)
+		return &props{}
+	}
+	return &props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: b.typ(t.Elem), Allows: true}}
+}
+
+// structure is the schema of a struct. Embedded structs are in allOf, to be merged.
+func (b *builder) structure(st *loader.Struct) *props {
+	s := &props{Type: "object", Properties: map[string]props{}}
+	oneOf := b.oneOfFields()
+	optional := b.api.PackageMarkers(b.current.Pkg).Has("kubebuilder:validation:Optional")
+	var immutable []string
+	outer := b.field
+	defer func() { b.field = outer }()
+	for _, f := range b.api.Fields(b.current.Pkg, st) {
+		b.field = f
+		tag, ok := f.Tag.Lookup("json")
+		if !ok {
+			b.failf("has no json tag")
+			continue
+		}
+		if tag == "-" {
+			continue
+		}
+		name, opts, _ := strings.Cut(tag, ",")
+		inline, omit := name == "", false
+		for o := range strings.SplitSeq(opts, ",") {
+			inline = inline || o == "inline"
+			omit = omit || o == "omitempty" || o == "omitzero"
+		}
+		if inline && !f.Embedded && name == "" {
+			b.failf("has no name in its json tag")
+			continue
+		}
+		if required(f.Markers, inline || omit || optional) {
+			if slices.Contains(oneOf, name) {
+				b.failf("is one of several of which not all can be set, so it cannot be required; mark it +optional with omitempty")
+				continue
+			}
+			s.Required = append(s.Required, name)
+		}
+		p := &props{}
+		if !f.Markers.Has("kubebuilder:validation:Schemaless") {
+			p = b.typ(f.Type())
+		}
+		p.Description = f.Doc
+		b.apply(p, f.Markers)
+		if inline {
+			s.AllOf = append(s.AllOf, *p)
+			continue
+		}
+		if _, twice := s.Properties[name]; twice {
+			b.failf("another field is called %q in JSON too", name)
+		}
+		if f.Markers.Has("k8s:immutable") {
+			immutable = append(immutable, name)
+		}
+		s.Properties[name] = *p
+	}
+	slices.Sort(s.Required)
+	for _, name := range immutable {
+		// The field's own rule does not run when the field is removed, so the struct forbids that.
+		if !slices.Contains(s.Required, name) {
+			s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{
+				Rule:    fmt.Sprintf("!has(oldSelf.%s) || has(self.%s)", name, name),
+				Message: fmt.Sprintf("field %s is immutable once set", name),
+			})
+		}
+	}
+	return s
+}
+
+// required tells from a field's markers, and, where they are silent, from its default.
+func required(ms marker.Markers, optional bool) bool {
+	switch {
+	case ms.Has("kubebuilder:validation:Optional"):
+		return false
+	case ms.Has("kubebuilder:validation:Required"):
+		return true
+	case ms.Has("optional", "k8s:optional"):
+		return false
+	case ms.Has("required", "k8s:required"):
+		return true
+	}
+	return !optional
+}
+
+// oneOfFields are the fields that the type's AtMostOneOf, ExactlyOneOf and AtLeastOneOf markers name.
+func (b *builder) oneOfFields() []string {
+	var names []string
+	for _, m := range b.current.Markers {
+		if fields, ok := m.Value.([]string); ok && oneOfRule(m.Name) != nil {
+			for _, f := range fields {
+				if strings.Contains(f, ".") {
+					b.fail(loader.Errorf(m.Pos, "+%s: %s is no field of this type; name fields, not paths", m.Name, f))
+				}
+			}
+			names = append(names, fields...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,267 @@
+package deepcopy
+
+import (
+	"kelson.dev/toolchain/loader"
+)
+
+// methods are the copy methods that a type has by hand.
+type methods struct {
+	copy, copyPtr bool // DeepCopy; it has a pointer receiver and returns a pointer
+	into          bool // DeepCopyInto
+}
+
+func (m methods) any() bool { return m.copy || m.into }
+
+// manual finds the copy methods that are written by hand on t, or on what t points to. Generated files are not read, so that they count
+// for nothing.
+func manual(t loader.Type) methods {
+	var m methods
+	if c := loader.FindMethod(t, "DeepCopy"); c != nil && c.Func.Type.Params.NumFields() == 0 && c.Func.Type.Results.NumFields() == 1 {
+		m.copy, m.copyPtr = true, c.Pointer
+	}
+	if c := loader.FindMethod(t, "DeepCopyInto"); c != nil && c.Func.Type.Params.NumFields() == 1 && c.Func.Type.Results.NumFields() == 0 {
+		m.into = true
+	}
+	return m
+}
+
+// isReference says that values of the underlying type share what they refer to and may be nil.
+func isReference(t loader.Type) bool {
+	switch t.(type) {
+	case *loader.Pointer, *loader.Slice, *loader.Map:
+		return true
+	}
+	return false
+}
+
+// flat says that assigning a value copies it wholly.
+func flat(t loader.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *loader.Basic:
+		return u.Name != "error"
+	case *loader.Array:
+		return flat(u.Elem)
+	case *loader.Struct:
+		// Fields that settle it without looking into further types come first.
+		for _, f := range u.Fields {
+			if _, named := f.Type().(*loader.Named); !named && !flat(f.Type()) {
+				return false
+			}
+		}
+		for _, f := range u.Fields {
+			if _, named := f.Type().(*loader.Named); named && !flat(f.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// callable says that a struct type has copy methods, or will have them: it is named, and not generic. Others are written out in place.
+func callable(t loader.Type) bool {
+	n, ok := t.(*loader.Named)
+	return ok && (len(n.Args) == 0 && !n.Decl.Alias || manual(n).any())
+}
+
+// copyIsPointer says that the DeepCopy method of t (there, or to be generated) returns a pointer.
+func copyIsPointer(t loader.Type, m methods) bool {
+	if m.copy {
+		return m.copyPtr
+	}
+	u := t.Underlying()
+	if p, ok := u.(*loader.Pointer); ok {
+		return copyIsPointer(p.Elem, methods{})
+	}
+	return !isReference(u)
+}
+
+// into writes statements that copy *in to *out, two non-nil pointers to t. name is how t is written here.
+func (g *generator) into(t loader.Type, name string) {
+	switch u := t.Underlying().(type) {
+	case *loader.Basic:
+		if u.Name == "error" {
+			g.fail(t, "it is an interface")
+			return
+		}
+		g.linef("*out = *in")
+	case *loader.Map:
+		g.intoMap(u, name)
+	case *loader.Slice:
+		g.intoSlice(u, name)
+	case *loader.Array:
+		g.intoArray(u)
+	case *loader.Struct:
+		g.intoStruct(t, u)
+	case *loader.Pointer:
+		g.intoPointer(u)
+	case *loader.Interface:
+		g.fail(t, "it is an interface; use a concrete type, or runtime.RawExtension for any object")
+	case *loader.Param:
+		g.fail(t, "it is a type parameter")
+	default:
+		g.fail(t, u.String())
+	}
+}
+
+func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
+	if n, ok := t.(*loader.Named); ok && len(n.Args) > 0 {
+		for _, outer := range g.inline {
+			if outer.Decl == n.Decl {
+				g.fail(t, "the generic type "+n.Decl.Name+" contains itself; write a DeepCopyInto for it")
+				return
+			}
+		}
+		g.inline = append(g.inline, n)
+		defer func() { g.inline = g.inline[:len(g.inline)-1] }()
+	}
+	g.linef("*out = *in")
+	outer := g.field
+	for _, f := range st.Fields {
+		if f.Name == "_" {
+			continue
+		}
+		if len(g.inline) == 0 || outer == nil {
+			g.field = f
+		}
+		g.structField(f)
+	}
+	g.field = outer
+}
+
+// structField copies what `*out = *in` left shared.
+func (g *generator) structField(f *loader.Field) {
+	t, name := f.Type(), f.Name
+	u := t.Underlying()
+	_, isPtr := u.(*loader.Pointer)
+	if m := manual(t); m.any() && !isPtr {
+		if copyIsPointer(t, m) {
+			g.linef("in.%s.DeepCopyInto(&out.%s)", name, name)
+		} else {
+			g.linef("out.%s = in.%s.DeepCopy()", name, name)
+		}
+		return
+	}
+	switch {
+	case isReference(u):
+		g.linef("if in.%s != nil {\nin, out := &in.%s, &out.%s", name, name, name)
+		g.into(t, g.syntax(t))
+		g.linef("}")
+	case flat(t):
+		if _, isStruct := u.(*loader.Struct); isStruct {
+			g.linef("out.%s = in.%s", name, name)
+		}
+	case callable(t) && isStruct(u):
+		g.linef("in.%s.DeepCopyInto(&out.%s)", name, name)
+	default:
+		g.linef("{\nin, out := &in.%s, &out.%s", name, name)
+		g.into(t, "")
+		g.linef("}")
+	}
+}
+
+func isStruct(u loader.Type) bool {
+	_, ok := u.(*loader.Struct)
+	return ok
+}
+
+func (g *generator) intoSlice(s *loader.Slice, name string) {
+	g.linef("*out = make(%s, len(*in))", name)
+	_, elemIsPtr := s.Elem.Underlying().(*loader.Pointer)
+	switch {
+	case !elemIsPtr && manual(s.Elem).any():
+		g.linef("for i := range *in {\n(*in)[i].DeepCopyInto(&(*out)[i])\n}")
+	case flat(s.Elem):
+		g.linef("copy(*out, *in)")
+	default:
+		g.linef("for i := range *in {")
+		g.element(s.Elem)
+		g.linef("}")
+	}
+}
+
+func (g *generator) intoArray(a *loader.Array) {
+	g.linef("*out = *in")
+	if flat(a.Elem) {
+		return
+	}
+	g.linef("for i := range *in {")
+	g.element(a.Elem)
+	g.linef("}")
+}
+
+// element copies (*in)[i], which is not flat, to (*out)[i].
+func (g *generator) element(elem loader.Type) {
+	u := elem.Underlying()
+	switch {
+	case isReference(u):
+		g.linef("if (*in)[i] != nil {\nin, out := &(*in)[i], &(*out)[i]")
+		g.into(elem, g.syntax(elem))
+		g.linef("}")
+	case callable(elem) && isStruct(u):
+		g.linef("(*in)[i].DeepCopyInto(&(*out)[i])")
+	default:
+		g.linef("{\nin, out := &(*in)[i], &(*out)[i]")
+		g.into(elem, "")
+		g.linef("}")
+	}
+}
+
+func (g *generator) intoMap(m *loader.Map, name string) {
+	if !flat(m.Key) {
+		g.fail(m.Key, "a map's key must hold no pointers")
+		return
+	}
+	g.linef("*out = make(%s, len(*in))", name)
+	g.linef("for key, val := range *in {")
+	defer g.linef("}")
+	u := m.Elem.Underlying()
+	_, elemIsPtr := m.Elem.(*loader.Pointer)
+	have := manual(m.Elem)
+	switch {
+	case have.any() && !elemIsPtr:
+		if copyIsPointer(m.Elem, have) {
+			g.linef("(*out)[key] = *val.DeepCopy()")
+		} else {
+			g.linef("(*out)[key] = val.DeepCopy()")
+		}
+	case flat(m.Elem):
+		g.linef("(*out)[key] = val")
+	case isReference(u):
+		g.linef("var outVal %s\nif val == nil {\n(*out)[key] = nil\n} else {\ninVal := (*in)[key]\nin, out := &inVal, &outVal", g.syntax(u))
+		g.into(m.Elem, g.syntax(m.Elem))
+		g.linef("}\n(*out)[key] = outVal")
+	case callable(m.Elem) && isStruct(u):
+		g.linef("(*out)[key] = *val.DeepCopy()")
+	default:
+		g.linef("var outVal %s\n{\nin, out := &val, &outVal", g.syntax(m.Elem))
+		g.into(m.Elem, "")
+		g.linef("}\n(*out)[key] = outVal")
+	}
+}
+
+func (g *generator) intoPointer(p *loader.Pointer) {
+	u := p.Elem.Underlying()
+	have := manual(p.Elem)
+	switch {
+	case have.any():
+		if copyIsPointer(p.Elem, have) {
+			g.linef("*out = (*in).DeepCopy()")
+		} else {
+			g.linef("x := (*in).DeepCopy()\n*out = &x")
+		}
+	case flat(p.Elem):
+		g.linef("*out = new(%s)\n**out = **in", g.syntax(p.Elem))
+	case isReference(u):
+		name := g.syntax(p.Elem)
+		g.linef("*out = new(%s)\nif **in != nil {\nin, out := *in, *out", name)
+		g.into(p.Elem, name)
+		g.linef("}")
+	case callable(p.Elem) && isStruct(u):
+		g.linef("*out = new(%s)\n(*in).DeepCopyInto(*out)", g.syntax(p.Elem))
+	default:
+		g.linef("*out = new(%s)\n{\nin, out := *in, *out", g.syntax(p.Elem))
+		g.into(p.Elem, "")
+		g.linef("}")
+	}
+}

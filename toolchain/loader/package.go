@@ -1,0 +1,185 @@
+package loader
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"strconv"
+)
+
+// Package is one parsed package and the index of what it declares.
+type Package struct {
+	Path  string // import path
+	Name  string
+	Dir   string
+	Files []*File
+
+	ws      *Workspace
+	decls   map[string]*Decl
+	order   []*Decl
+	methods map[string][]*Method
+	consts  []*Const
+}
+
+// Decl is the declaration of one named type.
+type Decl struct {
+	Pkg   *Package
+	File  *File
+	Name  string
+	Gen   *ast.GenDecl // the declaration it stands in, which carries the doc comment when it is not in parentheses
+	Spec  *ast.TypeSpec
+	Alias bool
+
+	params []*Param
+	typ    *Named
+}
+
+// Method is a method declared on a type of the package (never a promoted one).
+type Method struct {
+	File    *File
+	Name    string
+	Pointer bool // the receiver is a pointer
+	Func    *ast.FuncDecl
+}
+
+// Const is a constant that is declared with a type of the same package and a literal value.
+type Const struct {
+	Name  string
+	Type  string // the name of its type
+	Value string // the literal as written
+	Kind  token.Token
+}
+
+// Pos is where the type's name stands.
+func (d *Decl) Pos() token.Position { return d.File.Position(d.Spec.Name.Pos()) }
+
+// Types are the package's type declarations in source order, files by name.
+func (p *Package) Types() []*Decl { return p.order }
+
+// Type is the declaration of a type, or nil.
+func (p *Package) Type(name string) *Decl { return p.decls[name] }
+
+// Methods are those declared on the type.
+func (p *Package) Methods(name string) []*Method { return p.methods[name] }
+
+// Consts are the package's typed literal constants in source order.
+func (p *Package) Consts() []*Const { return p.consts }
+
+// newPackage indexes files that belong together.
+func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error) {
+	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}}
+	for _, f := range files {
+		name := f.Syntax.Name.Name
+		if p.Name == "" {
+			p.Name = name
+		}
+		if p.Name != name {
+			return nil, Errorf(f.Position(f.Syntax.Name.Pos()), "package %s, but other files here say package %s", name, p.Name)
+		}
+		for _, d := range f.Syntax.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				if err := p.indexGen(f, d); err != nil {
+					return nil, err
+				}
+			case *ast.FuncDecl:
+				p.indexFunc(f, d)
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
+	for _, spec := range gen.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			d := &Decl{Pkg: p, File: f, Name: spec.Name.Name, Gen: gen, Spec: spec, Alias: spec.Assign.IsValid()}
+			if old := p.decls[d.Name]; old != nil && d.Name != "_" {
+				return Errorf(d.Pos(), "%s redeclared; it is declared at %s", d.Name, old.Pos())
+			}
+			if spec.TypeParams != nil {
+				for _, field := range spec.TypeParams.List {
+					for _, name := range field.Names {
+						d.params = append(d.params, &Param{Name: name.Name})
+					}
+				}
+			}
+			p.decls[d.Name] = d
+			p.order = append(p.order, d)
+		case *ast.ValueSpec:
+			typ, ok := spec.Type.(*ast.Ident)
+			if gen.Tok != token.CONST || !ok {
+				continue
+			}
+			for i, name := range spec.Names {
+				if i < len(spec.Values) {
+					if lit, ok := spec.Values[i].(*ast.BasicLit); ok {
+						p.consts = append(p.consts, &Const{Name: name.Name, Type: typ.Name, Value: lit.Value, Kind: lit.Kind})
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Package) indexFunc(f *File, fn *ast.FuncDecl) {
+	if fn.Recv == nil || len(fn.Recv.List) != 1 {
+		return
+	}
+	m := &Method{File: f, Name: fn.Name.Name, Func: fn}
+	recv := fn.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		m.Pointer, recv = true, star.X
+	}
+	switch r := recv.(type) { // generic receivers name their parameters
+	case *ast.IndexExpr:
+		recv = r.X
+	case *ast.IndexListExpr:
+		recv = r.X
+	}
+	if id, ok := recv.(*ast.Ident); ok {
+		p.methods[id.Name] = append(p.methods[id.Name], m)
+	}
+}
+
+// imported finds the package that an identifier stands for in a file. Packages are named by their package clause, which is known only
+// after they are read, so those are tried first whose import path suggests the name.
+func (p *Package) imported(f *File, name string) (*Package, error) {
+	var likely, others []string
+	for _, spec := range f.Syntax.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		if spec.Name != nil {
+			if spec.Name.Name == name {
+				return p.ws.Import(path)
+			}
+			continue
+		}
+		if suggests(path, name) {
+			likely = append(likely, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	var failed error
+	for _, path := range append(likely, others...) {
+		pkg, err := p.ws.Import(path)
+		if err != nil {
+			if failed == nil {
+				failed = err
+			}
+			continue
+		}
+		if pkg.Name == name {
+			return pkg, nil
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return nil, fmt.Errorf("no import is named %s", name)
+}

@@ -1,0 +1,152 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Config says what to open.
+type Config struct {
+	// Dir is a directory inside a module; packages are looked for in it and below.
+	Dir string
+	// Cache keeps parsed files for the next Workspace; nil begins an empty one.
+	Cache *Cache
+}
+
+// Workspace is a consistent look at a module's packages and at those they import.
+type Workspace struct {
+	ctx     context.Context
+	dir     string
+	cache   *Cache
+	modules *modules
+	roots   []*Package
+	byPath  map[string]*Package
+	failed  map[string]error
+}
+
+// Open reads the packages below cfg.Dir that carry markers. Vendored code, testdata, nested modules and directories that begin with a dot
+// or an underscore do not count. Syntax errors are reported all together. ctx bounds what the Workspace does later too.
+func Open(ctx context.Context, cfg Config) (*Workspace, error) {
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Cache == nil {
+		cfg.Cache = &Cache{}
+	}
+	mods, err := openModules(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workspace{ctx: ctx, dir: dir, cache: cfg.Cache, modules: mods, byPath: map[string]*Package{}, failed: map[string]error{}}
+	var errs []error
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !d.IsDir():
+			return nil
+		case name != dir && w.skip(name, d.Name()):
+			return filepath.SkipDir
+		}
+		if err := w.openRoot(name); err != nil {
+			errs = append(errs, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read packages: %w", err)
+	}
+	return w, errors.Join(errs...)
+}
+
+func (w *Workspace) skip(dir, base string) bool {
+	if base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+		return true
+	}
+	nested, err := filepath.Glob(filepath.Join(dir, "go.mod"))
+	return err == nil && len(nested) > 0
+}
+
+// openRoot reads a directory whole if a marker stands in any file of it.
+func (w *Workspace) openRoot(dir string) error {
+	marked, err := w.cache.readDir(dir, markerLine.Match)
+	if err != nil || len(marked) == 0 {
+		return err
+	}
+	files, err := w.cache.readDir(dir, func([]byte) bool { return true })
+	if err != nil {
+		return err
+	}
+	path, err := w.modules.importPath(dir)
+	if err != nil {
+		return err
+	}
+	pkg, err := newPackage(w, path, dir, files)
+	if err != nil {
+		return err
+	}
+	w.byPath[path] = pkg
+	w.roots = append(w.roots, pkg)
+	return nil
+}
+
+// Dir is the absolute directory that was opened.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Packages are those below Dir that carry markers, by directory.
+func (w *Workspace) Packages() []*Package { return slices.Clone(w.roots) }
+
+// Import is the package of an import path, read on first use. Of packages not below Dir only files are parsed that declare types.
+func (w *Workspace) Import(path string) (*Package, error) {
+	if p := w.byPath[path]; p != nil {
+		return p, nil
+	}
+	if err := w.failed[path]; err != nil {
+		return nil, err
+	}
+	p, err := w.load(path)
+	if err != nil {
+		w.failed[path] = err
+		return nil, err
+	}
+	w.byPath[path] = p
+	return p, nil
+}
+
+func (w *Workspace) load(path string) (*Package, error) {
+	dir, err := w.modules.dir(w.ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	files, err := w.cache.readDir(dir, declLine.Match)
+	if err != nil {
+		return nil, fmt.Errorf("read package %s: %w", path, err)
+	}
+	return newPackage(w, path, dir, files)
+}
+
+var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
+
+// suggests says that a package of this path is probably called name.
+func suggests(path, name string) bool {
+	segments := strings.Split(path, "/")
+	last := segments[len(segments)-1]
+	if last == name {
+		return true
+	}
+	if versionSuffix.MatchString(last) && len(segments) > 1 {
+		last = segments[len(segments)-2]
+	}
+	last, _, _ = strings.Cut(last, ".v")
+	last = strings.TrimSuffix(strings.TrimPrefix(last, "go-"), "-go")
+	return strings.ReplaceAll(last, "-", "") == name || strings.ReplaceAll(last, "-", "_") == name
+}

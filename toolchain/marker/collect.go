@@ -1,0 +1,295 @@
+package marker
+
+import (
+	"errors"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// Set holds the markers of a package.
+type Set struct {
+	Package Markers
+	nodes   map[ast.Node]Markers
+}
+
+// Type is what the type's comments say.
+func (s *Set) Type(d *loader.Decl) Markers { return s.nodes[d.Spec] }
+
+// Field is what the field's comments say.
+func (s *Set) Field(f *loader.Field) Markers { return s.nodes[f.Syntax] }
+
+// Collect reads the markers of all files of a package. If strict, every marker that is unknown, misplaced or malformed is an error (all
+// are reported, joined); otherwise they are passed over.
+func Collect(pkg *loader.Package, reg *Registry, strict bool) (*Set, error) {
+	set := &Set{nodes: map[ast.Node]Markers{}}
+	var errs []error
+	for _, f := range pkg.Files {
+		c := &collector{reg: reg, set: set, file: f}
+		c.collect()
+		errs = append(errs, c.errs...)
+	}
+	if !strict {
+		errs = nil
+	}
+	return set, errors.Join(errs...)
+}
+
+// IsMarker says that a comment line has the form of a marker. Such lines are no documentation.
+func IsMarker(comment string) bool {
+	text, ok := strings.CutPrefix(comment, "//")
+	return ok && strings.HasPrefix(strings.TrimSpace(text), "+")
+}
+
+var markerText = regexp.MustCompile(`^//[ \t]*\+([A-Za-z].*?)[ \t\r]*$`)
+
+type collector struct {
+	reg  *Registry
+	set  *Set
+	file *loader.File
+	errs []error
+}
+
+// spot is a place that comments can belong to.
+type spot struct {
+	pos  token.Pos
+	node ast.Node // *ast.TypeSpec or *ast.Field; nil for other declarations
+	in   ast.Node // the struct or parenthesised declaration around it; nil at the top level
+}
+
+// layout is what of a file decides where its comments belong.
+type layout struct {
+	spots    []spot                     // by position
+	docs     map[*ast.CommentGroup]spot // doc comments
+	trailing map[*ast.CommentGroup]bool // comments behind a declaration on its line
+	areas    []ast.Node                 // structs and declarations, outer before inner
+	skip     []ast.Node                 // functions and interfaces, in which comments are not looked at
+}
+
+func (c *collector) collect() {
+	syntax := c.file.Syntax
+	var l *layout
+	for i, g := range syntax.Comments {
+		if !slices.ContainsFunc(g.List, func(cm *ast.Comment) bool { return markerText.MatchString(cm.Text) }) {
+			continue
+		}
+		if l == nil {
+			l = newLayout(syntax)
+		}
+		c.group(l, g, syntax.Comments[i+1:])
+	}
+}
+
+func newLayout(f *ast.File) *layout {
+	l := &layout{docs: map[*ast.CommentGroup]spot{}, trailing: map[*ast.CommentGroup]bool{}}
+	for _, decl := range f.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			l.add(spot{pos: d.Pos()}, d.Doc, nil)
+			l.skip = append(l.skip, d)
+		case *ast.GenDecl:
+			l.gen(d)
+		}
+	}
+	slices.SortStableFunc(l.spots, func(a, b spot) int { return int(a.pos - b.pos) })
+	return l
+}
+
+func (l *layout) gen(d *ast.GenDecl) {
+	if d.Tok == token.TYPE && !d.Lparen.IsValid() {
+		spec := d.Specs[0].(*ast.TypeSpec)
+		l.add(spot{pos: d.Pos(), node: spec}, d.Doc, nil)
+		l.typeSpec(spec, spot{pos: spec.Pos(), node: spec})
+		return
+	}
+	l.add(spot{pos: d.Pos()}, d.Doc, nil)
+	l.areas = append(l.areas, d)
+	for _, s := range d.Specs {
+		switch s := s.(type) {
+		case *ast.TypeSpec:
+			at := spot{pos: s.Pos(), node: s, in: d}
+			l.add(at, s.Doc, nil)
+			l.typeSpec(s, at)
+		case *ast.ValueSpec:
+			l.add(spot{pos: s.Pos(), in: d}, s.Doc, s.Comment)
+			l.skip = append(l.skip, s)
+		case *ast.ImportSpec:
+			l.add(spot{pos: s.Pos(), in: d}, s.Doc, s.Comment)
+		}
+	}
+}
+
+func (l *layout) typeSpec(s *ast.TypeSpec, at spot) {
+	if s.Doc != nil {
+		l.docs[s.Doc] = at
+	}
+	if s.Comment != nil {
+		l.trailing[s.Comment] = true
+	}
+	ast.Inspect(s.Type, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.InterfaceType, *ast.FuncType:
+			l.skip = append(l.skip, n)
+			return false
+		case *ast.StructType:
+			l.areas = append(l.areas, n)
+			for _, f := range n.Fields.List {
+				l.add(spot{pos: f.Pos(), node: f, in: n}, f.Doc, f.Comment)
+			}
+		}
+		return true
+	})
+}
+
+func (l *layout) add(s spot, doc, trailing *ast.CommentGroup) {
+	l.spots = append(l.spots, s)
+	if doc != nil {
+		l.docs[doc] = s
+	}
+	if trailing != nil {
+		l.trailing[trailing] = true
+	}
+}
+
+// group gives the markers of one comment group to whom they belong; later are the groups after it.
+func (c *collector) group(l *layout, g *ast.CommentGroup, later []*ast.CommentGroup) {
+	for _, n := range l.skip {
+		if n.Pos() <= g.Pos() && g.End() <= n.End() {
+			return
+		}
+	}
+	if g == c.file.Syntax.Doc {
+		c.take(g, nil, OnPackage)
+		return
+	}
+	if l.trailing[g] {
+		c.misplaced(g, "at the end of a line; it belongs in the comment above")
+		return
+	}
+	if s, ok := l.docs[g]; ok {
+		if s.node == nil {
+			c.misplaced(g, "in a doc comment that is no type's or field's; leave an empty line below it")
+			return
+		}
+		c.take(g, s.node, target(s.node))
+		return
+	}
+	area := l.area(g)
+	next := slices.IndexFunc(l.spots, func(s spot) bool { return s.pos > g.End() && s.in == area })
+	switch {
+	case next < 0 || l.spots[next].node == nil || !c.nearest(l, l.spots[next], later):
+		if area != nil {
+			c.misplaced(g, "above no type or field")
+			return
+		}
+		c.take(g, nil, OnPackage)
+	default:
+		s := l.spots[next]
+		c.take(g, s.node, target(s.node))
+	}
+}
+
+func target(n ast.Node) Target {
+	if _, ok := n.(*ast.Field); ok {
+		return OnField
+	}
+	return OnType
+}
+
+// area is the innermost struct or parenthesised declaration around a comment.
+func (l *layout) area(g *ast.CommentGroup) ast.Node {
+	var in ast.Node
+	for _, a := range l.areas {
+		if a.Pos() <= g.Pos() && g.End() <= a.End() {
+			in = a
+		}
+	}
+	return in
+}
+
+// nearest says that between a comment and the spot below there is no comment but the spot's own doc.
+func (c *collector) nearest(l *layout, s spot, later []*ast.CommentGroup) bool {
+	for _, g := range later {
+		if g.Pos() > s.pos {
+			break
+		}
+		if own, ok := l.docs[g]; !ok || own.node != s.node {
+			return false
+		}
+	}
+	return true
+}
+
+// take parses a group's markers for a node, or for the package if node is nil. Above a type (not in its doc comment) a marker that only
+// packages have is the package's.
+func (c *collector) take(g *ast.CommentGroup, node ast.Node, on Target) {
+	for _, cm := range g.List {
+		m := markerText.FindStringSubmatch(cm.Text)
+		if m == nil {
+			continue
+		}
+		node, on := node, on
+		if on == OnType && !c.isDoc(g, node) && c.onlyPackage(m[1]) {
+			node, on = nil, OnPackage
+		}
+		pos := c.file.Position(cm.Pos() + token.Pos(strings.IndexByte(cm.Text, '+')))
+		mk, err := c.reg.Parse(m[1], on)
+		if err != nil {
+			c.errs = append(c.errs, &loader.Error{Pos: pos, Msg: err.Error()})
+			continue
+		}
+		if mk == nil {
+			continue
+		}
+		mk.Pos = pos
+		if node == nil {
+			c.set.Package = append(c.set.Package, mk)
+		} else {
+			c.set.nodes[node] = append(c.set.nodes[node], mk)
+		}
+	}
+}
+
+func (c *collector) isDoc(g *ast.CommentGroup, node ast.Node) bool {
+	spec, ok := node.(*ast.TypeSpec)
+	if !ok {
+		return true
+	}
+	if spec.Doc == g {
+		return true
+	}
+	for _, d := range c.file.Syntax.Decls {
+		if gen, ok := d.(*ast.GenDecl); ok && gen.Doc == g {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *collector) onlyPackage(text string) bool {
+	name, _, _ := split(text)
+	onType, _, _ := c.reg.lookup(name, OnType)
+	onPackage, _, _ := c.reg.lookup(name, OnPackage)
+	return onType == nil && onPackage != nil
+}
+
+// misplaced reports the markers of a group that nothing can own. Only names that are known count: other comments may begin with a plus.
+func (c *collector) misplaced(g *ast.CommentGroup, where string) {
+	for _, cm := range g.List {
+		m := markerText.FindStringSubmatch(cm.Text)
+		if m == nil {
+			continue
+		}
+		name, _, _ := split(m[1])
+		name, _, _ = strings.Cut(name, " ")
+		if def, _, elsewhere := c.reg.lookup(name, Anywhere); def == nil && elsewhere == 0 || def != nil && def.Inert {
+			continue
+		}
+		pos := c.file.Position(cm.Pos() + token.Pos(strings.IndexByte(cm.Text, '+')))
+		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: %s", name, where))
+	}
+}

@@ -1,0 +1,139 @@
+package marker
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Registry is a set of definitions. One name may be defined once per target.
+type Registry struct {
+	exact    map[string][]*Definition
+	prefixes []*Definition
+	names    []string
+	foreign  []string
+}
+
+// NewRegistry makes a registry of definitions. foreign are prefixes of names that belong to other tools and are passed over.
+func NewRegistry(defs []Definition, foreign ...string) *Registry {
+	r := &Registry{exact: map[string][]*Definition{}, foreign: foreign}
+	for i := range defs {
+		d := &defs[i]
+		if prefix, ok := strings.CutSuffix(d.Name, "*"); ok {
+			d.Name = prefix
+			r.prefixes = append(r.prefixes, d)
+			continue
+		}
+		if r.exact[d.Name] == nil && !d.Inert {
+			r.names = append(r.names, d.Name)
+		}
+		r.exact[d.Name] = append(r.exact[d.Name], d)
+	}
+	return r
+}
+
+// lookup finds the definition for a name on a target, by the whole name, or, where the last part is the first argument's name, by the rest.
+// elsewhere is set instead if the name is known, but not there.
+func (r *Registry) lookup(name string, on Target) (def *Definition, first string, elsewhere Target) {
+	try := func(name string, named bool) *Definition {
+		for _, d := range r.exact[name] {
+			if named && len(d.Args) == 0 {
+				continue
+			}
+			if d.On&on != 0 {
+				return d
+			}
+			elsewhere |= d.On
+		}
+		return nil
+	}
+	if d := try(strings.TrimSuffix(name, ":"), false); d != nil {
+		return d, "", 0
+	}
+	if i := strings.LastIndexByte(name, ':'); i > 0 {
+		if d := try(name[:i], true); d != nil {
+			return d, name[i+1:], 0
+		}
+	}
+	for _, d := range r.prefixes {
+		if strings.HasPrefix(name, d.Name) {
+			if d.On&on != 0 {
+				return d, "", 0
+			}
+			elsewhere |= d.On
+		}
+	}
+	return nil, "", elsewhere
+}
+
+// Parse reads one marker, given without its "+". It returns nil and no error for markers that are not for us.
+func (r *Registry) Parse(text string, on Target) (*Marker, error) {
+	for _, p := range r.foreign {
+		if strings.HasPrefix(text, p) {
+			return nil, nil
+		}
+	}
+	name, rest, assigned := split(text)
+	name, remark, _ := strings.Cut(name, " ")
+	if i := strings.IndexByte(name, '('); i > 0 { // +k8s:ifEnabled(Feature)=…
+		name = name[:i]
+	}
+	def, first, elsewhere := r.lookup(name, on)
+	switch {
+	case def == nil && elsewhere != 0:
+		return nil, fmt.Errorf("+%s belongs on %s, not on %s", name, elsewhere, on)
+	case def == nil && remark != "":
+		return nil, nil // prose that begins with a plus sign
+	case def == nil:
+		return nil, fmt.Errorf("unknown marker +%s%s", name, suggestion(name, r.names))
+	case def.Inert:
+		return &Marker{Name: def.Name, Value: rest}, nil
+	case remark != "" && !(strings.HasPrefix(name, "k8s:") && strings.HasPrefix(strings.TrimSpace(remark), "#")):
+		return nil, fmt.Errorf("+%s: unexpected %q after the marker", name, remark)
+	}
+	value, args, err := def.parse(first, rest, assigned)
+	if err != nil {
+		return nil, fmt.Errorf("+%s %w", def.Name, err)
+	}
+	return &Marker{Name: def.Name, Value: value, args: args}, nil
+}
+
+// suggestion is `; did you mean …?` with the nearest of the names, or nothing if none is near.
+func suggestion(name string, names []string) string {
+	best, at := "", len(name)/3+2
+	for _, n := range names {
+		d := distance(strings.ToLower(name), strings.ToLower(n))
+		if tail := n[strings.LastIndexByte(n, ':')+1:]; strings.EqualFold(tail, name[strings.LastIndexByte(name, ':')+1:]) {
+			d = min(d, 1) // the right word in the wrong family
+		}
+		if d < at || d == at && best != "" && n < best {
+			best, at = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	if strings.Contains(best, ":") || len(names) > 30 {
+		best = "+" + best
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is the number of edits (insert, delete, replace) from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost = 1 + min(diag, row[j], row[j+1])
+			}
+			diag, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,58 @@
+package model
+
+import (
+	"go/ast"
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/marker"
+)
+
+// isStruct says that the declaration itself is written as a struct.
+func isStruct(d *loader.Decl) bool {
+	_, ok := d.Spec.Type.(*ast.StructType)
+	return ok
+}
+
+// typeDoc is a type's documentation: its own comment, or that of the declaration it stands alone in.
+func typeDoc(d *loader.Decl) string {
+	if d.Spec.Doc == nil && !d.Gen.Lparen.IsValid() {
+		return doc(d.Gen.Doc)
+	}
+	return doc(d.Spec.Doc)
+}
+
+// doc is a doc comment as Kubernetes puts it in schemas: without markers, without lines that begin with TODO, and only up to a line that
+// begins with ---. Fenced code is left as it is.
+func doc(g *ast.CommentGroup) string {
+	if g == nil {
+		return ""
+	}
+	var kept ast.CommentGroup
+	block := false
+	for _, c := range g.List {
+		if marker.IsMarker(c.Text) {
+			continue
+		}
+		block = block || strings.HasPrefix(c.Text, "/*")
+		kept.List = append(kept.List, c)
+	}
+	var out []string
+	fenced := false
+	for line := range strings.SplitSeq(strings.TrimSuffix(kept.Text(), "\n"), "\n") {
+		if block {
+			line = strings.TrimSpace(line)
+		}
+		if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
+			fenced = !fenced
+		}
+		if !fenced && strings.HasPrefix(line, "TODO") {
+			continue
+		}
+		if !fenced && strings.HasPrefix(line, "---") {
+			break
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}

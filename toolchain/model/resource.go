@@ -1,0 +1,210 @@
+package model
+
+import (
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+)
+
+const metaPath = "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Resource is a kind with all its versions.
+type Resource struct {
+	Group      string
+	Kind       string
+	ListKind   string
+	Plural     string
+	Singular   string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+
+	Labels, Annotations map[string]string // of the definition itself
+
+	Versions []*Version // by name
+}
+
+// Version is a kind in one version of its group.
+type Version struct {
+	Name       string
+	Package    *Package
+	Root       *Type
+	Served     bool
+	Storage    bool
+	Deprecated bool
+	Warning    *string // on use of a deprecated version, instead of the default
+	Status     bool
+	Scale      *Scale
+	Columns    []Column
+	Selectable []string // JSON paths that field selectors may use
+	// HasSubresources says that the version has the member, though perhaps an empty one.
+	HasSubresources bool
+}
+
+// Scale says where the scale subresource finds its numbers, as JSON paths.
+type Scale struct {
+	Spec, Status string
+	Selector     *string
+}
+
+// Column is a column of `kubectl get`.
+type Column struct {
+	Name, Type, JSONPath, Description, Format string
+	Priority                                  int32
+}
+
+// IsRoot says that a struct embeds TypeMeta and ObjectMeta, as every kind does.
+func (t *Type) IsRoot() bool {
+	var typeMeta, objectMeta bool
+	for _, f := range t.Fields {
+		if n, ok := f.embedded(); ok {
+			typeMeta = typeMeta || n.Is(metaPath, "TypeMeta")
+			objectMeta = objectMeta || n.Is(metaPath, "ObjectMeta")
+		}
+	}
+	return typeMeta && objectMeta
+}
+
+// embedded is the type of an embedded field that may be metadata. Others are not resolved, to load no packages for them.
+func (f *Field) embedded() (*loader.Named, bool) {
+	if !f.Embedded || f.Name != "TypeMeta" && f.Name != "ObjectMeta" {
+		return nil, false
+	}
+	n, ok := f.Type().(*loader.Named)
+	return n, ok
+}
+
+// findResources collects the kinds of all packages.
+func (a *API) findResources() (errs []error) {
+	found := map[[2]string]*Resource{}
+	for _, p := range a.Packages {
+		if p.Markers.Has("kubebuilder:skip") {
+			continue
+		}
+		for _, t := range p.Types {
+			if t.Generic() || !t.IsRoot() {
+				continue
+			}
+			if !p.HasAPI {
+				if t.Markers.Has("kubebuilder:object:root", "kubebuilder:resource") {
+					errs = append(errs, loader.Errorf(t.Pos(), "%s is a kind, but its package has no +groupName marker", t.Name))
+				}
+				continue
+			}
+			if t.Markers.Has("kubebuilder:skipversion") {
+				continue
+			}
+			key := [2]string{p.Group, t.Name}
+			r := found[key]
+			if r == nil {
+				plural := Plural(strings.ToLower(t.Name))
+				r = &Resource{Group: p.Group, Kind: t.Name, ListKind: t.Name + "List", Plural: plural, Singular: strings.ToLower(t.Name), Namespaced: true}
+				found[key] = r
+			}
+			errs = append(errs, r.add(p, t)...)
+		}
+	}
+	for _, r := range found {
+		errs = append(errs, r.check()...)
+	}
+	a.Resources = sorted(found)
+	return errs
+}
+
+// add takes in one version of the kind.
+func (r *Resource) add(p *Package, t *Type) (errs []error) {
+	v := &Version{Name: p.Version, Package: p, Root: t, Served: true}
+	for _, m := range t.Markers {
+		fail := func(format string, args ...any) { errs = append(errs, loader.Errorf(m.Pos, format, args...)) }
+		switch m.Name {
+		case "kubebuilder:resource":
+			if s := m.String("path"); s != "" {
+				r.Plural = s
+			}
+			if s := m.String("singular"); s != "" {
+				r.Singular = s
+			}
+			r.ShortNames, r.Categories = m.Strings("shortName"), m.Strings("categories")
+			switch s := m.String("scope"); s {
+			case "", "Namespaced":
+				r.Namespaced = true
+			case "Cluster":
+				r.Namespaced = false
+			default:
+				fail("+kubebuilder:resource: scope is Namespaced or Cluster, not %q", s)
+			}
+		case "kubebuilder:subresource:status":
+			v.Status, v.HasSubresources = true, true
+		case "kubebuilder:subresource:scale":
+			v.Scale, v.HasSubresources = &Scale{Spec: m.String("specpath"), Status: m.String("statuspath")}, true
+			if m.Has("selectorpath") {
+				s := m.String("selectorpath")
+				v.Scale.Selector = &s
+			}
+		case "kubebuilder:printcolumn":
+			v.HasSubresources = true // as controller-gen has it
+			v.Columns = append(v.Columns, Column{Name: m.String("name"), Type: m.String("type"), JSONPath: m.String("JSONPath"),
+				Description: m.String("description"), Format: m.String("format"), Priority: int32(m.Int("priority"))})
+		case "kubebuilder:storageversion":
+			v.Storage = true
+		case "kubebuilder:unservedversion":
+			v.Served = false
+		case "kubebuilder:deprecatedversion":
+			v.Deprecated = true
+			if m.Has("warning") {
+				s := m.String("warning")
+				v.Warning = &s
+			}
+		case "kubebuilder:selectablefield":
+			v.Selectable = append(v.Selectable, m.String("JSONPath"))
+		case "kubebuilder:metadata":
+			r.Annotations = pairs(r.Annotations, m.Strings("annotations"), fail)
+			r.Labels = pairs(r.Labels, m.Strings("labels"), fail)
+		}
+	}
+	for _, other := range r.Versions {
+		if other.Name == v.Name {
+			return append(errs, loader.Errorf(t.Pos(), "%s/%s %s is declared at %s too", r.Group, v.Name, r.Kind, other.Root.Pos()))
+		}
+	}
+	r.Versions = append(r.Versions, v)
+	return errs
+}
+
+// pairs adds key=value texts to a map.
+func pairs(m map[string]string, texts []string, fail func(string, ...any)) map[string]string {
+	for _, s := range texts {
+		k, v, ok := strings.Cut(s, "=")
+		if !ok {
+			fail("+kubebuilder:metadata: %q is not key=value", s)
+			continue
+		}
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[k] = v
+	}
+	return m
+}
+
+// check settles which version is stored.
+func (r *Resource) check() (errs []error) {
+	if len(r.Versions) == 1 {
+		r.Versions[0].Storage = true
+	}
+	stored, served := 0, false
+	for _, v := range r.Versions {
+		if v.Storage {
+			stored++
+		}
+		served = served || v.Served
+	}
+	at := r.Versions[0].Root.Pos()
+	if stored != 1 {
+		errs = append(errs, loader.Errorf(at, "%s has %d versions, of which %d are marked +kubebuilder:storageversion; one must be", r.Kind, len(r.Versions), stored))
+	}
+	if !served {
+		errs = append(errs, loader.Errorf(at, "%s serves no version; remove one of its +kubebuilder:unservedversion", r.Kind))
+	}
+	return errs
+}
