@@ -23,7 +23,7 @@ type Config struct {
 	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 
 	// Authorizer answers access reviews; nil allows everything. If it is an authorizer.RuleResolver, too, it answers rules reviews.
-	Authorizer authorizer.Authorizer
+	Authorizer authorizer.UnconditionalAuthorizer
 	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
 	Authenticator authenticator.Request
 	Audiences     []string

@@ -46,7 +46,8 @@ func (c *Codec) Load(stored []byte) (runtime.Object, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned); err != nil {
 		return nil, fmt.Errorf("decode stored %s: %w", c.kind.Kind, err)
 	}
-	return c.FromVersion(versioned)
+	c.scheme.Default(versioned)
+	return c.scheme.UnsafeConvertToVersion(versioned, schema.GroupVersion{Group: c.storage.Group, Version: runtime.APIVersionInternal})
 }
 
 // Store encodes a hub as JSON of the storage version.

@@ -39,6 +39,7 @@ func (k *kinds) core(services *services) []entry {
 		{hub: &core.LimitRange{}, plural: "limitranges", versions: v1, short: []string{"limits"},
 			strategy: limitrange.Strategy},
 		{hub: &core.Namespace{}, plural: "namespaces", versions: v1, short: []string{"ns"}, returned: true,
+			verbs:    []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
 			subs:  []resource.Subresource{{Name: "finalize", Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
 			hooks: namespaceHooks()},

@@ -20,6 +20,7 @@ type entry struct {
 	versions   []string
 	short      []string
 	categories []string
+	verbs      []string // nil: all
 
 	strategy resource.Strategy
 	// status, when set, gives the kind its status subresource.
@@ -71,6 +72,7 @@ func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion
 		ListKind:       hub.Kind + "List",
 		ShortNames:     e.short,
 		Categories:     e.categories,
+		Verbs:          e.verbs,
 		StorageVersion: e.versions[0],
 		Fields:         e.fields,
 		FieldLabel: func(version, label, value string) (string, string, error) {

@@ -38,7 +38,7 @@ func answers(namespaced bool, registry upstream.Creater) *review {
 
 // reviews are the questions that can be asked about tokens and permissions.
 func (k *kinds) reviews() []entry {
-	var authz authorizer.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	var authz authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if k.cfg.Authorizer != nil {
 		authz = k.cfg.Authorizer
 	}

@@ -1,0 +1,50 @@
+package builtin
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+)
+
+// moduleDir finds the source of the module that a function was compiled from, for the documents that come with it.
+func moduleDir(t testing.TB, fn any, below string) string {
+	t.Helper()
+	pc := reflect.ValueOf(fn).Pointer()
+	file, _ := runtime.FuncForPC(pc).FileLine(pc)
+	dir, _, ok := strings.Cut(file, below)
+	if _, err := os.Stat(dir); !ok || err != nil {
+		t.Skipf("no module source beside the test: %s", file)
+	}
+	return dir
+}
+
+// sample reads an object with every field set, from the compatibility data of k8s.io/api.
+func sample(t testing.TB, group, version, kind, ext string) []byte {
+	t.Helper()
+	if group == "" {
+		group = "core"
+	}
+	dir := moduleDir(t, corev1.Resource, "/core/v1/")
+	data, err := os.ReadFile(filepath.Join(dir, "testdata", "HEAD", group+"."+version+"."+kind+"."+ext))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// discoveryDocument reads what kube-apiserver's discovery shows with everything switched on.
+func discoveryDocument(t testing.TB, name string) []byte {
+	t.Helper()
+	dir := moduleDir(t, core.Kind, "/pkg/apis/core/")
+	data, err := os.ReadFile(filepath.Join(dir, "api", "discovery", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
