@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/resource"
 )
@@ -21,25 +24,48 @@ func (k *kind) scaleSubresource(versions []string) resource.Subresource {
 	if s := k.versions[k.storage].scale(); s != nil {
 		paths = s
 	}
+	view := &scaleView{paths: paths, gv: k.gvk(k.storage).GroupVersion(), replicas: k.replicasPaths()}
 	return resource.Subresource{
 		Name: "scale", Versions: versions,
 		GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
 		Update: &resource.UpdateView{
 			Strategy: &strategy{compiled: k.compiled},
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
-			Get: func(hub runtime.Object) (runtime.Object, error) {
-				return scaleOf(hub.(*unstructured.Unstructured), paths)
-			},
-			Set: func(hub, view runtime.Object) error {
-				return setScale(hub.(*unstructured.Unstructured), view, paths)
-			},
+			Get:      func(hub runtime.Object) (runtime.Object, error) { return view.get(hub.(*unstructured.Unstructured)) },
+			Set:      func(hub, scale runtime.Object) error { return view.set(hub.(*unstructured.Unstructured), scale) },
 		},
 	}
 }
 
+// scaleView translates between a custom object and its Scale.
+type scaleView struct {
+	paths    *apiextensionsv1.CustomResourceSubresourceScale
+	gv       schema.GroupVersion                // of the object
+	replicas managedfields.ResourcePathMappings // where each version has what Scale has at spec.replicas
+}
+
+func (k *kind) replicasPaths() managedfields.ResourcePathMappings {
+	out := managedfields.ResourcePathMappings{}
+	for name, v := range k.versions {
+		var path fieldpath.Path
+		if s := v.scale(); s != nil {
+			for _, field := range split(s.SpecReplicasPath) {
+				path = append(path, fieldpath.PathElement{FieldName: &field})
+			}
+		}
+		out[k.gvk(name).GroupVersion().String()] = path
+	}
+	return out
+}
+
+func (v *scaleView) fields(u *unstructured.Unstructured) *managedfields.ScaleHandler {
+	return managedfields.NewScaleHandler(u.GetManagedFields(), v.gv, v.replicas)
+}
+
 func split(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-func scaleOf(u *unstructured.Unstructured, paths *apiextensionsv1.CustomResourceSubresourceScale) (*autoscalingv1.Scale, error) {
+func (v *scaleView) get(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
+	paths := v.paths
 	wanted, found, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
 	if err != nil {
 		return nil, err
@@ -57,25 +83,35 @@ func scaleOf(u *unstructured.Unstructured, paths *apiextensionsv1.CustomResource
 			return nil, err
 		}
 	}
+	managed, err := v.fields(u).ToSubresource()
+	if err != nil {
+		return nil, err
+	}
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(),
 			ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
+			ManagedFields: managed,
 		},
 		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(wanted)},
 		Status: autoscalingv1.ScaleStatus{Replicas: int32(have), Selector: selector},
 	}, nil
 }
 
-func setScale(u *unstructured.Unstructured, view runtime.Object, paths *apiextensionsv1.CustomResourceSubresourceScale) error {
+func (v *scaleView) set(u *unstructured.Unstructured, view runtime.Object) error {
 	scale, ok := view.(*autoscalingv1.Scale)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("wrong object passed to Scale update: %v", view))
 	}
-	if err := unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), split(paths.SpecReplicasPath)...); err != nil {
+	if err := unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), split(v.paths.SpecReplicasPath)...); err != nil {
 		return err
 	}
+	managed, err := v.fields(u).ToParent(scale.ManagedFields)
+	if err != nil {
+		return err
+	}
+	u.SetManagedFields(managed)
 	if scale.ResourceVersion != "" {
 		u.SetResourceVersion(scale.ResourceVersion)
 	}

@@ -1,0 +1,96 @@
+package crd
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// OpenAPIHashes gives every served group version with a hash of the definitions in it.
+func (d *Definitions) OpenAPIHashes() map[schema.GroupVersion]string {
+	in := map[schema.GroupVersion][]*kind{}
+	d.mu.Lock()
+	for _, k := range d.kinds {
+		for _, v := range k.resource.Versions {
+			gv := schema.GroupVersion{Group: k.group, Version: v.Name}
+			in[gv] = append(in[gv], k)
+		}
+	}
+	d.mu.Unlock()
+	out := make(map[schema.GroupVersion]string, len(in))
+	for gv, kinds := range in {
+		sortKinds(kinds)
+		sum := sha256.New()
+		for _, k := range kinds {
+			// Names may be accepted later than the spec that asks for them.
+			fmt.Fprintf(sum, "%s %d %v\n", k.definition.UID, k.definition.Generation, k.definition.Status.AcceptedNames)
+		}
+		out[gv] = fmt.Sprintf("%X", sum.Sum(nil))
+	}
+	return out
+}
+
+// OpenAPIV3 describes the kinds of a group version.
+func (d *Definitions) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
+	var specs []*spec3.OpenAPI
+	for _, k := range d.kindsIn(gv) {
+		s, err := builder.BuildOpenAPIV3(k.definition, gv.Version, builder.Options{IncludeSelectableFields: true})
+		if err != nil {
+			return nil, fmt.Errorf("describe %s: %w", k.definition.Name, err)
+		}
+		specs = append(specs, s)
+	}
+	merged, err := builder.MergeSpecsV3(specs...)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", gv, err)
+	}
+	return merged, nil
+}
+
+// OpenAPIV2 describes the kinds of a group version for the document of all.
+func (d *Definitions) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
+	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+	}}
+	for _, k := range d.kindsIn(gv) {
+		s, err := builder.BuildOpenAPIV2(k.definition, gv.Version, builder.Options{V2: true, IncludeSelectableFields: true})
+		if err != nil {
+			return nil, fmt.Errorf("describe %s: %w", k.definition.Name, err)
+		}
+		for name, definition := range handler.PruneDefaults(s.Definitions) {
+			out.Definitions[name] = definition
+		}
+		for name, parameter := range s.Parameters {
+			out.Parameters[name] = parameter
+		}
+		for path, item := range s.Paths.Paths {
+			out.Paths.Paths[path] = item
+		}
+	}
+	return out, nil
+}
+
+// kindsIn are the kinds served in a group version, by name.
+func (d *Definitions) kindsIn(gv schema.GroupVersion) []*kind {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []*kind
+	for _, k := range d.kinds {
+		if _, ok := k.resource.Serves(gv.Version); ok && k.group == gv.Group {
+			out = append(out, k)
+		}
+	}
+	sortKinds(out)
+	return out
+}
+
+func sortKinds(kinds []*kind) {
+	slices.SortFunc(kinds, func(a, b *kind) int { return cmp.Compare(a.definition.Name, b.definition.Name) })
+}

@@ -1,0 +1,142 @@
+package discovery
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	conversions "k8s.io/apiserver/pkg/apis/apidiscovery/v2"
+	upstream "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"kelson.dev/server/resource"
+)
+
+// Handler serves discovery. Make it with New.
+type Handler struct {
+	registry *resource.Registry
+	scheme   *runtime.Scheme
+	codecs   serializer.CodecFactory
+	current  atomic.Pointer[documents]
+}
+
+// New returns a handler of what a registry holds at the time of each request.
+func New(registry *resource.Registry) *Handler {
+	scheme := runtime.NewScheme()
+	v1 := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, v1)
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
+	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(scheme))
+	utilruntime.Must(conversions.RegisterConversions(scheme))
+	return &Handler{
+		registry: registry,
+		scheme:   scheme,
+		codecs:   serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo)),
+	}
+}
+
+// ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	path := strings.TrimSuffix(req.URL.Path, "/")
+	root := path == "/api" || path == "/apis"
+	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
+	if root {
+		restrictions = upstream.DiscoveryEndpointRestrictions
+	}
+	media, info, err := negotiation.NegotiateOutputMediaType(req, h.codecs, restrictions)
+	if err != nil {
+		h.fail(w, req, err)
+		return
+	}
+	key := documentKey{path: path, mediaType: info.MediaType, pretty: info.Serializer == info.PrettySerializer}
+	if root && media.Convert != nil {
+		key.aggregate = media.Convert.Version
+	}
+	if root {
+		w.Header().Set("Vary", "Accept")
+	}
+
+	var doc *encoded
+	if path == "/api" && key.aggregate == "" {
+		doc, err = encode(coreVersions(req), info.Serializer) // it names the host that was asked
+	} else {
+		doc, err = h.documents().get(h, key, info.Serializer)
+	}
+	switch {
+	case err != nil:
+		h.fail(w, req, apierrors.NewInternalError(err))
+	case doc == nil:
+		http.Error(w, "404 page not found", http.StatusNotFound)
+	default:
+		h.send(w, req, key, doc)
+	}
+}
+
+func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey, doc *encoded) {
+	contentType := key.mediaType
+	if key.aggregate != "" {
+		contentType += ";g=apidiscovery.k8s.io;v=" + key.aggregate + ";as=APIGroupDiscoveryList"
+		etag := strconv.Quote(doc.etag)
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Cache-Control", "public")
+		if req.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(doc.data)))
+	w.WriteHeader(http.StatusOK)
+	if req.Method != http.MethodHead {
+		_, _ = w.Write(doc.data) // the client has gone: nobody is left to tell
+	}
+}
+
+// documents returns those of the registry's current set.
+func (h *Handler) documents() *documents {
+	set := h.registry.Current()
+	for {
+		have := h.current.Load()
+		if have != nil && have.set.Generation >= set.Generation {
+			return have
+		}
+		if next := newDocuments(set); h.current.CompareAndSwap(have, next) {
+			return next
+		}
+	}
+}
+
+func (h *Handler) fail(w http.ResponseWriter, req *http.Request, err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
+	}
+	responsewriters.ErrorNegotiated(err, h.codecs, schema.GroupVersion{}, w, req)
+}
+
+// coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions of this document.
+func coreVersions(req *http.Request) *metav1.APIVersions {
+	return &metav1.APIVersions{
+		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
+		Versions:                   []string{"v1"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
+	}
+}

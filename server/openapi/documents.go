@@ -1,0 +1,131 @@
+package openapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// document is one encoding of one document.
+type document struct {
+	etag  string
+	plain func() ([]byte, error)
+	gzip  func() ([]byte, error)
+}
+
+// newDocument holds an encoded document; it is compressed when somebody first asks for that.
+func newDocument(data []byte) *document {
+	return &document{
+		etag:  fmt.Sprintf("%X", sha256.Sum256(data)),
+		plain: func() ([]byte, error) { return data, nil },
+		gzip:  sync.OnceValues(func() ([]byte, error) { return compress(data) }),
+	}
+}
+
+func compress(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), w.Close()
+}
+
+// documents are those of one state of the registry.
+type documents struct {
+	generation uint64
+	archive    *archive
+	index      *document
+	hashes     map[string]string // path → hash, for v3
+	custom     map[string]*part  // path → documents of custom kinds
+	v2         map[string]func() (*document, error)
+}
+
+// documents returns those of the registry's current set.
+func (h *Handler) documents(a *archive) *documents {
+	set := h.registry.Current()
+	for {
+		have := h.current.Load()
+		if have != nil && have.generation >= set.Generation {
+			return have
+		}
+		served := map[schema.GroupVersion]bool{}
+		for _, res := range set.All() {
+			for _, v := range res.Versions {
+				served[schema.GroupVersion{Group: res.Group, Version: v.Name}] = true
+			}
+		}
+		if next := h.newDocuments(a, set.Generation, served); h.current.CompareAndSwap(have, next) {
+			return next
+		}
+	}
+}
+
+func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool) *documents {
+	d := &documents{generation: generation, archive: a, hashes: map[string]string{}, custom: map[string]*part{}}
+	show := shown(served)
+	for path, entry := range a.paths("v3/", ".json") {
+		if show(path) {
+			d.hashes[path] = entry.Comment
+		}
+	}
+	if h.custom != nil {
+		for gv, p := range h.refresh(h.custom.OpenAPIHashes()) {
+			path := "apis/" + gv.String()
+			if _, packed := d.hashes[path]; served[gv] && !packed {
+				d.hashes[path], d.custom[path] = p.hash, p
+			}
+		}
+	}
+	data, err := index(d.hashes)
+	d.index = newDocument(data)
+	if err != nil { // it is made of strings: this cannot be
+		d.index.plain = func() ([]byte, error) { return nil, err }
+		d.index.gzip = d.index.plain
+	}
+	d.v2 = map[string]func() (*document, error){
+		jsonType: sync.OnceValues(func() (*document, error) { return d.joinJSON(show) }),
+		protoV2:  sync.OnceValues(func() (*document, error) { return d.joinProto(show) }),
+	}
+	return d
+}
+
+// shown says which packed paths belong to what is served: group versions in the set, their groups, and what is no resource.
+func shown(served map[schema.GroupVersion]bool) func(path string) bool {
+	paths := map[string]bool{"api": true, "apis": true, "version": true, "openid/v1/jwks": true, ".well-known/openid-configuration": true}
+	for gv := range served {
+		if gv.Group == "" {
+			paths["api/"+gv.Version] = true
+			continue
+		}
+		paths["apis/"+gv.Group], paths["apis/"+gv.String()] = true, true
+	}
+	return func(path string) bool { return paths[path] }
+}
+
+// v3 returns the document at a path of hashes.
+func (d *documents) v3(path, mediaType string) (*document, error) {
+	if p, ok := d.custom[path]; ok {
+		if mediaType == jsonType {
+			return p.v3JSON()
+		}
+		return p.v3Proto()
+	}
+	name := "v3/" + path + ".json"
+	if mediaType != jsonType {
+		name = strings.TrimSuffix(name, ".json") + ".pb"
+	}
+	return &document{
+		etag:  d.hashes[path],
+		plain: func() ([]byte, error) { return d.archive.plain(name) },
+		gzip:  func() ([]byte, error) { return d.archive.gzip(name) },
+	}, nil
+}
