@@ -17,58 +17,57 @@ const (
 )
 
 func (s *Store) at(revision uint64) (*Snapshot, error) {
-	s.mu.RLock()
-	newest := s.current.Load()
-	if revision > newest.revision {
-		s.mu.RUnlock()
-		return nil, ErrFuture
+	kept, newest, undo, err := s.retained(revision)
+	if kept != nil || err != nil {
+		return kept, err
 	}
-	if revision == newest.revision {
-		s.mu.RUnlock()
-		return newest, nil
-	}
-	i := slices.IndexFunc(s.pins, func(p pin) bool { return p.snapshot.revision == revision })
-	if i >= 0 {
-		defer s.mu.RUnlock()
-		return s.pins[i].snapshot, nil
-	}
-	all := s.logs[""]
-	if revision < s.base || all == nil || revision < all.floor {
-		s.mu.RUnlock()
-		return nil, ErrCompacted
-	}
-	var undo [][]*Event
-	for after, last := revision, false; !last; {
-		var events []*Event
-		events, last = all.since(after)
-		if len(events) > 0 {
-			undo = append(undo, events)
-			after = events[len(events)-1].Revision()
-		}
-	}
-	s.mu.RUnlock()
-
-	newest.forking.Lock()
-	v := newest.view.copy()
-	newest.forking.Unlock()
+	sn := &Snapshot{revision: revision, view: newest.copyView(), retain: newest.retain}
 	for _, events := range slices.Backward(undo) {
 		for _, e := range slices.Backward(events) {
-			v.undo(e)
+			sn.view.undo(e)
 		}
 	}
-	return &Snapshot{revision: revision, view: v, retain: newest.retain}, nil
+	return sn, nil
+}
+
+// retained returns the state at a revision if it is at hand, or the newest state and the events to undo in it.
+func (s *Store) retained(revision uint64) (kept, newest *Snapshot, undo [][]*Event, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	newest = s.current.Load()
+	if revision > newest.revision {
+		return nil, nil, nil, ErrFuture
+	}
+	if revision == newest.revision {
+		return newest, nil, nil, nil
+	}
+	for _, p := range s.pins {
+		if p.snapshot.revision == revision {
+			return p.snapshot, nil, nil, nil
+		}
+	}
+	all := s.logs[""]
+	if all == nil || revision < all.floor {
+		return nil, nil, nil, ErrCompacted
+	}
+	for after := revision; after < newest.revision; {
+		events, _ := all.since(after)
+		undo = append(undo, events)
+		after = events[len(events)-1].Revision()
+	}
+	return nil, newest, undo, nil
 }
 
 func (s *Store) pin(sn *Snapshot) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unpin(now)
 	s.pins = slices.DeleteFunc(s.pins, func(p pin) bool { return p.snapshot.revision == sn.revision })
 	if len(s.pins) >= maxPins {
 		s.pins = slices.Delete(s.pins, 0, 1)
 	}
 	s.pins = append(s.pins, pin{sn, now.Add(pinFor)})
-	s.unpin(now)
 }
 
 // unpin forgets what was pinned long enough. Pins are in the order in which they end.

@@ -91,6 +91,9 @@ func (s *Store) log(resource string) *eventLog {
 // publish shows the committer's state, and the events that led to it, to all readers at once.
 func (s *Store) publish(events []*Event) {
 	sn := s.freeze()
+	if s.check != nil {
+		s.check(sn, events)
+	}
 	var wake []chan struct{}
 	var open []*eventLog
 	add := func(l *eventLog, e *Event) {

@@ -36,6 +36,8 @@ type Store struct {
 	logs   map[string]*eventLog
 	pins   []pin
 	closed bool
+
+	check func(*Snapshot, []*Event) // tests look at everything before it is published; nil otherwise
 }
 
 const (
@@ -84,7 +86,7 @@ func start(v view, revision uint64, cfg Config) *Store {
 		done:     make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
-	if revision == firstRevision {
+	if revision == firstRevision && v.objects.Len() == 0 {
 		s.base = 0 // nothing ever happened, so nothing is missing
 	}
 	if s.retain <= 0 {

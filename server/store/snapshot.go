@@ -13,7 +13,7 @@ type Snapshot struct {
 	revision uint64
 	view     view
 	retain   int        // of the store, for its forks
-	forking  sync.Mutex // view.copy marks the trees
+	copying  sync.Mutex // view.copy is for one at a time
 }
 
 // Revision is the revision of the newest write it contains.
@@ -112,7 +112,12 @@ func (sn *Snapshot) indexed(in *index, uid types.UID, yield func(*Object) bool) 
 }
 
 func (sn *Snapshot) fork() *Store {
-	sn.forking.Lock()
-	defer sn.forking.Unlock()
-	return start(sn.view.copy(), sn.revision, Config{Retain: sn.retain})
+	return start(sn.copyView(), sn.revision, Config{Retain: sn.retain})
+}
+
+// copyView returns a view of one's own that begins as this state. O(1).
+func (sn *Snapshot) copyView() view {
+	sn.copying.Lock()
+	defer sn.copying.Unlock()
+	return sn.view.copy()
 }
