@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+	"kelson.dev/operator/workqueue"
+)
+
+// Config describes a Controller.
+type Config struct {
+	// Name of the controller in logs, metrics and traces; required.
+	Name string
+	// Kind of the objects it reconciles, for logs and traces.
+	Kind string
+	// Reconciler does the work; required.
+	Reconciler reconcile.Reconciler
+	// Sources say when.
+	Sources []Source
+	// Concurrency is the number of workers; 1 if zero.
+	Concurrency int
+	// ReconcileTimeout, if positive, bounds each Reconcile: its context ends then.
+	ReconcileTimeout time.Duration
+	// GracePeriod is how long a Reconcile may go on after the end of Run's context, before its own context ends, too. Zero: at
+	// once.
+	GracePeriod time.Duration
+	// SyncTimeout bounds the wait for the sources to be synced; 2 minutes if zero.
+	SyncTimeout time.Duration
+	// Limiter is the backoff of errors; workqueue.DefaultLimiter if nil.
+	Limiter workqueue.Limiter[reconcile.Request]
+	// Log is where errors are told; slog.Default() if nil.
+	Log *slog.Logger
+	// Tracer, if any, keeps the account.
+	Tracer *trace.Tracer
+	// Metrics, if any, is told of each reconcile, and QueueMetrics of the queue.
+	Metrics      Metrics
+	QueueMetrics workqueue.Metrics
+}
+
+// Metrics is told what a controller does. It is called by all workers.
+type Metrics interface {
+	// Started is called before a Reconcile, Ended after it; outcome is one of "success", "requeue_after", "error", "conflict",
+	// "terminal".
+	Started()
+	Ended(outcome string, took time.Duration)
+	// Panicked is called for a Reconcile that panicked.
+	Panicked()
+}
+
+// Controller calls a reconciler for what its sources say.
+type Controller struct {
+	cfg   Config
+	queue *Queue
+}
+
+// aging lets what was there at the start wait for newer events for a second at most.
+const aging = time.Second / -initialPriority
+
+// New makes a controller. It does nothing until it runs.
+func New(cfg Config) (*Controller, error) {
+	if cfg.Name == "" || cfg.Reconciler == nil {
+		return nil, errors.New("new controller: Config.Name and Config.Reconciler are required")
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 1
+	}
+	if cfg.SyncTimeout == 0 {
+		cfg.SyncTimeout = 2 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	cfg.Log = cfg.Log.With("controller", cfg.Name)
+	if cfg.Metrics == nil {
+		cfg.Metrics = noMetrics{}
+	}
+	return &Controller{cfg: cfg, queue: workqueue.New(workqueue.Config[reconcile.Request, trace.Causes]{
+		Merge:   trace.Causes.Merge,
+		Limiter: cfg.Limiter,
+		Aging:   aging,
+		Metrics: cfg.QueueMetrics,
+	})}, nil
+}
+
+// Name is the controller's name.
+func (c *Controller) Name() string { return c.cfg.Name }
+
+// Concurrency is the number of its workers.
+func (c *Controller) Concurrency() int { return c.cfg.Concurrency }
+
+// Queue is what the controller works off.
+func (c *Controller) Queue() *Queue { return c.queue }
+
+// Run starts the sources and, when they are synced, the workers. When ctx ends, workers finish what they have begun, for which they
+// have the grace period, and take nothing new. It can be called once. It returns nil, unless a source fails or is not synced in time.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	sources, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := c.startSources(sources); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+	}
+	graceful, end := outlive(ctx, c.cfg.GracePeriod)
+	defer end()
+	var workers sync.WaitGroup
+	for range c.cfg.Concurrency {
+		workers.Go(func() { c.work(ctx, graceful) })
+	}
+	workers.Wait()
+	return nil
+}
+
+// outlive is a context that ends some time after its parent, or when end is called.
+func outlive(parent context.Context, by time.Duration) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		select {
+		case <-time.After(by):
+			cancel(context.Cause(parent))
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel(context.Canceled) }
+}
+
+func (c *Controller) startSources(ctx context.Context) error {
+	var waits []<-chan struct{}
+	for _, s := range c.cfg.Sources {
+		synced, err := s.Start(ctx, c.queue)
+		if err != nil {
+			return err
+		}
+		waits = append(waits, synced)
+	}
+	timeout := time.NewTimer(c.cfg.SyncTimeout)
+	defer timeout.Stop()
+	for _, synced := range waits {
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout.C:
+			return fmt.Errorf("the sources were not synced within %v", c.cfg.SyncTimeout)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) work(ctx, graceful context.Context) {
+	for {
+		item, err := c.queue.Get(ctx)
+		if err != nil {
+			return
+		}
+		c.process(graceful, item.Key, item.Payload)
+		c.queue.Done(item.Key)
+	}
+}
+
+// process reconciles one object and queues it again if that is called for.
+func (c *Controller) process(ctx context.Context, req reconcile.Request, causes trace.Causes) {
+	log := c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
+	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
+	start := time.Now()
+	c.cfg.Metrics.Started()
+	result, err := c.reconcile(reconcile.WithLog(ctx, log), req)
+	outcome := c.settle(log, req, result, err)
+	c.cfg.Metrics.Ended(outcome, time.Since(start))
+	span.End(result, err)
+}
+
+func (c *Controller) settle(log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
+	retry := func() { c.queue.AddRateLimited(req, trace.Because(trace.Cause{Event: trace.Retry})) }
+	switch {
+	case err == nil && result.RequeueAfter > 0:
+		c.queue.Forget(req)
+		c.queue.AddAfter(req, trace.Because(trace.Cause{Event: trace.After}), result.RequeueAfter)
+		return "requeue_after"
+	case err == nil:
+		c.queue.Forget(req)
+		return "success"
+	case reconcile.IsTerminal(err):
+		c.queue.Forget(req)
+		log.Error("reconcile failed and is not tried again", "err", err)
+		return "terminal"
+	case apierrors.IsConflict(err):
+		retry()
+		log.Debug("reconcile met a conflict and is tried again", "err", err)
+		return "conflict"
+	}
+	retry()
+	args := []any{"err", err}
+	if p := (*reconcile.PanicError)(nil); errors.As(err, &p) {
+		c.cfg.Metrics.Panicked()
+		args = append(args, "stack", string(p.Stack))
+	}
+	log.Error("reconcile failed", args...)
+	return "error"
+}
+
+// reconcile calls the reconciler, within its time, and makes an error of a panic.
+func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = reconcile.Result{}, &reconcile.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	if c.cfg.ReconcileTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.ReconcileTimeout,
+			fmt.Errorf("reconcile took longer than %v", c.cfg.ReconcileTimeout))
+		defer cancel()
+	}
+	return c.cfg.Reconciler.Reconcile(ctx, req)
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Started()                    {}
+func (noMetrics) Ended(string, time.Duration) {}
+func (noMetrics) Panicked()                   {}

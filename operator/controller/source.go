@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+	"kelson.dev/operator/workqueue"
+)
+
+// Queue is the queue of a controller: the names of the objects to reconcile, and why.
+type Queue = workqueue.Queue[reconcile.Request, trace.Causes]
+
+// Source feeds a queue.
+type Source interface {
+	// Start begins to feed q, until ctx ends, and returns at once. The channel is closed when everything that was there at the
+	// start is in q.
+	Start(ctx context.Context, q *Queue) (synced <-chan struct{}, err error)
+}
+
+// SourceFunc is a function as a Source.
+type SourceFunc func(ctx context.Context, q *Queue) (<-chan struct{}, error)
+
+// Start calls f.
+func (f SourceFunc) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) { return f(ctx, q) }
+
+// initialPriority is that of what was there when the controller started: what happens now goes first.
+const initialPriority = -100
+
+// Kind is the Source of what happens to the objects of a kind.
+type Kind struct {
+	// Informers has the informer of the kind; required.
+	Informers informer.Informers
+	// Object is of the kind: a typed, unstructured or metadata-only object; required.
+	Object client.Object
+	// Handler names the objects to reconcile; EnqueueObject if nil.
+	Handler EventHandler
+	// Predicates must all let an event pass.
+	Predicates []Predicate
+	// Resync, if positive, makes an event of each object every so often, although nothing happened to it.
+	Resync time.Duration
+}
+
+// Start subscribes to the informer.
+func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
+	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
+	if err != nil {
+		return nil, err
+	}
+	inf, err := k.Informers.For(k.Object)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
+	}
+	h := &kindHandler{queue: q, kind: kind.Kind, handler: k.Handler, wanted: And(k.Predicates...)}
+	if h.handler == nil {
+		h.handler = EnqueueObject
+	}
+	reg, err := inf.AddHandler(h)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
+	}
+	context.AfterFunc(ctx, reg.Remove)
+	if k.Resync > 0 {
+		go h.resync(ctx, inf, k.Resync)
+	}
+	return reg.Synced(), nil
+}
+
+// kindHandler is the informer.Handler of a Kind.
+type kindHandler struct {
+	queue   *Queue
+	kind    string
+	handler EventHandler
+	wanted  Predicate
+}
+
+func (h *kindHandler) handle(e Event) {
+	if !h.wanted(e) {
+		return
+	}
+	causes := cause(e, h.kind)
+	priority := 0
+	if e.Type == trace.Sync || e.Type == trace.Resync {
+		priority = initialPriority
+	}
+	h.handler(e, func(r reconcile.Request) {
+		h.queue.AddWith(r, causes, workqueue.Options{Priority: priority})
+	})
+}
+
+func (h *kindHandler) OnAdd(obj client.Object, initial bool) {
+	e := Event{Type: trace.Add, Object: obj}
+	if initial {
+		e.Type = trace.Sync
+	}
+	h.handle(e)
+}
+
+func (h *kindHandler) OnUpdate(old, obj client.Object) {
+	h.handle(Event{Type: trace.Update, Object: obj, Old: old})
+}
+
+func (h *kindHandler) OnDelete(obj client.Object, _ bool) {
+	h.handle(Event{Type: trace.Delete, Object: obj})
+}
+
+func (h *kindHandler) resync(ctx context.Context, inf informer.Informer, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, obj := range inf.List("") {
+				h.handle(Event{Type: trace.Resync, Object: obj})
+			}
+		}
+	}
+}
+
+// Channel is the Source of events from outside of the API server: whoever sends names what is to be reconciled.
+type Channel <-chan reconcile.Request
+
+// Start begins to receive, until ctx ends or the channel is closed.
+func (c Channel) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
+	synced := make(chan struct{})
+	close(synced)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case r, ok := <-c:
+				if !ok {
+					return
+				}
+				q.Add(r, trace.Because(trace.Cause{Event: trace.Other}))
+			}
+		}
+	}()
+	return synced, nil
+}

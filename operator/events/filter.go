@@ -1,0 +1,104 @@
+package events
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The limits of Kubernetes' own components.
+const (
+	spamBurst       = 25
+	spamEvery       = 5 * time.Minute
+	similarMessages = 10
+	similarWithin   = 10 * time.Minute
+	maxRemembered   = 4096 // of each kind of memory, twice
+)
+
+const combinedPrefix = "(combined from similar events): "
+
+// filter is the memory that repetition is judged by. It belongs to the goroutine of Run.
+type filter struct {
+	budgets memory[source, budget]
+	groups  memory[group, messages]
+	written memory[identity, repeated]
+}
+
+type source struct {
+	component string
+	about     corev1.ObjectReference
+}
+
+type group struct {
+	source
+	eventType, reason string
+}
+
+type identity struct {
+	group
+	message string
+}
+
+// budget is a bucket of tokens: next is when the next one would come if there were no burst.
+type budget struct{ next time.Time }
+
+// messages are those that one group of events had since a time.
+type messages struct {
+	since time.Time
+	texts map[string]bool
+}
+
+// repeated is an event on the server: its name, empty if it is not there, and how often it happened.
+type repeated struct {
+	name  string
+	count int32
+}
+
+// judge says whether an event may be written, and which earlier one it repeats. Of too many similar ones it changes the message.
+func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
+	now := e.LastTimestamp.Time
+	g := group{source{e.Source.Component, e.InvolvedObject}, e.Type, e.Reason}
+	g.about.ResourceVersion = ""
+
+	similar := f.groups.of(g)
+	if similar.texts == nil || now.Sub(similar.since) > similarWithin {
+		similar.since, similar.texts = now, map[string]bool{}
+	}
+	if len(similar.texts) <= similarMessages {
+		similar.texts[e.Message] = true
+	}
+	id := identity{group: g, message: e.Message}
+	if len(similar.texts) > similarMessages {
+		id.message = combinedPrefix
+		e.Message = combinedPrefix + e.Message
+	}
+	repeats := f.written.of(id)
+
+	tokens := f.budgets.of(g.source)
+	if tokens.next.Before(now) {
+		tokens.next = now
+	}
+	if tokens.next.Sub(now) > (spamBurst-1)*spamEvery {
+		return nil, false
+	}
+	tokens.next = tokens.next.Add(spamEvery)
+	return repeats, true
+}
+
+// memory is a map that forgets: it has two generations, and the older goes when the younger is full.
+type memory[K comparable, V any] struct{ young, old map[K]*V }
+
+func (m *memory[K, V]) of(k K) *V {
+	if v, ok := m.young[k]; ok {
+		return v
+	}
+	v, ok := m.old[k]
+	if !ok {
+		v = new(V)
+	}
+	if m.young == nil || len(m.young) >= maxRemembered {
+		m.old, m.young = m.young, map[K]*V{}
+	}
+	m.young[k] = v
+	return v
+}

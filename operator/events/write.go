@@ -1,0 +1,56 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+)
+
+// write creates an event, or counts up the one that it repeats.
+func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
+	repeats, ok := b.filter.judge(e)
+	if !ok {
+		return
+	}
+	if repeats.name != "" {
+		earlier := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: repeats.name}}
+		err := b.cfg.Client.Patch(ctx, earlier, again{e.LastTimestamp, repeats.count + 1, e.Message})
+		if err == nil {
+			repeats.count++
+			return
+		}
+		if !apierrors.IsNotFound(err) { // events expire, and are then created anew
+			b.failed(e, err)
+			return
+		}
+	}
+	if err := b.cfg.Client.Create(ctx, e); err != nil {
+		*repeats = repeated{}
+		b.failed(e, err)
+		return
+	}
+	*repeats = repeated{name: e.Name, count: 1}
+}
+
+func (b *Broadcaster) failed(e *corev1.Event, err error) {
+	b.cfg.Log.Warn("an event was not written", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err", err)
+}
+
+// again is the patch that repeats an event.
+type again struct {
+	last    metav1.Time
+	count   int32
+	message string
+}
+
+func (again) Type() types.PatchType { return types.MergePatchType }
+
+func (a again) Data(client.Object) ([]byte, error) {
+	return json.Marshal(map[string]any{"count": a.count, "lastTimestamp": a.last, "message": a.message})
+}

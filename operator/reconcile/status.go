@@ -1,0 +1,93 @@
+package reconcile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+)
+
+// mergePatch is an RFC 7386 document.
+type mergePatch []byte
+
+func (p mergePatch) Type() types.PatchType              { return types.MergePatchType }
+func (p mergePatch) Data(client.Object) ([]byte, error) { return p, nil }
+
+func newMergePatch(document map[string]any) (mergePatch, error) { return json.Marshal(document) }
+
+// statusPatch is the patch that makes the status of an object what it is in after, and nil if nothing changed. It is conditional on
+// the resourceVersion of after: lists, such as conditions, are replaced as a whole, so what someone else wrote meanwhile must be seen
+// first.
+func statusPatch(before, after client.Object) (client.Patch, error) {
+	old, err := encodeStatus(before)
+	if err != nil {
+		return nil, err
+	}
+	new, err := encodeStatus(after)
+	if err != nil || bytes.Equal(old, new) {
+		return nil, err
+	}
+	var oldFields, newFields map[string]any
+	if err := json.Unmarshal(old, &oldFields); err != nil {
+		return nil, fmt.Errorf("compare status: %w", err)
+	}
+	if err := json.Unmarshal(new, &newFields); err != nil {
+		return nil, fmt.Errorf("compare status: %w", err)
+	}
+	return newMergePatch(map[string]any{
+		"metadata": map[string]any{"resourceVersion": after.GetResourceVersion()},
+		"status":   changes(oldFields, newFields),
+	})
+}
+
+// encodeStatus is the status of an object as JSON; "null" for none.
+func encodeStatus(obj client.Object) ([]byte, error) {
+	var status any
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		status = u.Object["status"]
+	} else if field := statusField(obj); field.IsValid() {
+		status = field.Interface()
+	}
+	data, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	return data, nil
+}
+
+// changes is the merge patch that leads from old to new.
+func changes(old, new map[string]any) map[string]any {
+	patch := map[string]any{}
+	for name := range old {
+		if _, kept := new[name]; !kept {
+			patch[name] = nil
+		}
+	}
+	for name, value := range new {
+		was, there := old[name]
+		if there && reflect.DeepEqual(was, value) {
+			continue
+		}
+		wasFields, ok1 := was.(map[string]any)
+		fields, ok2 := value.(map[string]any)
+		if ok1 && ok2 {
+			value = changes(wasFields, fields)
+		}
+		patch[name] = value
+	}
+	return patch
+}
+
+// observe notes in Status.ObservedGeneration, if there is such a field, which generation the status is about.
+func observe(obj client.Object) {
+	if status := statusField(obj); status.IsValid() {
+		if f := status.FieldByName("ObservedGeneration"); f.IsValid() && f.CanSet() && f.CanInt() {
+			f.SetInt(obj.GetGeneration())
+		}
+	}
+}

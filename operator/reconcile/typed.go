@@ -1,0 +1,168 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/client"
+)
+
+// Typed reconciles objects of one Go type. The object is the reconciler's own copy. What Reconcile does to its status is written
+// once, after the return, by a patch of the status subresource, if it changed anything; that is so when Reconcile returns an error,
+// too. A field Status.ObservedGeneration is kept at the generation that was reconciled. Other changes of the copy are not written.
+//
+// Objects that are being deleted are not reconciled; see Finalizer.
+type Typed[T any] interface {
+	Reconcile(ctx context.Context, obj *T) (Result, error)
+}
+
+// Finalizer is implemented by a Typed reconciler that has something to undo before an object of its kind is gone. The object then
+// gets a finalizer before its first Reconcile. When it is deleted, Finalize is called in place of Reconcile, until it returns no error
+// and asks for no RequeueAfter; then the finalizer is removed. The status is written as for Reconcile.
+type Finalizer[T any] interface {
+	Finalize(ctx context.Context, obj *T) (Result, error)
+}
+
+// Recorder records events about objects. It must not block.
+type Recorder interface {
+	Event(about runtime.Object, eventType, reason, message string)
+}
+
+// TypedConfig is what a typed reconciler is run with.
+type TypedConfig struct {
+	// Client reads and writes the objects; required.
+	Client client.Client
+	// Finalizer is the name of the finalizer, as "example.com/thing"; required if the reconciler implements Finalizer.
+	Finalizer string
+	// Recorder, if any, records that an object is invalid.
+	Recorder Recorder
+	// Prototype has the kind, for types that do not tell it (*unstructured.Unstructured); else nil.
+	Prototype client.Object
+}
+
+// For makes a Reconciler of a Typed one.
+func For[T any, P client.Pointer[T]](r Typed[T], cfg TypedConfig) (Reconciler, error) {
+	t := &typed[T, P]{cfg: cfg, reconcile: r.Reconcile}
+	if f, ok := r.(Finalizer[T]); ok {
+		if t.finalize = f.Finalize; cfg.Finalizer == "" {
+			return nil, fmt.Errorf("%T has a method Finalize: its finalizer needs a name", r)
+		}
+	}
+	return t, nil
+}
+
+type step[T any] func(ctx context.Context, obj *T) (Result, error)
+
+type typed[T any, P client.Pointer[T]] struct {
+	cfg       TypedConfig
+	reconcile step[T]
+	finalize  step[T] // nil if there is nothing to undo
+}
+
+func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error) {
+	obj := P(new(T))
+	if t.cfg.Prototype != nil {
+		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
+	}
+	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		return Result{}, ignoreNotFound(err)
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return t.runFinalize(ctx, obj)
+	}
+	if t.finalize != nil && !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
+		if err := t.setFinalizers(ctx, obj, append(obj.GetFinalizers(), t.cfg.Finalizer)); err != nil {
+			return Result{}, fmt.Errorf("add finalizer: %w", err)
+		}
+	}
+	return t.run(ctx, obj, t.reconcile)
+}
+
+func (t *typed[T, P]) runFinalize(ctx context.Context, obj P) (Result, error) {
+	if t.finalize == nil || !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
+		return Result{}, nil
+	}
+	result, err := t.run(ctx, obj, t.finalize)
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == t.cfg.Finalizer })
+	if err := ignoreNotFound(t.setFinalizers(ctx, obj, rest)); err != nil {
+		return Result{}, fmt.Errorf("remove finalizer: %w", err)
+	}
+	return Result{}, nil
+}
+
+// run calls the reconciler and writes the status.
+func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error) {
+	before := obj.DeepCopyObject().(client.Object)
+	result, err := do(WithObject(ctx, before), obj)
+	var invalid *InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		t.reject(obj, invalid)
+		observe(obj)
+	case err == nil:
+		accept(before, obj)
+		observe(obj)
+	}
+	patch, patchErr := statusPatch(before, obj)
+	if patchErr == nil && patch != nil {
+		patchErr = t.cfg.Client.Subresource("status").Patch(ctx, obj, patch)
+	}
+	if patchErr = ignoreNotFound(patchErr); patchErr != nil {
+		patchErr = fmt.Errorf("write status: %w", patchErr)
+		if invalid != nil {
+			return Result{}, patchErr // the condition must get there: this is to be tried again
+		}
+		return Result{}, errors.Join(err, patchErr)
+	}
+	return result, err
+}
+
+// reject tells whoever looks at the object that it is invalid.
+func (t *typed[T, P]) reject(obj P, invalid *InvalidError) {
+	changed := true
+	if Conditions(obj) != nil {
+		changed = SetCondition(obj, metav1.Condition{
+			Type: ConditionAccepted, Status: metav1.ConditionFalse, Reason: ReasonInvalid, Message: invalid.Error(),
+		})
+	}
+	if changed && t.cfg.Recorder != nil {
+		t.cfg.Recorder.Event(obj, corev1.EventTypeWarning, ReasonInvalid, invalid.Error())
+	}
+}
+
+// accept takes back what reject said in an earlier reconcile.
+func accept(before, obj client.Object) {
+	was, _ := GetCondition(before, ConditionAccepted)
+	if c, ok := GetCondition(obj, ConditionAccepted); ok && c == was && c.Reason == ReasonInvalid {
+		SetCondition(obj, metav1.Condition{Type: ConditionAccepted, Status: metav1.ConditionTrue, Reason: ReasonAccepted})
+	}
+}
+
+// setFinalizers replaces the finalizers of the object as it was read, or conflicts.
+func (t *typed[T, P]) setFinalizers(ctx context.Context, obj P, finalizers []string) error {
+	patch, err := newMergePatch(map[string]any{"metadata": map[string]any{
+		"resourceVersion": obj.GetResourceVersion(),
+		"finalizers":      finalizers,
+	}})
+	if err != nil {
+		return err
+	}
+	return t.cfg.Client.Patch(ctx, obj, patch)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package trace
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/client"
+)
+
+// Client is c with an account of its writes: each is noted in the reconcile whose context it was made with. A nil Tracer returns c.
+func (t *Tracer) Client(c client.Client) client.Client {
+	if t == nil {
+		return c
+	}
+	return &recording{Client: c, tracer: t}
+}
+
+type recording struct {
+	client.Client
+	tracer *Tracer
+}
+
+func (r *recording) kind(obj client.Object) string {
+	kind, err := client.KindOf(obj, r.Client.Scheme())
+	if err != nil {
+		return ""
+	}
+	return kind.Kind
+}
+
+// write makes a write and notes it.
+func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, do func() error) error {
+	return r.writeBody(ctx, verb, subresource, obj, nil, do)
+}
+
+// writeBody is write where something else than obj may be sent, and obj is left as it is then.
+func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, do func() error) error {
+	span, _ := ctx.Value(spanKey{}).(*Span)
+	before := obj.GetResourceVersion()
+	err := do()
+	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may have given the name
+	w := Write{Verb: verb, Subresource: subresource, Kind: kind, Key: key, Err: err}
+	if err == nil {
+		var by uint64
+		if span != nil {
+			by = span.record.ID
+		}
+		w.Changed = true
+		switch {
+		case body != nil || verb == "delete" || verb == "deletecollection":
+		case verb == "create":
+			w.ResourceVersion = obj.GetResourceVersion()
+			r.tracer.known.wrote(by, kind, key, "", w.ResourceVersion)
+		default:
+			w.ResourceVersion = obj.GetResourceVersion()
+			w.Changed = r.tracer.known.wrote(by, kind, key, before, w.ResourceVersion)
+		}
+	}
+	if span != nil {
+		span.note(w)
+	}
+	return err
+}
+
+func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
+	err := r.Client.Get(ctx, key, into, opts...)
+	if err == nil {
+		r.tracer.known.saw(r.kind(into), key, into.GetResourceVersion())
+	}
+	return err
+}
+
+func (r *recording) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return r.write(ctx, "create", "", obj, func() error { return r.Client.Create(ctx, obj, opts...) })
+}
+
+func (r *recording) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return r.write(ctx, "update", "", obj, func() error { return r.Client.Update(ctx, obj, opts...) })
+}
+
+func (r *recording) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return r.write(ctx, "patch", "", obj, func() error { return r.Client.Patch(ctx, obj, patch, opts...) })
+}
+
+func (r *recording) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return r.write(ctx, "apply", "", obj, func() error { return r.Client.Apply(ctx, obj, opts...) })
+}
+
+func (r *recording) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return r.write(ctx, "delete", "", obj, func() error { return r.Client.Delete(ctx, obj, opts...) })
+}
+
+func (r *recording) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
+	return r.write(ctx, "deletecollection", "", obj, func() error { return r.Client.DeleteAllOf(ctx, obj, opts...) })
+}
+
+func (r *recording) Subresource(name string) client.SubresourceWriter {
+	return &recordingSubresource{SubresourceWriter: r.Client.Subresource(name), r: r, name: name}
+}
+
+type recordingSubresource struct {
+	client.SubresourceWriter
+	r    *recording
+	name string
+}
+
+func (s *recordingSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.r.writeBody(ctx, "create", s.name, obj, body, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
+}
+
+func (s *recordingSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.r.writeBody(ctx, "update", s.name, obj, body, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
+}
+
+func (s *recordingSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return s.r.write(ctx, "patch", s.name, obj, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
+}
+
+func (s *recordingSubresource) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return s.r.write(ctx, "apply", s.name, obj, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
+}

@@ -1,0 +1,90 @@
+package trace
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// JSON is a Sink that writes each record as a line of JSON:
+//
+//	{"id":8,"time":"2026-01-02T15:04:05.123456Z","controller":"at","kind":"At","namespace":"default","name":"tea",
+//	 "causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57","by":7}],
+//	 "writes":[{"verb":"patch","subresource":"status","kind":"At","namespace":"default","name":"tea","resourceVersion":"58","changed":true}],
+//	 "requeueAfter":"1m0s","duration":"1.2ms"}
+//
+// Fields that are empty are left out; "moreCauses" counts those that were not kept, "error" is the text of an error. Durations are
+// those of time.ParseDuration. Errors of the writer are ignored: an operator does its work also when nobody listens.
+func JSON(w io.Writer) Sink {
+	return Func(func(r Record) {
+		line, err := json.Marshal(Line(r))
+		if err != nil {
+			return
+		}
+		_, _ = w.Write(append(line, '\n'))
+	})
+}
+
+// LineRecord is a Record as a line of JSON has it: who reads the lines decodes them into it.
+type LineRecord struct {
+	ID           uint64      `json:"id"`
+	Time         time.Time   `json:"time"`
+	Controller   string      `json:"controller"`
+	Kind         string      `json:"kind"`
+	Namespace    string      `json:"namespace,omitempty"`
+	Name         string      `json:"name"`
+	Causes       []LineCause `json:"causes,omitempty"`
+	MoreCauses   int         `json:"moreCauses,omitempty"`
+	Writes       []LineWrite `json:"writes,omitempty"`
+	RequeueAfter string      `json:"requeueAfter,omitempty"`
+	Error        string      `json:"error,omitempty"`
+	Duration     string      `json:"duration"`
+}
+
+// LineCause is a Cause in a LineRecord.
+type LineCause struct {
+	Event           string `json:"event"`
+	Kind            string `json:"kind,omitempty"`
+	Namespace       string `json:"namespace,omitempty"`
+	Name            string `json:"name,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	By              uint64 `json:"by,omitempty"`
+}
+
+// LineWrite is a Write in a LineRecord.
+type LineWrite struct {
+	Verb            string `json:"verb"`
+	Subresource     string `json:"subresource,omitempty"`
+	Kind            string `json:"kind"`
+	Namespace       string `json:"namespace,omitempty"`
+	Name            string `json:"name,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Changed         bool   `json:"changed"`
+	Error           string `json:"error,omitempty"`
+}
+
+// Line is a record in the form in which it is written.
+func Line(r Record) LineRecord {
+	l := LineRecord{
+		ID: r.ID, Time: r.Time.UTC(), Controller: r.Controller, Kind: r.Kind, Namespace: r.Request.Namespace, Name: r.Request.Name,
+		MoreCauses: r.Causes.More(), Error: text(r.Err), Duration: r.Duration.String(),
+	}
+	if r.Result.RequeueAfter > 0 {
+		l.RequeueAfter = r.Result.RequeueAfter.String()
+	}
+	for _, c := range r.Causes.All() {
+		l.Causes = append(l.Causes, LineCause{c.Event, c.Kind, c.Key.Namespace, c.Key.Name, c.ResourceVersion, c.By})
+	}
+	for _, w := range r.Writes {
+		key := w.Key
+		l.Writes = append(l.Writes, LineWrite{w.Verb, w.Subresource, w.Kind, key.Namespace, key.Name, w.ResourceVersion, w.Changed, text(w.Err)})
+	}
+	return l
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

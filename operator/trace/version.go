@@ -1,0 +1,87 @@
+package trace
+
+import (
+	"slices"
+	"sync"
+
+	"kelson.dev/operator/client"
+)
+
+// written is what identifies a state of an object. Kinds and names are told apart although one resourceVersion is one write with
+// etcd: other servers may count per kind.
+type written struct {
+	kind            string
+	key             client.Key
+	resourceVersion string
+}
+
+type subject struct {
+	kind string
+	key  client.Key
+}
+
+// versions remembers which reconcile wrote which state, and the last known resourceVersion of objects. Both are bounded: of each there
+// are two generations, and the older is dropped when the younger is full.
+type versions struct {
+	mu      sync.Mutex
+	writers generations[written, uint64]
+	last    generations[subject, string]
+}
+
+const maxVersions = 4096
+
+type generations[K comparable, V any] struct{ young, old map[K]V }
+
+func (g *generations[K, V]) get(k K) (V, bool) {
+	v, ok := g.young[k]
+	if !ok {
+		v, ok = g.old[k]
+	}
+	return v, ok
+}
+
+func (g *generations[K, V]) set(k K, v V) {
+	if g.young == nil || len(g.young) >= maxVersions {
+		g.old, g.young = g.young, make(map[K]V)
+	}
+	g.young[k] = v
+}
+
+// wrote notes the result of a write and says whether it changed anything: whether the resourceVersion is another than before, which is
+// the one given, or else the last that was seen.
+func (v *versions) wrote(by uint64, kind string, key client.Key, before, after string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := subject{kind, key}
+	if before == "" {
+		before, _ = v.last.get(s)
+	}
+	v.last.set(s, after)
+	if before == after {
+		return false
+	}
+	if by != 0 {
+		v.writers.set(written{kind, key, after}, by)
+	}
+	return true
+}
+
+func (v *versions) saw(kind string, key client.Key, resourceVersion string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last.set(subject{kind, key}, resourceVersion)
+}
+
+// resolve fills in who made the changes.
+func (v *versions) resolve(c Causes) Causes {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list := slices.Clone(c.list)
+	for i := range list {
+		o := &list[i]
+		if o.By == 0 && o.Kind != "" {
+			o.By, _ = v.writers.get(written{o.Kind, o.Key, o.ResourceVersion})
+		}
+	}
+	return Causes{list: list, more: c.more}
+}
