@@ -36,14 +36,15 @@ type record struct {
 	id          string
 	restarts    int32
 	backoff     backoff
-	// retryAt is when to try again after the container could not even be made (a missing config map).
-	retryAt time.Time
+	// config spaces attempts after the container could not even be made (a missing config map).
+	config retries
 	// startFailed says that the last attempt never ran: its message is worth more to the user than CrashLoopBackOff.
 	startFailed bool
 
 	// container and previous are this and the last attempt at the runtime; nil where there is none.
 	container, previous Container
 	stopping            bool
+	backoffTold         bool // there was an event of this back-off
 }
 
 // life is a pod's machine.
@@ -101,6 +102,9 @@ func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 	if l.deleted || pod.DeletionTimestamp != nil {
 		return l.stopAll(deletionGrace(pod, l.deleted))
 	}
+	if terminal(pod) { // whoever said so: there is no way back from it
+		return l.stopAll(grace(pod))
+	}
 	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && l.failure == nil && !l.completed(pod) {
 		deadline := l.startTime.Add(time.Duration(*seconds) * time.Second)
 		if now.Before(deadline) {
@@ -136,14 +140,24 @@ func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 // startAt is when a container that does not run may start; false when it never may again.
 func (l *life) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
 	switch {
-	case !r.retryAt.IsZero():
-		return r.retryAt, true
+	case !r.config.at.IsZero():
+		return r.config.at, true
 	case r.lastExit() == nil:
 		return time.Time{}, true
 	case !restarts(pod, r, r.lastExit().ExitCode):
 		return time.Time{}, false
 	}
 	return r.backoff.until(r.lastExit().FinishedAt.Time), true
+}
+
+// find is the record of a container; nil when the pod has none of that name.
+func (l *life) find(name string) *record {
+	for _, r := range l.records {
+		if r.spec.Name == name {
+			return r
+		}
+	}
+	return nil
 }
 
 // lastExit is how the newest ended attempt ended; nil when there is none.
@@ -235,7 +249,7 @@ func (p *plan) wakeAt(at time.Time) {
 func (r *record) started(c Container, now time.Time) {
 	r.retire(now)
 	r.container, r.id = c, c.ID()
-	r.retryAt, r.startFailed, r.stopping = time.Time{}, false, false
+	r.startFailed, r.stopping = false, false
 	r.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metaTime(c.StartedAt())}}
 }
 
@@ -243,13 +257,15 @@ func (r *record) started(c Container, now time.Time) {
 func (r *record) failedToStart(message string, now time.Time) {
 	r.retire(now)
 	r.container, r.id = nil, ""
-	r.retryAt, r.startFailed = time.Time{}, true
+	r.startFailed = true
 	r.state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError",
 		Message: message, StartedAt: metaTime(now), FinishedAt: metaTime(now)}}
 }
 
 // retire makes the newest attempt the previous one, because another begins.
 func (r *record) retire(now time.Time) {
+	r.config.succeeded()
+	r.backoffTold = false
 	exit := r.lastExit()
 	if exit == nil {
 		return
@@ -258,6 +274,32 @@ func (r *record) retire(now time.Time) {
 	r.restarts++
 	r.last = corev1.ContainerState{Terminated: exit}
 	r.previous = r.container
+}
+
+// attempt is the number of the attempt that comes next.
+func (r *record) attempt() int32 {
+	if r.lastExit() == nil {
+		return 0
+	}
+	return r.restarts + 1
+}
+
+// misconfigured notes an attempt that could not be made because of what the pod refers to.
+func (r *record) misconfigured(message string, now time.Time) {
+	if exit := r.state.Terminated; exit != nil {
+		r.last = corev1.ContainerState{Terminated: exit}
+	}
+	r.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: message}}
+	r.config.failed(now, backoffFirst, backoffMost)
+}
+
+// adopted takes over what an earlier agent knew. Its back-off is not known any more and begins anew.
+func (r *record) adopted(c Container, status corev1.ContainerStatus) {
+	r.container, r.id, r.restarts = c, status.ContainerID, status.RestartCount
+	r.state, r.last = *status.State.DeepCopy(), *status.LastTerminationState.DeepCopy()
+	if r.state.Waiting != nil && r.last.Terminated != nil { // as status shows a container that is to be started again
+		r.state, r.last = r.last, corev1.ContainerState{}
+	}
 }
 
 // exited notes that the running attempt ended.

@@ -15,15 +15,21 @@ import (
 // Everything a runtime hands out is safe for concurrent use. The pods, containers and specs it is given are shared: it must not
 // change them.
 type Runtime interface {
-	// Name and Version are reported as the node's containerRuntimeVersion, "name://version". Name is also the scheme of container ids.
-	Name() string
-	Version() string
+	Info() Info
 	// Sandbox makes what the containers of a pod share: its address, its directories. It may block. A pod has at most one sandbox
 	// at a time; a pod whose status has an address already keeps that address where the runtime can.
 	//
 	// ctx bounds the life of the sandbox and of its containers, not only this call: when it ends, a runtime ends what must not
 	// outlive the agent, and lets go of the rest. An error is shown to the user in an event and retried later.
 	Sandbox(ctx context.Context, pod *corev1.Pod) (Sandbox, error)
+}
+
+// Info describes a runtime.
+type Info struct {
+	// Name and Version are reported as the node's containerRuntimeVersion, "name://version". Name is also the scheme of container ids.
+	Name, Version string
+	// Capacity is what a node with this runtime offers where nothing else is configured.
+	Capacity corev1.ResourceList
 }
 
 // Sandbox is the place of one pod's containers.
@@ -50,6 +56,8 @@ type ContainerSpec struct {
 	Env []corev1.EnvVar
 	// Command and Args are the container's, with $(NAME) expanded.
 	Command, Args []string
+	// Event, when not nil, tells the user something about the container, such as the pull of its image. It may block.
+	Event func(eventType, reason, message string)
 }
 
 // Container is one started container.

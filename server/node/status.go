@@ -32,7 +32,9 @@ func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now t
 	}
 
 	gone := ended && (l.deleted || pod.DeletionTimestamp != nil)
-	status.Phase = l.phase(pod, gone)
+	if !terminal(pod) {
+		status.Phase = l.phase(pod, gone)
+	}
 	if l.failure != nil {
 		status.Reason, status.Message = l.failure.reason, l.failure.message
 	}

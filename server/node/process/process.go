@@ -20,8 +20,8 @@
 //
 // Processes end with the context of their sandbox: they do not outlive the agent that started them.
 //
-//	runtime, err := process.New(process.Config{Root: dir})
-//	agent := node.NewAgent(node.AgentConfig{…, Runtime: runtime})
+//	r, err := process.New(process.Config{Root: dir})
+//	agent := node.NewAgent(node.AgentConfig{…, Runtime: r})
 package process
 
 import (
@@ -30,11 +30,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kelson.dev/server/node"
 	"kelson.dev/server/node/containerlog"
@@ -83,11 +85,14 @@ func New(config Config) (*Runtime, error) {
 	return &Runtime{config}, nil
 }
 
-// Name is "process".
-func (*Runtime) Name() string { return "process" }
-
-// Version is that of this runtime.
-func (*Runtime) Version() string { return "1.0" }
+// Info has this machine's processors; its memory is not known and not limited, so the node offers plenty.
+func (*Runtime) Info() node.Info {
+	return node.Info{Name: "process", Version: "1.0", Capacity: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("64Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
+	}}
+}
 
 // Sandbox makes the pod's directory. It refuses a pod that mounts volumes.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {

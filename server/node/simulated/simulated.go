@@ -31,6 +31,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kelson.dev/server/node"
 	"kelson.dev/server/node/containerlog"
@@ -66,11 +67,13 @@ func New(config Config) *Runtime {
 	return &Runtime{config: config, used: map[netip.Addr]bool{}, next: config.PodNetwork.Masked().Addr()}
 }
 
-// Name is "simulated".
-func (*Runtime) Name() string { return "simulated" }
-
-// Version is that of the simulation.
-func (*Runtime) Version() string { return "1.0" }
+// Info is of a large machine.
+func (*Runtime) Info() node.Info {
+	return node.Info{Name: "simulated", Version: "1.0", Capacity: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("1000"),
+	}}
+}
 
 // Sandbox gives the pod an address.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
@@ -118,6 +121,10 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	script, err := scriptOf(spec)
 	if err != nil {
 		return nil, err
+	}
+	if spec.Event != nil {
+		spec.Event(corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", spec.Container.Image))
 	}
 	id := fmt.Sprintf("simulated://%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
 	return s.run(spec, script, id, time.Now()), nil

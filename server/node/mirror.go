@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reflector"
+)
+
+// mirror follows a part of a kind on the server and tells what changes. It keeps one pointer per object; a reflector drives it in
+// one goroutine, in which changed is called, too: with the old state nil for an object that is new, and the new one nil for one
+// that is gone. An object that was replaced by another of its name is first gone and then new.
+type mirror[T any, P client.Pointer[T]] struct {
+	client  client.Client
+	options []client.ListOption
+	log     *slog.Logger
+	changed func(old, obj P)
+	// synced, when not nil, is called after each complete list.
+	synced func()
+
+	objects map[client.Key]P
+}
+
+// run follows the kind until ctx ends.
+func (m *mirror[T, P]) run(ctx context.Context) error {
+	m.objects = map[client.Key]P{}
+	return reflector.New(reflector.Config[P]{Source: m, Sink: m, Failed: func(err error) {
+		if ctx.Err() == nil {
+			m.log.Warn("follow the server", "kind", metav1.Object(P(new(T))), "error", err)
+		}
+	}}).Run(ctx)
+}
+
+// List implements reflector.Source.
+func (m *mirror[T, P]) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[P], error) {
+	list := client.NewItems(P(new(T)))
+	options := append(m.options[:len(m.options):len(m.options)], client.Limit(opts.Limit), client.Continue(opts.Continue))
+	if err := m.client.List(ctx, list, options...); err != nil {
+		return reflector.Page[P]{}, err
+	}
+	page := reflector.Page[P]{Version: list.ResourceVersion, Continue: list.Continue}
+	for _, item := range list.Items {
+		page.Items = append(page.Items, item.(P))
+	}
+	return page, nil
+}
+
+// Watch implements reflector.Source.
+func (m *mirror[T, P]) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
+	o := client.NewListOptions(m.options...)
+	o.Bookmarks, o.InitialEvents, o.Timeout, o.ResourceVersion = true, opts.InitialEvents, opts.Timeout, opts.Version
+	return m.client.Watch(ctx, client.NewItems(P(new(T))), o)
+}
+
+// Add implements reflector.Sink.
+func (m *mirror[T, P]) Add(obj P) {
+	key := client.KeyOf(obj)
+	old := m.objects[key]
+	m.objects[key] = obj
+	if old != nil && old.GetUID() != obj.GetUID() {
+		m.changed(old, nil)
+		old = nil
+	}
+	m.changed(old, obj)
+}
+
+// Update implements reflector.Sink.
+func (m *mirror[T, P]) Update(obj P) { m.Add(obj) }
+
+// Delete implements reflector.Sink.
+func (m *mirror[T, P]) Delete(obj P) {
+	if old := m.objects[client.KeyOf(obj)]; old != nil {
+		delete(m.objects, client.KeyOf(obj))
+		m.changed(obj, nil)
+	}
+}
+
+// Replace implements reflector.Sink.
+func (m *mirror[T, P]) Replace(items []P, _ string) {
+	present := make(map[client.Key]bool, len(items))
+	for _, item := range items {
+		present[client.KeyOf(item)] = true
+	}
+	for key, old := range m.objects {
+		if !present[key] {
+			delete(m.objects, key)
+			m.changed(old, nil)
+		}
+	}
+	for _, item := range items {
+		m.Add(item)
+	}
+	if m.synced != nil {
+		m.synced()
+	}
+}
+
+// Bookmark implements reflector.Sink.
+func (m *mirror[T, P]) Bookmark(string) {}
+
+// Resync implements reflector.Sink.
+func (m *mirror[T, P]) Resync() {}

@@ -1,0 +1,202 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+)
+
+// statusEvery is how often the Node's status says anew that it is up to date, where it has leases at all. A kubelet's default.
+const statusEvery = 5 * time.Minute
+
+// register makes the Node say what the agent is, trying until it succeeds; false when ctx ended before.
+func (a *Agent) register(ctx context.Context) bool {
+	var attempts retries
+	for {
+		err := a.putNode(ctx)
+		if err == nil {
+			a.events.recorder.Event(a.ref(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		attempts.failed(time.Now(), 100*time.Millisecond, 7*time.Second)
+		a.log.Warn("register node", "error", err, "retry", attempts.delay)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(attempts.delay):
+		}
+	}
+}
+
+// ref is the node as the object of events; kubelets use its name as uid.
+func (a *Agent) ref() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.config.Name, UID: types.UID(a.config.Name)}}
+}
+
+// putNode creates the Node, or brings one of that name up to date, and writes its status.
+func (a *Agent) putNode(ctx context.Context) error {
+	wanted := a.node()
+	node := wanted.DeepCopy()
+	err := a.client.Create(ctx, node)
+	if apierrors.IsAlreadyExists(err) {
+		if node, err = client.Get[corev1.Node](ctx, a.client, client.KeyOf(wanted)); err != nil {
+			return fmt.Errorf("get node: %w", err)
+		}
+		patch := client.StrategicMergeFrom(node)
+		if node.Labels == nil {
+			node.Labels = map[string]string{}
+		}
+		maps.Copy(node.Labels, wanted.Labels)
+		err = a.client.Patch(ctx, node, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("put node: %w", err)
+	}
+	return a.putNodeStatus(ctx, node)
+}
+
+// putNodeStatus writes the status of the node.
+func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
+	patch := client.StrategicMergeFrom(node)
+	a.setNodeStatus(&node.Status, time.Now())
+	if err := a.client.Subresource("status").Patch(ctx, node, patch); err != nil {
+		return fmt.Errorf("write node status: %w", err)
+	}
+	return nil
+}
+
+// node is the Node to register.
+func (a *Agent) node() *corev1.Node {
+	labels := map[string]string{
+		corev1.LabelHostname:   a.config.Name,
+		corev1.LabelOSStable:   runtime.GOOS,
+		corev1.LabelArchStable: runtime.GOARCH,
+	}
+	maps.Copy(labels, a.config.Labels)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: a.config.Name, Labels: labels},
+		Spec:       corev1.NodeSpec{Taints: a.config.Taints},
+	}
+}
+
+// setNodeStatus sets what the agent says of its node, and leaves the rest.
+func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
+	info := a.config.Runtime.Info()
+	status.Capacity, status.Allocatable = a.config.Capacity, a.config.Capacity
+	status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: a.config.Address},
+		{Type: corev1.NodeHostName, Address: a.config.Name},
+	}
+	status.NodeInfo = corev1.NodeSystemInfo{
+		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+		KubeletVersion: a.config.Version, ContainerRuntimeVersion: info.Name + "://" + info.Version,
+		OSImage: "Kelson (" + info.Name + ")", MachineID: a.config.Name, SystemUUID: a.config.Name,
+	}
+	for _, c := range []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+	} {
+		setNodeCondition(status, c, now)
+	}
+}
+
+func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now time.Time) {
+	c.LastHeartbeatTime, c.LastTransitionTime = metaTime(now), metaTime(now)
+	for i := range status.Conditions {
+		if old := &status.Conditions[i]; old.Type == c.Type {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = c
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+// heartbeat renews the node's lease until ctx ends, and now and then its status.
+func (a *Agent) heartbeat(ctx context.Context) {
+	if a.config.LeaseDuration < 0 {
+		return
+	}
+	ticker := time.NewTicker(a.config.LeaseDuration / 4)
+	defer ticker.Stop()
+	statusAt := time.Now().Add(statusEvery)
+	var lease *coordinationv1.Lease
+	for {
+		var err error
+		if lease, err = a.renew(ctx, lease); err != nil && ctx.Err() == nil {
+			a.log.Warn("renew node lease", "error", err)
+		}
+		if now := time.Now(); !now.Before(statusAt) {
+			statusAt = now.Add(statusEvery)
+			node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
+			if err == nil {
+				err = a.putNodeStatus(ctx, node)
+			}
+			if err != nil && ctx.Err() == nil {
+				a.log.Warn("report node status", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// renew writes the lease with the present time; it takes the lease that the last call returned, or nil.
+func (a *Agent) renew(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	now := metav1.NowMicro()
+	if lease != nil {
+		lease.Spec.RenewTime = &now
+		if err := a.client.Update(ctx, lease); err != nil {
+			return nil, fmt.Errorf("update lease: %w", err) // read anew next time
+		}
+		return lease, nil
+	}
+	seconds := int32(max(a.config.LeaseDuration/time.Second, 1))
+	node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
+	if err != nil {
+		return nil, fmt.Errorf("get node: %w", err)
+	}
+	lease = &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: corev1.NamespaceNodeLease, Name: a.config.Name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &a.config.Name, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	err = a.client.Create(ctx, lease)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return nil, fmt.Errorf("create lease: %w", err)
+		}
+		return lease, nil
+	}
+	found, err := client.Get[coordinationv1.Lease](ctx, a.client, client.KeyOf(lease))
+	if err != nil {
+		return nil, fmt.Errorf("get lease: %w", err)
+	}
+	found.Spec, found.OwnerReferences = lease.Spec, lease.OwnerReferences
+	if err := a.client.Update(ctx, found); err != nil {
+		return nil, fmt.Errorf("update lease: %w", err)
+	}
+	return found, nil
+}

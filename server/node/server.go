@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"kelson.dev/operator/client"
+)
+
+// errPodGone says that the pod is not there any more, or that another has its name.
+var errPodGone = errors.New("the pod is gone")
+
+// writeStatus makes the pod's status what it is to be, by a patch of the difference, so that what others write at the same time
+// stays. It returns the pod as it is then, which is the given one when there is no difference.
+func (a *Agent) writeStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
+	patch, err := statusPatch(pod, status)
+	if err != nil || patch == nil {
+		return pod, err
+	}
+	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err = a.client.Subresource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil, fmt.Errorf("write status: %w", errPodGone)
+	case err != nil:
+		return nil, fmt.Errorf("write status: %w", err)
+	}
+	return answer, nil
+}
+
+// statusPatch is a strategic merge patch from the pod's status to another; nil when they say the same. It names the pod's uid, so
+// that it fails for another pod of that name.
+func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
+	from, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(corev1.Pod{Status: status})
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("difference of status: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil, nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(patch, &fields); err != nil {
+		return nil, err
+	}
+	fields["metadata"] = map[string]any{"uid": pod.UID}
+	return json.Marshal(fields)
+}
+
+// deletePod lets a deleted pod go now that nothing of it runs.
+func (a *Agent) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := a.client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.Preconditions{UID: pod.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod: %w", err)
+	}
+	return nil
+}
+
+// configMap implements sources, with a kubelet's words.
+func (a *Agent) configMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	object, err := client.Get[corev1.ConfigMap](ctx, a.client, client.Key{Namespace: namespace, Name: name})
+	return object, plain(err)
+}
+
+func (a *Agent) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	object, err := client.Get[corev1.Secret](ctx, a.client, client.Key{Namespace: namespace, Name: name})
+	return object, plain(err)
+}
+
+// plain keeps of a server's error what a user wants to read: `configmap "x" not found`.
+func plain(err error) error {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return err
+	}
+	if d := status.ErrStatus.Details; apierrors.IsNotFound(err) && d != nil {
+		kind := map[string]string{"configmaps": "configmap", "secrets": "secret"}[d.Kind]
+		if kind != "" {
+			return fmt.Errorf("%s %q not found", kind, d.Name)
+		}
+	}
+	return status
+}
+
+// older tells whether a is certainly an older state of an object than b. Versions of the API server are numbers that grow.
+func older(a, b *corev1.Pod) bool {
+	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
+	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
+	return errX == nil && errY == nil && x < y
+}
