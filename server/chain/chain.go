@@ -1,0 +1,90 @@
+package chain
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+)
+
+// Config says what a Chain is made of.
+type Config struct {
+	// Resources answers requests on resources.
+	Resources http.Handler
+	// Paths answers all others. A key that ends in a slash stands for everything below it, the longest one wins; any other
+	// key for itself alone. The chain's own paths are there too unless a key replaces them: /, /healthz, /livez, /readyz,
+	// /version, and /metrics if there is a registry.
+	Paths map[string]http.Handler
+
+	// Authenticator finds out who asks. A caller in process is named by WithUser instead. Whom neither knows is anonymous;
+	// nil: everybody else is.
+	Authenticator authenticator.Request
+	// Authorizer decides what they may do; nil: everything.
+	Authorizer authorizer.UnconditionalAuthorizer
+
+	// Version is shown at /version.
+	Version version.Info
+	// Checks are what /healthz, /livez and /readyz look at, beside ping.
+	Checks Checks
+	// Metrics is shown at /metrics and gets the request metrics; nil: neither.
+	Metrics *prometheus.Registry
+
+	// Timeout is how long a short request may take; 0 means a minute.
+	Timeout time.Duration
+	// Log hears of panics; nil: the default logger.
+	Log *slog.Logger
+}
+
+// Chain is the pipeline. Make it with New.
+type Chain struct {
+	cfg     Config
+	handler http.Handler
+	flight  flight
+	metrics *metrics
+	paths   map[string]http.Handler
+}
+
+// New builds the pipeline. It can serve at once.
+func New(cfg Config) *Chain {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	c := &Chain{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
+	c.paths = c.allPaths()
+	c.handler = pipeline(http.HandlerFunc(c.dispatch),
+		c.recovered,     // a panic ends one request, not the process
+		c.timed,         // short requests have a deadline
+		c.drained,       // none begins after shutdown did; those under way are known
+		c.informed,      // what the path and the query ask for
+		c.measured,      // how often, how long, with what outcome
+		c.warned,        // Warning headers
+		c.authenticated, // who asks
+		c.authorized,    // whether they may
+	)
+	return c
+}
+
+// stage is one step of the pipeline.
+type stage func(next http.Handler) http.Handler
+
+// pipeline puts stages before a handler, the first one outermost.
+func pipeline(h http.Handler, stages ...stage) http.Handler {
+	for _, s := range slices.Backward(stages) {
+		h = s(h)
+	}
+	return h
+}
+
+// ServeHTTP serves one request.
+func (c *Chain) ServeHTTP(w http.ResponseWriter, req *http.Request) { c.handler.ServeHTTP(w, req) }
+
+func (c *Chain) warned(next http.Handler) http.Handler { return filters.WithWarningRecorder(next) }

@@ -1,0 +1,71 @@
+package chain
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/server/rest/wire"
+)
+
+// dispatch finds the handler of a request.
+func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
+	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
+		c.cfg.Resources.ServeHTTP(w, req)
+		return
+	}
+	c.route(req.URL.Path).ServeHTTP(w, req)
+}
+
+// route finds the handler of a path: its own, or that of the longest prefix.
+func (c *Chain) route(path string) http.Handler {
+	if h, ok := c.paths[path]; ok {
+		return h
+	}
+	for prefix := path; ; {
+		i := strings.LastIndexByte(strings.TrimSuffix(prefix, "/"), '/')
+		if i <= 0 {
+			return http.HandlerFunc(notFound)
+		}
+		prefix = prefix[:i+1]
+		if h, ok := c.paths[prefix]; ok {
+			return h
+		}
+	}
+}
+
+// allPaths is what Config gives, and the chain's own.
+func (c *Chain) allPaths() map[string]http.Handler {
+	all := map[string]http.Handler{
+		"/":        http.HandlerFunc(c.index),
+		"/version": http.HandlerFunc(c.version),
+	}
+	for name, checks := range map[string][]Check{"healthz": c.cfg.Checks.Health, "livez": c.cfg.Checks.Live, "readyz": c.cfg.Checks.Ready} {
+		h := newHealth(name, checks)
+		all["/"+name], all["/"+name+"/"] = h, h
+	}
+	all["/version/"] = all["/version"]
+	if c.cfg.Metrics != nil {
+		all["/metrics"] = promhttp.HandlerFor(c.cfg.Metrics, promhttp.HandlerOpts{})
+	}
+	maps.Copy(all, c.cfg.Paths)
+	return all
+}
+
+// index lists the paths there are.
+func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
+	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": paths})
+}
+
+func (c *Chain) version(w http.ResponseWriter, req *http.Request) {
+	wire.JSON(w, req, http.StatusOK, c.cfg.Version)
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "404 page not found", http.StatusNotFound)
+}

@@ -1,0 +1,125 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/server/rest/wire"
+)
+
+// timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504.
+func (c *Chain) timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if longRunning(req) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
+		defer cancel()
+		next.ServeHTTP(w, req.WithContext(ctx))
+	})
+}
+
+// flight knows the requests that are under way.
+type flight struct {
+	mu       sync.Mutex
+	draining bool
+	short    int
+	long     map[*http.Request]context.CancelFunc
+	landed   chan struct{} // closed when the last short one ends while draining; nil: nobody waits
+}
+
+// drained lets requests through until shutdown.
+func (c *Chain) drained(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req, done, ok := c.flight.begin(req)
+		if !ok {
+			w.Header().Set("Connection", "close")
+			wire.Error(w, req, shuttingDown())
+			return
+		}
+		defer done()
+		next.ServeHTTP(w, req)
+	})
+}
+
+func shuttingDown() error {
+	err := apierrors.NewServiceUnavailable("apiserver is shutting down")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return err
+}
+
+func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
+	long := longRunning(req)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining {
+		return req, nil, false
+	}
+	if !long {
+		f.short++
+		return req, f.endShort, true
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	req = req.WithContext(ctx)
+	if f.long == nil {
+		f.long = map[*http.Request]context.CancelFunc{}
+	}
+	f.long[req] = cancel
+	return req, func() {
+		cancel()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.long, req)
+		f.land()
+	}, true
+}
+
+func (f *flight) endShort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short--
+	f.land()
+}
+
+// land is called with the lock held.
+func (f *flight) land() {
+	if f.landed != nil && f.short == 0 && len(f.long) == 0 {
+		close(f.landed)
+		f.landed = nil
+	}
+}
+
+// Shutdown refuses new requests with 503 and a Retry-After, ends watches and other long-running requests cleanly, and waits for
+// the short ones. It returns when none is left, or with the context's error. Kubernetes gives 60 seconds for it.
+func (c *Chain) Shutdown(ctx context.Context) error {
+	f := &c.flight
+	f.mu.Lock()
+	if f.landed != nil {
+		f.mu.Unlock()
+		return errors.New("shut down: already under way")
+	}
+	f.draining = true
+	for _, cancel := range f.long {
+		cancel()
+	}
+	landed := make(chan struct{})
+	f.landed = landed
+	f.land()
+	f.mu.Unlock()
+	select {
+	case <-landed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// since is for metrics: seconds since a time.
+func since(t time.Time) float64 { return time.Since(t).Seconds() }

@@ -1,0 +1,106 @@
+package chain
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// metrics has the names and labels that kube-apiserver's dashboards know.
+type metrics struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics(registry *prometheus.Registry) *metrics {
+	if registry == nil {
+		return nil
+	}
+	labels := []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
+	m := &metrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_total",
+			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
+		}, append(labels, "code")),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_request_duration_seconds",
+			Help:    "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
+		}, labels),
+	}
+	registry.MustRegister(m.total, m.duration)
+	return m
+}
+
+// measured counts requests, and the time of those that are not long-running.
+func (c *Chain) measured(next http.Handler) http.Handler {
+	if c.metrics == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w}
+		next.ServeHTTP(rec, req)
+		c.metrics.observe(req, rec, start)
+	})
+}
+
+func (m *metrics) observe(req *http.Request, rec *recorder, start time.Time) {
+	info, _ := request.RequestInfoFrom(req.Context())
+	code := rec.code
+	if code == 0 {
+		code = http.StatusOK
+	}
+	dryRun := ""
+	if strings.Contains(req.URL.RawQuery, "dryRun") {
+		dryRun = req.URL.Query().Get("dryRun")
+		if dryRun != "" && dryRun != "All" {
+			dryRun = "invalid"
+		}
+	}
+	labels := []string{metricVerb(req, info), dryRun, "", "", "", "", "", "apiserver"}
+	// A path that nobody serves, or that the caller may not see, must not make a time series.
+	unknown := code == http.StatusNotFound && strings.HasPrefix(rec.Header().Get("Content-Type"), "text/plain")
+	if info.IsResourceRequest && !unknown && code != http.StatusUnauthorized && code != http.StatusForbidden {
+		copy(labels[2:], []string{info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)})
+	}
+	m.total.WithLabelValues(append(labels, strconv.Itoa(code))...).Inc()
+	if !longRunning(req) {
+		m.duration.WithLabelValues(labels...).Observe(since(start))
+	}
+}
+
+func metricVerb(req *http.Request, info *request.RequestInfo) string {
+	switch info.Verb {
+	case "list", "watch", "deletecollection":
+		return strings.ToUpper(info.Verb)
+	}
+	switch info.Subresource {
+	case "attach", "exec", "portforward", "proxy", "log":
+		return "CONNECT"
+	}
+	switch req.Method {
+	case http.MethodPatch:
+		if strings.HasPrefix(req.Header.Get("Content-Type"), "application/apply-patch") {
+			return "APPLY"
+		}
+		return req.Method
+	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete:
+		return req.Method
+	}
+	return "other"
+}
+
+func scope(info *request.RequestInfo) string {
+	switch {
+	case info.Name != "" || info.Verb == "create":
+		return "resource"
+	case info.Namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}

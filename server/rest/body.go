@@ -1,0 +1,78 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/warning"
+
+	"context"
+)
+
+// body reads the request body, up to the limit.
+func (s *scope) body() ([]byte, error) {
+	if s.req.Body == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(s.req.Body, s.maxBody+1))
+	var tooLarge *http.MaxBytesError
+	if int64(len(data)) > s.maxBody || errors.As(err, &tooLarge) {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", s.maxBody))
+	}
+	return data, err
+}
+
+// fieldValidation gives the effective directive.
+func fieldValidation(directive string) string {
+	if directive == "" {
+		return metav1.FieldValidationWarn
+	}
+	return directive
+}
+
+// strictBody turns what strict decoding of a body found into warnings or an error, as the request asks for.
+func (s *scope) strictBody(directive string, strict []error) error {
+	if len(strict) == 0 {
+		return nil
+	}
+	switch fieldValidation(directive) {
+	case metav1.FieldValidationIgnore:
+	case metav1.FieldValidationStrict:
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			s.kind.Kind, s.kind.Version, s.kind.Kind, runtime.NewStrictDecodingError(strict)))
+	default:
+		warnStrict(s.ctx, strict)
+	}
+	return nil
+}
+
+// warnStrict warns of each violation. YAML's come several in one error.
+func warnStrict(ctx context.Context, strict []error) {
+	for _, err := range strict {
+		text := err.Error()
+		for _, prefix := range []string{"yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"} {
+			if rest, ok := strings.CutPrefix(text, prefix); ok {
+				text = rest
+				break
+			}
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			warning.AddWarning(ctx, "", strings.TrimSpace(line))
+		}
+	}
+}
+
+// badBody makes the answer to a body that could not be decoded.
+func badBody(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewBadRequest(err.Error())
+}

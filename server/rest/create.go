@@ -1,0 +1,216 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// generateAttempts is how many generated names are tried: with eight, a million names of one prefix still find a free one in
+// 99.9% of all cases.
+const generateAttempts = 8
+
+func (s *scope) create() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	opts, err := s.createOptions()
+	if err != nil {
+		return err
+	}
+	hub, err := s.decodeNew(opts)
+	if err != nil {
+		return err
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	dedupOwners(s.ctx, hub, false)
+	manager, err := s.res.Codec.FieldManager(s.version, "")
+	if err != nil {
+		return err
+	}
+	hub = manager.UpdateNoErrors(s.res.Codec.New(), hub, managerName(opts.FieldManager, s.req.UserAgent()))
+	if err := admit.mutate(s.ctx, hub, nil); err != nil {
+		return err
+	}
+	dedupOwners(s.ctx, hub, true)
+	done, err := s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
+	if err != nil {
+		return err
+	}
+	return s.answer(http.StatusCreated, f, done.obj)
+}
+
+func (s *scope) createOptions() (*metav1.CreateOptions, error) {
+	opts := &metav1.CreateOptions{}
+	if err := s.query(opts); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateCreateOptions(opts); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "CreateOptions"}, "", errs)
+	}
+	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
+	return opts, nil
+}
+
+// decodeNew reads the object to create from the body, and completes the scope by its name.
+func (s *scope) decodeNew(opts *metav1.CreateOptions) (runtime.Object, error) {
+	media, err := wire.BodyMedia(s.req, s.allow())
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.body()
+	if err != nil {
+		return nil, err
+	}
+	hub, strict, err := s.res.Codec.Decode(body, media, s.version)
+	if err != nil {
+		return nil, badBody(err)
+	}
+	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
+		return nil, err
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	s.name = object.GetName()
+	if s.res.Plural == "namespaces" && s.res.Group == "" {
+		s.ctx = request.WithNamespace(s.ctx, s.name) // a namespace is admitted as if it were in itself
+	}
+	upstream.WipeObjectMetaSystemFields(object)
+	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object)
+}
+
+// written is the outcome of a write.
+type written struct {
+	obj     *store.Object
+	hub     runtime.Object
+	created bool
+	deleted bool // the update emptied the finalizers of an object that was being deleted
+}
+
+// insert stores a new object, under a generated name if it asks for one.
+func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	if object.GetName() != "" || object.GetGenerateName() == "" {
+		return h.insertNamed(ctx, res, hub, validate, dryRun)
+	}
+	var done *written
+	for range generateAttempts {
+		done, err = h.insertNamed(ctx, res, hub.DeepCopyObject(), validate, dryRun)
+		if err == nil || !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return done, err
+}
+
+func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareCreate(ctx, res, hub, validate); err != nil {
+		return nil, err
+	}
+	if rv := object.GetResourceVersion(); rv != "" && rv != "0" {
+		return nil, storage.ErrResourceVersionSetOnCreate
+	}
+	key := res.Key(object.GetNamespace(), object.GetName())
+	exists := func(current *store.Object) error {
+		err := apierrors.NewAlreadyExists(res.GroupResource(), key.Name)
+		if object.GetGenerateName() != "" {
+			err = apierrors.NewGenerateNameConflict(res.GroupResource(), key.Name, 1)
+		}
+		if current != nil && !current.Head.DeletionTimestamp.IsZero() {
+			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+		}
+		return err
+	}
+	for {
+		current := h.store.Snapshot().Get(key)
+		if current != nil {
+			return nil, exists(current)
+		}
+		done, err := h.add(ctx, res, key, hub, dryRun)
+		var conflict *store.ConflictError
+		switch {
+		case !errors.As(err, &conflict) || ctx.Err() != nil:
+			return done, err
+		case conflict.Key == key:
+			return nil, exists(conflict.Current)
+		}
+		// What a hook wanted to write with it has changed meanwhile: ask it again.
+	}
+}
+
+// add stores a prepared hub where nothing is. Its hooks run once per call.
+func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, dryRun bool) (*written, error) {
+	var extra []store.Op
+	undo := func() {}
+	if res.Hooks != nil && res.Hooks.OnCreate != nil {
+		ops, back, err := res.Hooks.OnCreate(ctx, hub, dryRun)
+		if err != nil {
+			return nil, err
+		}
+		extra, undo = ops, orNothing(back)
+	}
+	if dryRun {
+		undo()
+		obj, err := pretend(res, key, hub, nil)
+		return &written{obj: obj, hub: hub, created: true}, err
+	}
+	obj, err := h.commit(ctx, res, store.Op{Key: key}, hub, extra)
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	after(ctx, res, hub, nil, obj.Revision)
+	return &written{obj: obj, hub: hub, created: true}, nil
+}
+
+// prepareCreate makes a hub ready to be stored for the first time.
+func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc) error {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	upstream.FillObjectMetaSystemFields(object)
+	if object.GetGenerateName() != "" && object.GetName() == "" {
+		object.SetName(res.Strategy.GenerateName(object.GetGenerateName()))
+	}
+	if err := upstream.BeforeCreate(res.Strategy, ctx, hub); err != nil {
+		return err
+	}
+	if validate != nil {
+		return validate(ctx, hub.DeepCopyObject())
+	}
+	return nil
+}
+
+func orNothing(undo func()) func() {
+	if undo == nil {
+		return func() {}
+	}
+	return undo
+}

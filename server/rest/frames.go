@@ -1,0 +1,111 @@
+package rest
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// frames makes the frames of a watch in one format. A frame of an event is made once and shared by all watches in that format.
+type frames struct {
+	form  form
+	table *tableForm // nil: no table
+}
+
+func (s *scope) frames(f wire.Format) (*frames, error) {
+	fr := &frames{form: form{s.res, s.version, f.Bare(), f.As}}
+	switch f.As.Kind {
+	case "PartialObjectMetadataList":
+		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
+	case "Table":
+		fr.form.as.Kind = ""
+		table, err := s.tableForm(f)
+		if err != nil {
+			return nil, err
+		}
+		fr.table = table
+	}
+	return fr, nil
+}
+
+// frameKey is the memo key of a frame.
+type frameKey struct {
+	form form
+	typ  watch.EventType
+}
+
+// object makes the frame of a stored object.
+func (fr *frames) object(typ watch.EventType, obj *store.Object) ([]byte, error) {
+	if fr.table != nil {
+		return fr.table.frame(typ, obj)
+	}
+	bare, err := fr.form.bare(obj)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, typ, fr.form.kind(), bare)
+}
+
+// event makes the frame of an event, as typ. An object that leaves a selection is shown as it last was in it, at the event's
+// revision.
+func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
+	if fr.table != nil {
+		return fr.table.frame(typ, shown(typ, e))
+	}
+	frame, err := e.Memo(frameKey{fr.form, typ}, func() (any, error) { return fr.object(typ, shown(typ, e)) })
+	if err != nil {
+		return nil, err
+	}
+	return frame.([]byte), nil
+}
+
+func shown(typ watch.EventType, e *store.Event) *store.Object {
+	if typ != watch.Deleted || e.Type == store.Deleted {
+		return e.Object
+	}
+	v, _ := e.Memo(leaving{}, func() (any, error) {
+		return &store.Object{
+			Key: e.Prev.Key, Revision: e.Revision(), Created: e.Prev.Created, Head: e.Prev.Head,
+			Data: setRevision(e.Prev.Data, revisionString(e.Revision())),
+		}, nil
+	})
+	return v.(*store.Object)
+}
+
+// leaving is the memo key of the object a selection loses by an update.
+type leaving struct{}
+
+// bookmark makes a frame that says up to which revision all events were sent.
+func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
+	res := fr.form.res
+	meta := map[string]any{"resourceVersion": revisionString(revision)}
+	if initialEnd {
+		meta["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	kind := res.GVK(res.StorageVersion)
+	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": meta})
+	if err != nil {
+		return nil, err
+	}
+	if direct := fr.form; fr.table == nil && direct.media == "application/json" && direct.as.Empty() {
+		kind := direct.kind()
+		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": meta})
+		if err != nil {
+			return nil, err
+		}
+		return wire.Event(direct.media, watch.Bookmark, kind, data)
+	}
+	return fr.object(watch.Bookmark, &store.Object{Revision: revision, Data: data})
+}
+
+func (fr *frames) status(status *metav1.Status) ([]byte, error) {
+	bare, err := wire.Encode(fr.form.media, status)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, watch.Error, wire.StatusKind(), bare)
+}

@@ -1,0 +1,100 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+func (s *scope) get() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	obj, err := s.fetch()
+	if err != nil {
+		return err
+	}
+	return s.answer(http.StatusOK, f, obj)
+}
+
+// fetch reads the object of the request as its GetOptions ask for.
+func (s *scope) fetch() (*store.Object, error) {
+	var opts metav1.GetOptions
+	if err := s.query(&opts); err != nil {
+		return nil, err
+	}
+	snap := s.store.Snapshot()
+	if err := notOlderThan(snap, opts.ResourceVersion); err != nil {
+		return nil, err
+	}
+	obj := snap.Get(s.res.Key(s.namespace, s.name))
+	if obj == nil {
+		return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+	}
+	return obj, nil
+}
+
+// notOlderThan says whether a snapshot has reached the revision a client has seen. The store is one and always current,
+// so a revision it has not reached is one it never gave.
+func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
+	if resourceVersion == "" || resourceVersion == "0" {
+		return nil
+	}
+	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if revision > snap.Revision() {
+		return storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)
+	}
+	return nil
+}
+
+// query decodes the request's query into an options object of meta.k8s.io/v1 or its internal version.
+func (s *scope) query(into runtime.Object) error {
+	if s.req.URL.RawQuery == "" {
+		return nil
+	}
+	return decodeQuery(s.req.URL.Query(), into)
+}
+
+func decodeQuery(values url.Values, into runtime.Object) error {
+	if err := metainternal.ParameterCodec.DecodeParameters(values, metav1.SchemeGroupVersion, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// answer sends one stored object in the format asked for.
+func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
+	switch f.As.Kind {
+	case "Table":
+		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+	case "PartialObjectMetadataList":
+		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
+	}
+	fm := form{s.res, s.version, f.Bare(), f.As}
+	bare, err := fm.bare(obj)
+	if err != nil {
+		return err
+	}
+	wire.Object(s.w, s.req, code, f, fm.kind(), bare)
+	return nil
+}
+
+// notAcceptable is a 406 with a reason of its own, which apierrors has no constructor for.
+func notAcceptable(format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),
+	}}
+}

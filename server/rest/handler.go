@@ -1,0 +1,191 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// Config says what a Handler serves.
+type Config struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// Admission may be nil.
+	Admission admission.Interface
+	// Authorizer is asked when an update or a patch is about to create. nil allows it.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
+	MaxBody int64
+}
+
+// Handler serves requests on resources and is [resource.Objects]. Make it with New.
+type Handler struct {
+	store      *store.Store
+	registry   *resource.Registry
+	admission  admission.Interface
+	authorizer authorizer.UnconditionalAuthorizer
+	maxBody    int64
+}
+
+// New returns a Handler. It holds nothing that needs closing.
+func New(cfg Config) *Handler {
+	h := &Handler{
+		store:      cfg.Store,
+		registry:   cfg.Registry,
+		admission:  cfg.Admission,
+		authorizer: cfg.Authorizer,
+		maxBody:    cfg.MaxBody,
+	}
+	if h.maxBody == 0 {
+		h.maxBody = 3 << 20
+	}
+	return h
+}
+
+// scope is one request on a resource: what was asked for, resolved.
+type scope struct {
+	*Handler
+	w    http.ResponseWriter
+	req  *http.Request
+	ctx  context.Context // of req, with the namespace
+	info *request.RequestInfo
+
+	set       *resource.Set
+	res       *resource.Resource
+	sub       *resource.Subresource // nil: the object itself
+	version   string
+	kind      schema.GroupVersionKind // of the body, in version
+	namespace string
+	name      string
+}
+
+// errNotFoundPath is answered with the plain text that kube-apiserver has for paths it doesn't know.
+var errNotFoundPath = errors.New("404 page not found")
+
+// ServeHTTP serves a request on a resource.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	s, err := h.resolve(w, req)
+	if err == nil {
+		err = s.serve()
+	}
+	switch {
+	case err == nil:
+	case err == errNotFoundPath:
+		http.Error(w, err.Error(), http.StatusNotFound)
+	default:
+		wire.Error(w, req, err)
+	}
+}
+
+// resolve finds what a request is about.
+func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, error) {
+	info, ok := request.RequestInfoFrom(req.Context())
+	if !ok {
+		return nil, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
+	}
+	set := h.registry.Current()
+	res, ok := set.ByName(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
+	if !info.IsResourceRequest || !ok {
+		return nil, errNotFoundPath
+	}
+	version, ok := res.Serves(info.APIVersion)
+	if !ok {
+		return nil, errNotFoundPath
+	}
+	s := &scope{
+		Handler: h, w: w, req: req, info: info,
+		set: set, res: res, version: version.Name, kind: res.GVK(version.Name),
+		namespace: info.Namespace, name: info.Name,
+	}
+	if info.Subresource != "" {
+		if s.sub, ok = res.SubresourceIn(version.Name, info.Subresource); !ok {
+			return nil, errNotFoundPath
+		}
+		if !s.sub.GVK.Empty() {
+			s.kind = s.sub.GVK
+		}
+	}
+	if !res.Namespaced {
+		if s.namespace != "" && !(res.Plural == "namespaces" && res.Group == "") {
+			return nil, errNotFoundPath
+		}
+		s.namespace = ""
+	}
+	s.ctx = request.WithNamespace(req.Context(), s.namespace)
+	if version.Deprecated != "" {
+		warning.AddWarning(s.ctx, "", version.Deprecated)
+	}
+	return s, nil
+}
+
+// serve dispatches by the shape of the path and the method.
+func (s *scope) serve() error {
+	collection := len(s.info.Parts) < 2
+	if s.res.Namespaced && s.namespace == "" {
+		// Across all namespaces one can only list and watch.
+		if !collection {
+			return errNotFoundPath
+		}
+		if s.req.Method != http.MethodGet {
+			return methodNotAllowed()
+		}
+	}
+	switch {
+	case s.sub != nil:
+		return s.serveSubresource()
+	case len(s.info.Parts) > 2:
+		return errNotFoundPath
+	case s.res.Review != nil:
+		return s.serveReview(collection)
+	case s.info.Verb == "watch":
+		return s.allowed("watch", s.list)
+	case collection:
+		switch s.req.Method {
+		case http.MethodGet:
+			return s.allowed("list", s.list)
+		case http.MethodPost:
+			return s.allowed("create", s.create)
+		case http.MethodDelete:
+			return s.allowed("deletecollection", s.deleteCollection)
+		}
+	default:
+		switch s.req.Method {
+		case http.MethodGet:
+			return s.allowed("get", s.get)
+		case http.MethodPut:
+			return s.allowed("update", s.update)
+		case http.MethodPatch:
+			return s.allowed("patch", s.patch)
+		case http.MethodDelete:
+			return s.allowed("delete", s.delete)
+		}
+	}
+	return methodNotAllowed()
+}
+
+// allowed runs a verb if the kind has it.
+func (s *scope) allowed(verb string, run func() error) error {
+	if s.res.Verbs != nil && !slices.Contains(s.res.Verbs, verb) {
+		return methodNotAllowed()
+	}
+	return run()
+}
+
+func methodNotAllowed() error {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "405: Method Not Allowed", 0, false)
+}
+
+// allow is what the kind can be answered with. Only compiled-in kinds have a protobuf form.
+func (s *scope) allow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }

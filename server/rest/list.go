@@ -1,0 +1,197 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// list serves LIST, and WATCH where the options ask for that.
+func (s *scope) list() error {
+	opts, sel, err := s.listOptions()
+	if err != nil {
+		return err
+	}
+	if opts.Watch {
+		return s.watch(opts, sel)
+	}
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	page, err := s.page(opts, sel)
+	if err != nil {
+		return err
+	}
+	return s.answerPage(f, page)
+}
+
+func (s *scope) answerPage(f wire.Format, page *page) error {
+	kind := s.res.GVK(s.version)
+	kind.Kind = s.res.ListKind
+	fm := form{s.res, s.version, f.Bare(), f.As}
+	switch f.As.Kind {
+	case "Table":
+		return s.answerTable(http.StatusOK, f, page.meta, page.objects)
+	case "PartialObjectMetadata":
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%s)", s.res.ListKind)
+	case "PartialObjectMetadataList":
+		kind = f.As
+		fm.as.Kind = "PartialObjectMetadata"
+	}
+	items := make([][]byte, len(page.objects))
+	for i, obj := range page.objects {
+		var err error
+		if items[i], err = fm.bare(obj); err != nil {
+			return err
+		}
+	}
+	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items)
+	return nil
+}
+
+// page is a list, or a part of one.
+type page struct {
+	meta    metav1.ListMeta
+	objects []*store.Object
+}
+
+// page reads what a LIST asks for. Its rules are those of kube-apiserver's storage layer.
+func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
+	prefix := "/" + s.res.Prefix() + "/"
+	if s.namespace != "" {
+		prefix += s.namespace + "/"
+	}
+	revision, after, err := storage.ValidateListOptions(prefix, storage.APIObjectVersioner{}, storage.ListOptions{
+		ResourceVersion:      opts.ResourceVersion,
+		ResourceVersionMatch: opts.ResourceVersionMatch,
+		Predicate:            storage.SelectionPredicate{Limit: opts.Limit, Continue: opts.Continue},
+		Recursive:            true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.snapshot(opts, revision, after, prefix)
+	if err != nil {
+		return nil, err
+	}
+
+	namespace := s.namespace
+	if namespace == "" {
+		namespace = sel.namespace
+	}
+	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
+	if sel.name != "" && (namespace != "" || !s.res.Namespaced) {
+		if obj := snap.Get(s.res.Key(namespace, sel.name)); obj != nil && after == "" {
+			if ok, err := sel.matches(obj); err != nil {
+				return nil, err
+			} else if ok {
+				p.objects = append(p.objects, obj)
+			}
+		}
+		return p, nil
+	}
+
+	var last store.Key
+	more, remaining := false, int64(0)
+	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
+		if opts.Limit > 0 && int64(len(p.objects)) == opts.Limit {
+			more = true
+			if !sel.empty() {
+				break
+			}
+			remaining++
+			continue
+		}
+		ok, err := sel.matches(obj)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			p.objects = append(p.objects, obj)
+		}
+		last = obj.Key
+	}
+	if more {
+		s.store.Pin(snap)
+		p.meta.Continue, err = storage.EncodeContinue(s.tokenKey(last), prefix, int64(snap.Revision()))
+		if err != nil {
+			return nil, err
+		}
+		if sel.empty() {
+			p.meta.RemainingItemCount = &remaining
+		}
+	}
+	return p, nil
+}
+
+// snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
+func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
+	if revision <= 0 {
+		snap := s.store.Snapshot()
+		if opts.Continue != "" {
+			return snap, nil // the rest of an expired list, as it is now
+		}
+		return snap, notOlderThan(snap, opts.ResourceVersion)
+	}
+	snap, err := s.store.At(uint64(revision))
+	switch {
+	case errors.Is(err, store.ErrFuture):
+		return nil, storage.NewTooLargeResourceVersionError(uint64(revision), s.store.Snapshot().Revision(), 1)
+	case errors.Is(err, store.ErrCompacted) && opts.Continue != "":
+		return nil, expiredContinue(after, prefix)
+	case errors.Is(err, store.ErrCompacted):
+		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return snap, err
+}
+
+// expiredContinue is the 410 for a page whose snapshot is gone. Its token goes on at the same key in the state of then.
+func expiredContinue(after, prefix string) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
+		"to display a consistent list result. You can start a new list without " +
+		"the continue parameter, or use the continue token in this response to " +
+		"retrieve the remainder of the results. Continuing with the provided " +
+		"token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned " +
+		"and now may show up in the list.")
+	token, encoding := storage.EncodeContinue(after, prefix, -1)
+	if encoding != nil {
+		return encoding
+	}
+	err.ErrStatus.ListMeta.Continue = token
+	return err
+}
+
+// tokenKey is a key in the form of kube-apiserver's continue tokens: a path, and a zero byte for "after this".
+func (s *scope) tokenKey(key store.Key) string {
+	path := "/" + key.Resource + "/"
+	if s.res.Namespaced {
+		path += key.Namespace + "/"
+	}
+	return path + key.Name + "\x00"
+}
+
+// afterKey is the way back from a token's path to the key to go on after.
+func (s *scope) afterKey(path string) store.Key {
+	if path == "" {
+		return store.Key{}
+	}
+	path = strings.TrimPrefix(path, "/"+s.res.Prefix()+"/")
+	namespace, name := "", path
+	if s.res.Namespaced {
+		namespace, name, _ = strings.Cut(path, "/")
+	}
+	return s.res.Key(namespace, strings.TrimSuffix(name, "\x00"))
+}
+
+func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }

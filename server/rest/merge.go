@@ -1,0 +1,165 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/server/resource"
+)
+
+// maxPatchOperations bounds the work a JSON patch can ask for.
+const maxPatchOperations = 10000
+
+// mergeJSON applies the patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
+// result shows it.
+func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
+	switch p.kind {
+	case types.JSONPatchType:
+		after, strict, err = p.jsonPatch(before)
+	case types.MergePatchType:
+		after, strict, err = p.mergePatch(before)
+	default:
+		return p.strategicPatch(before)
+	}
+	return after, strict, string(after), err
+}
+
+func (p *patcher) lenient() bool {
+	return fieldValidation(p.opts.FieldValidation) == metav1.FieldValidationIgnore
+}
+
+func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err error) {
+	if !p.lenient() {
+		var ops []struct {
+			Op    string `json:"op"`
+			Path  string `json:"path"`
+			From  string `json:"from"`
+			Value any    `json:"value"`
+		}
+		if strict, err = kjson.UnmarshalStrict(p.body, &ops); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		for i, err := range strict {
+			strict[i] = fmt.Errorf("json patch %v", err)
+		}
+	}
+	ops, err := jsonpatch.DecodePatch(p.body)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(ops) > maxPatchOperations {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(ops)))
+	}
+	if after, err = ops.Apply(before); err != nil {
+		return nil, nil, unprocessable(err)
+	}
+	return after, strict, nil
+}
+
+func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err error) {
+	if !p.lenient() {
+		if strict, err = kjson.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+	}
+	after, err = jsonpatch.MergePatch(before, p.body)
+	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return after, strict, err
+}
+
+func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, shown string, err error) {
+	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has asked already
+	patch, object := map[string]any{}, map[string]any{}
+	if p.lenient() {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(p.body, &patch)
+	} else {
+		strict, err = kjson.UnmarshalStrict(p.body, &patch)
+	}
+	if err != nil {
+		return nil, nil, "", apierrors.NewBadRequest(err.Error())
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(before, &object); err != nil {
+		return nil, nil, "", err
+	}
+	shown = fmt.Sprintf("%+v", patch)
+	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
+	switch err {
+	case nil:
+	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
+		return nil, nil, "", apierrors.NewBadRequest(err.Error())
+	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
+		return nil, nil, "", unprocessable(err)
+	default:
+		return nil, nil, "", err
+	}
+	after, err = json.Marshal(merged)
+	return after, strict, shown, err
+}
+
+// apply merges an applied configuration into a hub, which is empty when the object does not exist.
+func (p *patcher) apply(manager *managedfields.FieldManager, old runtime.Object) (runtime.Object, error) {
+	config := &unstructured.Unstructured{}
+	if err := p.unmarshal(&config.Object); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	force := p.opts.Force != nil && *p.opts.Force
+	hub, err := manager.Apply(old, config, p.opts.FieldManager, force)
+	if err != nil || p.lenient() || p.kind != types.ApplyYAMLPatchType {
+		return hub, err
+	}
+	if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+		if p.opts.FieldValidation == metav1.FieldValidationStrict {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+		}
+		warnStrict(p.ctx, []error{err})
+	}
+	return hub, nil
+}
+
+func (p *patcher) unmarshal(into *map[string]any) error {
+	if p.kind == types.ApplyCBORPatchType {
+		return cbor.Unmarshal(p.body, into)
+	}
+	return yaml.Unmarshal(p.body, into)
+}
+
+// applyAsMerge turns an applied configuration into the merge patch that sets the same fields.
+func (p *patcher) applyAsMerge() ([]byte, error) {
+	config := map[string]any{}
+	if err := p.unmarshal(&config); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return json.Marshal(config)
+}
+
+// noUID refuses to create under a uid that the client chose.
+func noUID(hub runtime.Object, res *resource.Resource, name string) error {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	if uid := object.GetUID(); uid != "" {
+		return apierrors.NewConflict(res.GroupResource(), name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	return nil
+}

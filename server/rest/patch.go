@@ -1,0 +1,204 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// patcher is one PATCH.
+type patcher struct {
+	*scope
+	kind types.PatchType
+	body []byte
+	opts *metav1.PatchOptions
+}
+
+func (s *scope) patch() error {
+	p := &patcher{scope: s}
+	base, _, _ := strings.Cut(s.req.Header.Get("Content-Type"), ";")
+	p.kind = types.PatchType(strings.TrimSpace(base))
+	if supported := s.patchTypes(); !slices.Contains(supported, string(p.kind)) {
+		return negotiation.NewUnsupportedMediaTypeError(supported)
+	}
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	if err := p.read(); err != nil {
+		return err
+	}
+	updateOpts := &metav1.UpdateOptions{DryRun: p.opts.DryRun, FieldManager: p.opts.FieldManager, FieldValidation: p.opts.FieldValidation}
+	updateOpts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
+
+	if s.sub != nil && s.sub.Update.Get != nil {
+		done, err := s.replaceView(updateOpts, p.patchView)
+		if err != nil {
+			return err
+		}
+		return s.answerViewOf(f, done.hub)
+	}
+	c := s.change(updateOpts)
+	c.createMissing = p.isApply() && s.sub == nil
+	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
+		hub, err := p.patched(old, current)
+		if err != nil {
+			return nil, err
+		}
+		return hub, s.mutate(ctx, updateOpts, hub, old, current)
+	}
+	done, err := s.replace(s.ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.answerWritten(f, done)
+}
+
+// patchTypes lists the patches the kind takes. Strategic merge needs to know the Go type.
+func (s *scope) patchTypes() []string {
+	list := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+	if _, ok := s.res.Codec.PatchMeta(s.version); ok {
+		list = append(list, string(types.StrategicMergePatchType))
+	}
+	return append(list, string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType))
+}
+
+func (p *patcher) isApply() bool {
+	return p.kind == types.ApplyYAMLPatchType || p.kind == types.ApplyCBORPatchType
+}
+
+// read reads body and options.
+func (p *patcher) read() (err error) {
+	if p.body, err = p.scope.body(); err != nil {
+		return err
+	}
+	p.opts = &metav1.PatchOptions{}
+	if err := p.query(p.opts); err != nil {
+		return err
+	}
+	if errs := validation.ValidatePatchOptions(p.opts, p.kind); len(errs) > 0 {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+	}
+	if !p.isApply() && !json.Valid(p.body) {
+		return apierrors.NewBadRequest("invalid JSON patch")
+	}
+	return nil
+}
+
+// patched gives the hub that the patch makes of the present one.
+func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Object, error) {
+	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	var hub runtime.Object
+	switch {
+	case p.isApply():
+		hub, err = p.apply(manager, old)
+	case current == nil:
+		return nil, apierrors.NewNotFound(p.res.GroupResource(), p.name)
+	default:
+		if hub, err = p.merged(current); err == nil {
+			hub = manager.UpdateNoErrors(old, hub, managerName(p.opts.FieldManager, p.req.UserAgent()))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		if err := noUID(hub, p.res, p.name); err != nil {
+			return nil, err
+		}
+	}
+	return hub, p.checkIdentity(hub)
+}
+
+// merged applies a JSON, merge or strategic merge patch to the stored object in the request's version.
+func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
+	before, err := form{p.res, p.version, resource.MediaJSON, schema.GroupVersionKind{}}.bare(current)
+	if err != nil {
+		return nil, err
+	}
+	after, strict, shown, err := p.mergeJSON(before)
+	if err != nil {
+		return nil, err
+	}
+	hub, more, err := p.res.Codec.DecodePatched(after, p.version)
+	if err != nil {
+		return nil, invalidPatch(err, shown)
+	}
+	return hub, p.strictPatch(append(strict, more...), shown)
+}
+
+// patchView applies the patch to a view. Server-side apply of a view sets the fields it names, like a merge patch.
+func (p *patcher) patchView(view runtime.Object) (runtime.Object, error) {
+	before, err := wire.Encode(resource.MediaJSON, view)
+	if err != nil {
+		return nil, err
+	}
+	if p.isApply() {
+		if p.body, err = p.applyAsMerge(); err != nil {
+			return nil, err
+		}
+		p.kind = types.MergePatchType
+	}
+	if p.kind == types.StrategicMergePatchType {
+		p.kind = types.MergePatchType // views have no lists to merge
+	}
+	after, strict, shown, err := p.mergeJSON(before)
+	if err != nil {
+		return nil, err
+	}
+	next := p.sub.Update.NewView()
+	more, err := kjson.UnmarshalStrict(after, next)
+	if err != nil {
+		return nil, invalidPatch(err, shown)
+	}
+	if err := p.strictPatch(append(strict, more...), shown); err != nil {
+		return nil, err
+	}
+	next.GetObjectKind().SetGroupVersionKind(p.scope.kind)
+	return next, p.checkIdentity(next)
+}
+
+// strictPatch turns what strict decoding of a patch or its result found into warnings or an error.
+func (p *patcher) strictPatch(strict []error, shown string) error {
+	if len(strict) == 0 {
+		return nil
+	}
+	switch fieldValidation(p.opts.FieldValidation) {
+	case metav1.FieldValidationIgnore:
+	case metav1.FieldValidationStrict:
+		return invalidPatch(runtime.NewStrictDecodingError(strict), shown)
+	default:
+		warnStrict(p.ctx, strict)
+	}
+	return nil
+}
+
+func invalidPatch(err error, shown string) error {
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return err
+	}
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), shown, err.Error())})
+}
+
+func unprocessable(err error) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+}

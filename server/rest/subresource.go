@@ -1,0 +1,215 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
+)
+
+func (s *scope) serveSubresource() error {
+	switch {
+	case s.sub.Connect != nil:
+		return s.connect()
+	case len(s.info.Parts) > 3:
+		return errNotFoundPath
+	case s.sub.Create != nil:
+		if s.req.Method != http.MethodPost {
+			return methodNotAllowed()
+		}
+		return s.createSubresource()
+	}
+	own := s.sub.Update.Get == nil // the view has the object's own shape
+	switch s.req.Method {
+	case http.MethodGet:
+		if own {
+			return s.get()
+		}
+		return s.getView()
+	case http.MethodPut:
+		if own {
+			return s.update()
+		}
+		return s.updateView()
+	case http.MethodPatch:
+		return s.patch()
+	}
+	return methodNotAllowed()
+}
+
+// request is what a subresource handler is told.
+func (s *scope) request(dryRun bool) *resource.Request {
+	return &resource.Request{
+		Resource: s.res, Version: s.version, Namespace: s.namespace, Name: s.name, DryRun: dryRun,
+		Query: s.req.URL.Query(), Objects: s.Handler,
+	}
+}
+
+// createSubresource serves POST to a subresource (binding, eviction, token).
+func (s *scope) createSubresource() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	opts, err := s.createOptions()
+	if err != nil {
+		return err
+	}
+	body, media, err := s.viewBody()
+	if err != nil {
+		return err
+	}
+	obj, err := s.decodeView(body, media, opts.FieldValidation, nil)
+	if err != nil {
+		return err
+	}
+	if object, err := meta.Accessor(obj); err == nil {
+		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
+			return err
+		}
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	if err := admit.mutate(s.ctx, obj, nil); err != nil {
+		return err
+	}
+	if validate := admit.validateCreate(); validate != nil {
+		if err := validate(s.ctx, obj); err != nil {
+			return err
+		}
+	}
+	result, err := s.sub.Create(s.ctx, s.request(dryRun), obj)
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusCreated, f, result)
+}
+
+// connect hands the request to a subresource that answers by itself (log, exec).
+func (s *scope) connect() error {
+	verbs := s.sub.ConnectVerbs
+	if verbs == nil {
+		verbs = []string{http.MethodGet}
+	}
+	if !slices.Contains(verbs, s.req.Method) {
+		return methodNotAllowed()
+	}
+	if s.req.URL.Query().Has("dryRun") {
+		return apierrors.NewBadRequest("dryRun is not supported")
+	}
+	hub, err := s.Get(s.ctx, s.res, s.namespace, s.name)
+	if err != nil {
+		return err
+	}
+	if s.req.Method != http.MethodGet || s.sub.Name != "log" { // logs are read, not connected to
+		admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
+		if err := admit.admitAs(s.ctx, nil, nil, admission.Connect); err != nil {
+			return err
+		}
+		if validating, ok := admit.chain.(admission.ValidationInterface); ok && admit.handles(admission.Connect) {
+			if err := validating.Validate(s.ctx, admit.attributes(nil, nil, admission.Connect), s.interfaces()); err != nil {
+				return err
+			}
+		}
+	}
+	handler, err := s.sub.Connect(s.ctx, s.request(false), hub)
+	if err != nil {
+		return err
+	}
+	handler.ServeHTTP(s.w, s.req.WithContext(s.ctx))
+	return nil
+}
+
+// viewAllow is what a subresource's own kind can be read and written as. Those kinds are compiled in, whatever the resource is.
+func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: true, Transform: true} }
+
+func (s *scope) viewBody() ([]byte, string, error) {
+	media, err := wire.BodyMedia(s.req, s.viewAllow())
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := s.body()
+	return body, media, err
+}
+
+// decodeView decodes a body of the subresource's own kind; into may be nil.
+func (s *scope) decodeView(body []byte, media, directive string, into runtime.Object) (runtime.Object, error) {
+	types := s.res.Codec.Interfaces()
+	var decoder runtime.Decoder
+	switch media {
+	case resource.MediaProtobuf:
+		decoder = protobuf.NewSerializer(types.Creater, types.Typer)
+	case resource.MediaCBOR:
+		decoder = cbor.NewSerializer(types.Creater, types.Typer, cbor.Strict(true))
+	default:
+		decoder = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types.Creater, types.Typer,
+			jsonserializer.SerializerOptions{Strict: true, Yaml: media == resource.MediaYAML})
+	}
+	obj, kind, err := decoder.Decode(body, &s.kind, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
+		if err := s.strictBody(directive, strict.Errors()); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if *kind != s.kind {
+		return nil, apierrors.NewBadRequest("the API version in the data (" + kind.GroupVersion().String() +
+			") does not match the expected API version (" + s.kind.GroupVersion().String() + ")")
+	}
+	obj.GetObjectKind().SetGroupVersionKind(s.kind)
+	if types.Defaulter != nil {
+		types.Defaulter.Default(obj)
+	}
+	return obj, nil
+}
+
+// serveReview serves a kind that is never stored: POST is answered with the reviewed object.
+func (s *scope) serveReview(collection bool) error {
+	if !collection || s.req.Method != http.MethodPost {
+		return methodNotAllowed()
+	}
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	opts, err := s.createOptions()
+	if err != nil {
+		return err
+	}
+	hub, err := s.decodeNew(opts)
+	if err != nil {
+		return err
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	if err := admit.mutate(s.ctx, hub, nil); err != nil {
+		return err
+	}
+	if validate := admit.validateCreate(); validate != nil {
+		if err := validate(s.ctx, hub); err != nil {
+			return err
+		}
+	}
+	result, err := s.res.Review(s.ctx, s.request(dryRun), hub)
+	if err != nil {
+		return err
+	}
+	if _, ok := result.(*metav1.Status); !ok {
+		if result, err = s.res.Codec.ToVersion(result, s.version); err != nil {
+			return err
+		}
+	}
+	return s.answerView(http.StatusCreated, f, result)
+}

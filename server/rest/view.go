@@ -1,0 +1,142 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+// A view with a shape of its own (scale) is read out of the object and written back into it. Admission sees the view; the
+// strategy, and the field manager, see the object.
+
+func (s *scope) getView() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	obj, err := s.fetch()
+	if err != nil {
+		return err
+	}
+	hub, err := s.res.Codec.Load(obj.Data)
+	if err != nil {
+		return err
+	}
+	return s.answerViewOf(f, hub)
+}
+
+func (s *scope) answerViewOf(f wire.Format, hub runtime.Object) error {
+	view, err := s.sub.Update.Get(hub)
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusOK, f, view)
+}
+
+func (s *scope) updateView() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	body, media, err := s.viewBody()
+	if err != nil {
+		return err
+	}
+	opts := &metav1.UpdateOptions{}
+	if err := s.query(opts); err != nil {
+		return err
+	}
+	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
+	if err != nil {
+		return err
+	}
+	if err := s.checkIdentity(view); err != nil {
+		return err
+	}
+	done, err := s.replaceView(opts, func(runtime.Object) (runtime.Object, error) { return view.DeepCopyObject(), nil })
+	if err != nil {
+		return err
+	}
+	return s.answerViewOf(f, done.hub)
+}
+
+// replaceView changes an object through a view: next gives the new view from the present one.
+func (s *scope) replaceView(opts *metav1.UpdateOptions, next func(view runtime.Object) (runtime.Object, error)) (*written, error) {
+	update := s.sub.Update
+	c := s.change(opts)
+	c.validateUpdate = s.validateView(c.validateUpdate)
+	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+		}
+		before, err := update.Get(old)
+		if err != nil {
+			return nil, err
+		}
+		view, err := next(before.DeepCopyObject())
+		if err != nil {
+			return nil, err
+		}
+		if err := s.mutate(ctx, opts, view, before, current); err != nil {
+			return nil, err
+		}
+		hub := old.DeepCopyObject()
+		if err := update.Set(hub, view); err != nil {
+			return nil, err
+		}
+		if err := s.viewMeta(hub, view); err != nil {
+			return nil, err
+		}
+		manager, err := s.res.Codec.FieldManager(s.version, s.sub.Name)
+		if err != nil {
+			return nil, err
+		}
+		return manager.UpdateNoErrors(old, hub, managerName(opts.FieldManager, s.req.UserAgent())), nil
+	}
+	return s.replace(s.ctx, c)
+}
+
+// viewMeta carries the preconditions of a view over to the object: uid and resourceVersion.
+func (s *scope) viewMeta(hub, view runtime.Object) error {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	from, err := meta.Accessor(view)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be %s, but %T", s.kind.Kind, view))
+	}
+	if uid := from.GetUID(); uid != "" && uid != object.GetUID() {
+		return apierrors.NewConflict(s.res.GroupResource(), s.name,
+			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, object.GetUID()))
+	}
+	object.SetResourceVersion(from.GetResourceVersion())
+	return nil
+}
+
+// validateView shows the validating plugins views instead of objects.
+func (s *scope) validateView(validate upstream.ValidateObjectUpdateFunc) upstream.ValidateObjectUpdateFunc {
+	if validate == nil {
+		return nil
+	}
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		after, err := s.sub.Update.Get(obj)
+		if err != nil {
+			return err
+		}
+		before, err := s.sub.Update.Get(old)
+		if err != nil {
+			return err
+		}
+		return validate(ctx, after, before)
+	}
+}

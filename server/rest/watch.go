@@ -1,0 +1,304 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/server/rest/wire"
+	"kelson.dev/server/store"
+)
+
+const (
+	// bookmarkEvery is how often a watch that wants bookmarks gets one.
+	bookmarkEvery = time.Minute
+	// watchTimeout is how long a watch lasts at least if the client doesn't say; at most it is twice that.
+	watchTimeout = 30 * time.Minute
+	// flushAt is how many bytes of frames are gathered before they are sent.
+	flushAt = 256 << 10
+)
+
+// watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
+func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) error {
+	if err := s.allowed("watch", func() error { return nil }); err != nil {
+		return err
+	}
+	f, err := wire.NegotiateStream(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	frames, err := s.frames(f)
+	if err != nil {
+		return err
+	}
+	flusher, ok := s.w.(http.Flusher)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.w))
+	}
+	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		var invalid storage.InvalidError
+		if errors.As(err, &invalid) {
+			err = apierrors.NewInvalid(s.res.GVK("").GroupKind(), "", invalid.Errs)
+		} else {
+			err = apierrors.NewInvalid(s.res.GVK("").GroupKind(), "", field.ErrorList{field.Invalid(field.NewPath("resourceVersion"), opts.ResourceVersion, err.Error())})
+		}
+		return err
+	}
+	w := &watcher{scope: s, sel: sel, frames: frames, flusher: flusher, bookmarks: opts.AllowWatchBookmarks}
+	if w.sel.namespace != "" && s.namespace == "" {
+		w.namespace = w.sel.namespace
+	} else {
+		w.namespace = s.namespace
+	}
+
+	timeout := watchTimeout + rand.N(watchTimeout)
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	s.w.Header().Set("Content-Type", f.StreamType())
+	s.w.WriteHeader(http.StatusOK)
+	flusher.Flush()
+
+	// From here on errors are events.
+	err = w.start(opts, revision)
+	if err == nil {
+		err = w.run(timeout)
+	}
+	if err != nil {
+		w.fail(err)
+	}
+	return nil
+}
+
+// watcher is one watch. Its state is of one goroutine.
+type watcher struct {
+	*scope
+	sel       *selector
+	namespace string
+	frames    *frames
+	flusher   http.Flusher
+	bookmarks bool
+	cursor    *store.Cursor
+	buf       []byte
+	// sent is the revision up to which everything was sent.
+	sent uint64
+}
+
+// start sends the state to begin with, where it is asked for, and sets the cursor after it.
+func (w *watcher) start(opts *metainternalversion.ListOptions, revision uint64) error {
+	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	// SetListOptionsDefaults turns the initial events on for those who name no revision; only those who asked get the bookmark.
+	asked := initial && w.req.URL.Query().Has("sendInitialEvents")
+	switch {
+	case initial:
+		snap := w.store.Snapshot()
+		if err := notOlderThan(snap, opts.ResourceVersion); err != nil {
+			return err
+		}
+		if err := w.initial(snap); err != nil {
+			return err
+		}
+		revision = snap.Revision()
+		if asked && w.bookmarks {
+			w.sent = revision
+			if err := w.bookmark(true); err != nil {
+				return err
+			}
+		}
+	case revision == 0: // sendInitialEvents=false and no revision: from now on
+		revision = w.store.Snapshot().Revision()
+	}
+	w.sent = revision
+	cursor, err := w.store.Watch(w.res.Prefix(), revision)
+	if err != nil {
+		return w.expired(err, revision)
+	}
+	w.cursor = cursor
+	return w.flush()
+}
+
+// initial sends the present objects as if they were just added.
+func (w *watcher) initial(snap *store.Snapshot) error {
+	add := func(obj *store.Object) error {
+		if ok, err := w.sel.matches(obj); err != nil || !ok {
+			return err
+		}
+		frame, err := w.frames.object(watch.Added, obj)
+		if err != nil {
+			return err
+		}
+		return w.put(frame)
+	}
+	if w.sel.name != "" && (w.namespace != "" || !w.res.Namespaced) {
+		if obj := snap.Get(w.res.Key(w.namespace, w.sel.name)); obj != nil {
+			return add(obj)
+		}
+		return nil
+	}
+	for obj := range snap.Scan(w.res.Prefix(), w.namespace, store.Key{}) {
+		if err := add(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run sends events until the timeout, the end of the request, or an error. The end of the client's connection is no error.
+func (w *watcher) run(timeout time.Duration) error {
+	end := time.NewTimer(timeout)
+	defer end.Stop()
+	var tick <-chan time.Time
+	if w.bookmarks {
+		ticker := time.NewTicker(bookmarkEvery)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	done := w.req.Context().Done()
+	for {
+		events, revision, err := w.cursor.Next()
+		if err != nil {
+			return w.expired(err, w.sent)
+		}
+		for _, event := range events {
+			if err := w.event(event); err != nil {
+				return err
+			}
+		}
+		w.sent = max(w.sent, revision)
+		if err := w.flush(); err != nil {
+			return nil
+		}
+		if len(events) > 0 {
+			select {
+			case <-done:
+				return nil
+			default:
+				continue
+			}
+		}
+		select {
+		case <-w.cursor.Ready():
+		case <-tick:
+			if err := w.bookmark(false); err != nil {
+				return err
+			}
+		case <-end.C:
+			if w.bookmarks {
+				if err := w.bookmark(false); err != nil {
+					return err
+				}
+				_ = w.flush()
+			}
+			return nil
+		case <-done:
+			return nil
+		}
+	}
+}
+
+// event sends what an event means to this watch: an update may be the beginning or the end of an object to a selector.
+func (w *watcher) event(e *store.Event) error {
+	if w.namespace != "" && e.Object.Key.Namespace != w.namespace {
+		return nil
+	}
+	if w.sel.name != "" && e.Object.Key.Name != w.sel.name {
+		return nil
+	}
+	is, was := e.Type != store.Deleted, e.Prev != nil
+	var err error
+	if is {
+		if is, err = w.sel.matches(e.Object); err != nil {
+			return err
+		}
+	}
+	if was {
+		if was, err = w.sel.matches(e.Prev); err != nil {
+			return err
+		}
+	}
+	var typ watch.EventType
+	switch {
+	case is && was:
+		typ = watch.Modified
+	case is:
+		typ = watch.Added
+	case was:
+		typ = watch.Deleted
+	default:
+		return nil
+	}
+	frame, err := w.frames.event(typ, e)
+	if err != nil {
+		return err
+	}
+	return w.put(frame)
+}
+
+func (w *watcher) put(frame []byte) error {
+	w.buf = append(w.buf, frame...)
+	if len(w.buf) < flushAt {
+		return nil
+	}
+	if w.flush() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// errGone ends a watch whose client has gone.
+var errGone = errors.New("client gone")
+
+func (w *watcher) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	_, err := w.w.Write(w.buf)
+	w.flusher.Flush()
+	w.buf = w.buf[:0]
+	if cap(w.buf) > flushAt {
+		w.buf = nil // an idle watch holds no memory of its initial events
+	}
+	return err
+}
+
+func (w *watcher) bookmark(initialEnd bool) error {
+	frame, err := w.frames.bookmark(w.sent, initialEnd)
+	if err != nil {
+		return err
+	}
+	return w.put(frame)
+}
+
+// expired is what a watch ends with that the log no longer covers.
+func (w *watcher) expired(err error, after uint64) error {
+	switch {
+	case errors.Is(err, store.ErrCompacted):
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, w.store.Snapshot().Revision()))
+	case errors.Is(err, store.ErrClosed):
+		return errGone // the end of the stream says it all
+	}
+	return err
+}
+
+// fail ends the watch with an ERROR event.
+func (w *watcher) fail(err error) {
+	if errors.Is(err, errGone) {
+		return
+	}
+	status := wire.Status(err)
+	frame, encoding := w.frames.status(status)
+	if encoding != nil {
+		return
+	}
+	w.buf = append(w.buf, frame...)
+	_ = w.flush()
+}

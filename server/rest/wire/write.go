@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/server/resource"
+)
+
+// gzipThreshold is the size in bytes above which an answer is compressed for a client that accepts it.
+const gzipThreshold = 128 << 10
+
+// Object answers with one object, of whose kind bare is the bare encoding.
+func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
+	parts, err := whole(f.Bare(), gvk, bare)
+	finish(w, req, code, f, parts, err)
+}
+
+// List answers with a list of objects given by their bare encodings.
+func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) {
+	parts, err := list(f.Bare(), gvk, meta, items)
+	finish(w, req, code, f, parts, err)
+}
+
+func finish(w http.ResponseWriter, req *http.Request, code int, f Format, parts [][]byte, err error) {
+	if err == nil {
+		parts, err = derive(f, parts)
+	}
+	if err != nil {
+		Error(w, req, err)
+		return
+	}
+	w.Header().Set("Content-Type", f.Media)
+	send(w, req, code, parts)
+}
+
+// derive makes YAML or indented JSON of the finished JSON, where that was asked for.
+func derive(f Format, parts [][]byte) ([][]byte, error) {
+	switch {
+	case f.Media == resource.MediaYAML:
+		body, err := yaml.JSONToYAML(bytes.Join(parts, nil))
+		return [][]byte{body}, err
+	case f.Media == resource.MediaJSON && f.Pretty:
+		var out bytes.Buffer
+		err := json.Indent(&out, bytes.Join(parts, nil), "", "  ")
+		return [][]byte{out.Bytes()}, err
+	}
+	return parts, nil
+}
+
+// send writes a body, compressed if it is large and the client takes gzip. An error of the connection is the client's to notice.
+func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size > gzipThreshold && AcceptsGzip(req) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Add("Vary", "Accept-Encoding")
+		w.WriteHeader(code)
+		zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		for _, p := range parts {
+			if _, err := zip.Write(p); err != nil {
+				return
+			}
+		}
+		_ = zip.Close()
+		return
+	}
+	w.WriteHeader(code)
+	// Small parts are gathered: a write may be a packet.
+	var buf []byte
+	for i, p := range parts {
+		if len(parts) > 1 && len(p) < 32<<10 {
+			buf = append(buf, p...)
+			if len(buf) < 64<<10 && i < len(parts)-1 {
+				continue
+			}
+			p = buf
+		} else if len(buf) > 0 {
+			if _, err := w.Write(buf); err != nil {
+				return
+			}
+		}
+		if _, err := w.Write(p); err != nil {
+			return
+		}
+		buf = buf[:0]
+	}
+}
+
+// AcceptsGzip says whether the client accepts gzip.
+func AcceptsGzip(req *http.Request) bool {
+	for encoding := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
+		if strings.EqualFold(strings.TrimSpace(encoding), "gzip") {
+			return true
+		}
+	}
+	return false
+}
