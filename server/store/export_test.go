@@ -1,0 +1,62 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// OpenChecked opens a store that verifies its invariants before everything it publishes.
+func OpenChecked(t *testing.T, cfg Config) *Store {
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	last := s.Snapshot()
+	s.check = func(sn *Snapshot, events []*Event) { // called by the committer, which reads it after it was sent work
+		revision := last.revision
+		for _, e := range events {
+			if revision++; e.Revision() != revision {
+				t.Errorf("revision %d after %d", e.Revision(), revision-1)
+			}
+		}
+		if sn.revision != revision {
+			t.Errorf("the snapshot is at %d, the last event at %d", sn.revision, revision)
+		}
+		last = sn
+		if revision%16 == 0 || len(events) > 16 {
+			if err := sn.view.verify(); err != nil {
+				t.Errorf("at %d: %v", revision, err)
+			}
+		}
+	}
+	return s
+}
+
+// verify says whether trees and indexes agree.
+func (v *view) verify() error {
+	want := newView()
+	var err error
+	v.objects.Scan(func(path string, obj *Object) bool {
+		if obj.path != path || obj.Key.path() != path {
+			err = fmt.Errorf("%v at path %q", obj.Key, path)
+		}
+		want.replace(nil, obj)
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, pair := range map[string][2][]string{
+		"counts": {strings.Fields(fmt.Sprint(v.counts.KeyValues())), strings.Fields(fmt.Sprint(want.counts.KeyValues()))},
+		"uids":   {v.uids.Keys(), want.uids.Keys()},
+		"owners": {v.owners.Keys(), want.owners.Keys()},
+	} {
+		if !slices.Equal(pair[0], pair[1]) {
+			return fmt.Errorf("%s are %q, want %q", name, pair[0], pair[1])
+		}
+	}
+	return nil
+}
