@@ -58,7 +58,7 @@ func (k *kinds) core(services *services) []entry {
 		{hub: &core.ReplicationController{}, plural: "replicationcontrollers", versions: v1, short: []string{"rc"}, categories: all,
 			strategy: replicationcontroller.Strategy, status: replicationcontroller.StatusStrategy,
 			fields: selectable(replicationcontroller.ControllerToSelectableFields),
-			subs:   []resource.Subresource{scale("v1", replicationcontroller.Strategy, replicationControllerScale)}},
+			subs:   []resource.Subresource{scale(replicationcontroller.Strategy, replicationControllerScale)}},
 		{hub: &core.ResourceQuota{}, plural: "resourcequotas", versions: v1, short: []string{"quota"}, returned: true,
 			strategy: resourcequota.Strategy, status: resourcequota.StatusStrategy},
 		{hub: &core.Secret{}, plural: "secrets", versions: v1,

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/server/resource"
 )
@@ -33,15 +32,10 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 }
 
 // DecodePatched reads the JSON that a patch produced. Unlike a body it must say what it is, it may be of another version
-// of the group, and what is wrong with it is answered as an invalid patch (422).
+// of the group. The error is left as it is: the caller knows the patch that is to blame.
 func (c *Codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
 	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
-	if err != nil {
-		return nil, nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
-			field.Invalid(field.NewPath("patch"), string(patched), err.Error()),
-		})
-	}
-	return hub, strict, nil
+	return hub, strict, err
 }
 
 // decodeStrict separates what strict decoding objects to from what can't be read.

@@ -114,15 +114,9 @@ func newCodec(scheme *runtime.Scheme, hub, storage schema.GroupVersionKind, d de
 	c := &Codec{kind: hub.GroupKind(), hub: hub, storage: storage, scheme: scheme, decoders: d}
 	c.managers.scheme, c.managers.kind, c.managers.hub = scheme, hub.GroupKind(), hub.GroupVersion()
 	c.managers.reset = map[string]any{"": r.Strategy}
-	c.managers.views = map[string]schema.GroupVersionKind{}
 	for _, sub := range r.Subresources {
-		if sub.Update == nil {
-			continue
-		}
-		c.managers.reset[sub.Name] = sub.Update.Strategy
-		if sub.Update.NewView != nil {
-			c.managers.reset[sub.Name] = nil // a view has the fields of its own kind
-			c.managers.views[sub.Name] = sub.GVK
+		if sub.Update != nil {
+			c.managers.reset[sub.Name] = sub.Update.Strategy
 		}
 	}
 	return c

@@ -18,8 +18,6 @@ type fieldManagers struct {
 	hub    schema.GroupVersion
 	// reset gives the fields that writes to the resource ("") or a subresource leave alone.
 	reset map[string]any
-	// views are the subresources that have a kind of their own.
-	views map[string]schema.GroupVersionKind
 
 	made sync.Map // managerKey → *managedfields.FieldManager
 }
@@ -31,11 +29,8 @@ func (m *fieldManagers) get(version, subresource string) (*managedfields.FieldMa
 	if fm, ok := m.made.Load(key); ok {
 		return fm.(*managedfields.FieldManager), nil
 	}
-	kind, hub := schema.GroupVersionKind{Group: m.kind.Group, Version: version, Kind: m.kind.Kind}, m.hub
-	if view, ok := m.views[subresource]; ok {
-		kind, hub = view, view.GroupVersion() // a view is always worked on in its one version
-	}
-	fm, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, hub, subresource, resetFilters(m.reset[subresource]))
+	kind := m.kind.WithVersion(version)
+	fm, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, m.hub, subresource, resetFilters(m.reset[subresource]))
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %s: %w", kind, err)
 	}

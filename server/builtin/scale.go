@@ -9,13 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	autoscalingvalidation "k8s.io/kubernetes/pkg/apis/autoscaling/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/resource"
 )
@@ -27,71 +24,55 @@ type scaled struct {
 	selector labels.Selector
 }
 
-// scale makes the scale subresource of a kind. Writes to it pass the kind's own strategy, and who wrote
-// spec.replicas through it is known in the managedFields of the object.
-func scale(groupVersion string, strategy resource.Strategy, of func(runtime.Object) (scaled, error)) resource.Subresource {
-	gv, _ := schema.ParseGroupVersion(groupVersion)
-	paths := managedfields.ResourcePathMappings{groupVersion: fieldpath.MakePathOrDie("spec", "replicas")}
-	fieldsOf := func(obj metav1.Object) *managedfields.ScaleHandler {
-		return managedfields.NewScaleHandler(obj.GetManagedFields(), gv, paths)
-	}
+// scale makes the scale subresource of a kind. A write to it is an update of spec.replicas, with the kind's own strategy.
+func scale(strategy resource.Strategy, of func(hub runtime.Object) (scaled, error)) resource.Subresource {
 	return resource.Subresource{
 		Name: "scale",
 		GVK:  autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
 		Update: &resource.UpdateView{
 			Strategy: strategy,
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
-			Get: func(hub runtime.Object) (runtime.Object, error) {
-				obj, err := meta.Accessor(hub)
-				if err != nil {
-					return nil, err
-				}
-				s, err := of(hub)
-				if err != nil {
-					return nil, apierrors.NewBadRequest(err.Error())
-				}
-				managed, err := fieldsOf(obj).ToSubresource()
-				if err != nil {
-					return nil, err
-				}
-				return &autoscalingv1.Scale{
-					TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
-					ObjectMeta: metav1.ObjectMeta{
-						Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
-						CreationTimestamp: obj.GetCreationTimestamp(), ManagedFields: managed,
-					},
-					Spec:   autoscalingv1.ScaleSpec{Replicas: *s.desired},
-					Status: autoscalingv1.ScaleStatus{Replicas: s.current, Selector: s.selector.String()},
-				}, nil
-			},
-			Set: func(hub, view runtime.Object) error {
-				obj, err := meta.Accessor(hub)
-				if err != nil {
-					return err
-				}
-				v, ok := view.(*autoscalingv1.Scale)
-				if !ok {
-					return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be Scale, but %T", view))
-				}
-				internal := &autoscaling.Scale{ObjectMeta: v.ObjectMeta, Spec: autoscaling.ScaleSpec{Replicas: v.Spec.Replicas}}
-				if errs := autoscalingvalidation.ValidateScale(internal); len(errs) > 0 {
-					return apierrors.NewInvalid(autoscaling.Kind("Scale"), obj.GetName(), errs)
-				}
-				s, err := of(hub)
-				if err != nil {
-					return apierrors.NewBadRequest(err.Error())
-				}
-				managed, err := fieldsOf(obj).ToParent(v.ManagedFields)
-				if err != nil {
-					return err
-				}
-				*s.desired = v.Spec.Replicas
-				obj.SetResourceVersion(v.ResourceVersion)
-				obj.SetManagedFields(managed)
-				return nil
-			},
+			Get:      func(hub runtime.Object) (runtime.Object, error) { return getScale(hub, of) },
+			Set:      func(hub, view runtime.Object) error { return setScale(hub, view, of) },
 		},
 	}
+}
+
+func getScale(hub runtime.Object, of func(runtime.Object) (scaled, error)) (runtime.Object, error) {
+	obj, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	s, err := of(hub)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: *s.desired},
+		Status: autoscalingv1.ScaleStatus{Replicas: s.current, Selector: s.selector.String()},
+	}, nil
+}
+
+func setScale(hub, view runtime.Object, of func(runtime.Object) (scaled, error)) error {
+	v, ok := view.(*autoscalingv1.Scale)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be Scale, but %T", view))
+	}
+	internal := &autoscaling.Scale{ObjectMeta: v.ObjectMeta, Spec: autoscaling.ScaleSpec{Replicas: v.Spec.Replicas}}
+	if errs := autoscalingvalidation.ValidateScale(internal); len(errs) > 0 {
+		return apierrors.NewInvalid(autoscaling.Kind("Scale"), v.Name, errs)
+	}
+	s, err := of(hub)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	*s.desired = v.Spec.Replicas
+	return nil
 }
 
 func deploymentScale(hub runtime.Object) (scaled, error) {

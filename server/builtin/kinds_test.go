@@ -1,0 +1,121 @@
+package builtin
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNamespaceDeletion(t *testing.T) { // API-12
+	s := serve(t, Config{})
+	const path = "/api/v1/namespaces/ns"
+	made := s.do(201, "POST", "/api/v1/namespaces", `{metadata: {name: ns}}`)
+	want(t, "finalizers", str(made, "spec", "finalizers"), `["kubernetes"]`)
+	want(t, "label", str(made, "metadata", "labels", "kubernetes.io/metadata.name"), "ns")
+	s.do(200, "DELETE", path, "")
+	ns := s.do(200, "GET", path, "")
+	want(t, "phase", str(ns, "status", "phase"), "Terminating")
+	if str(ns, "metadata", "deletionTimestamp") == "" {
+		t.Error("no deletionTimestamp")
+	}
+	s.do(200, "PUT", path+"/finalize", `{apiVersion: v1, kind: Namespace, metadata: {name: ns}, spec: {finalizers: []}}`)
+	s.do(404, "GET", path, "")
+}
+
+func TestScale(t *testing.T) { // API-01
+	s := serve(t, Config{})
+	const path = "/apis/apps/v1/namespaces/default/deployments"
+	s.do(201, "POST", path, `{metadata: {name: d}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
+	view := s.do(200, "GET", path+"/d/scale", "")
+	want(t, "kind", str(view, "apiVersion")+" "+str(view, "kind"), "autoscaling/v1 Scale")
+	want(t, "replicas", str(view, "spec", "replicas"), "2")
+	want(t, "selector", str(view, "status", "selector"), "a=b")
+	s.do(200, "PUT", path+"/d/scale", `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: d}, spec: {replicas: 5}}`)
+	d := s.do(200, "GET", path+"/d", "")
+	want(t, "replicas", str(d, "spec", "replicas"), "5")
+	want(t, "generation", str(d, "metadata", "generation"), "2")
+	if managed := str(d, "metadata", "managedFields"); !strings.Contains(managed, `"fieldsV1":{"f:spec":{"f:replicas":{}}}`) || !strings.Contains(managed, `"subresource":"scale"`) {
+		t.Errorf("managedFields %s", managed)
+	}
+	want(t, "message", s.refused(422, "Invalid", "PUT", path+"/d/scale", `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: d}, spec: {replicas: -1}}`),
+		`Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`)
+	s.do(201, "POST", "/api/v1/namespaces/default/replicationcontrollers", `{metadata: {name: r}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
+	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
+}
+
+// Who wrote which field is known from the first write on, and status writers are kept apart.
+func TestManagedFields(t *testing.T) { // API-04
+	s := serve(t, Config{})
+	const path = "/api/v1/namespaces/default/configmaps"
+	made := s.do(201, "POST", path+"?fieldManager=me", `{metadata: {name: c}, data: {a: b}}`)
+	managed := str(made, "metadata", "managedFields")
+	if !strings.Contains(managed, `{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:a":{}}},"manager":"me","operation":"Update"`) {
+		t.Errorf("managedFields %s", managed)
+	}
+	msg := s.refused(409, "Conflict", "APPLY", path+"/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: c}}`)
+	if !strings.HasPrefix(msg, `Apply failed with 1 conflict: conflict with "me" using v1`) {
+		t.Errorf("message %s", msg)
+	}
+	merged := s.do(200, "APPLY", path+"/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {c: d}}`)
+	want(t, "data", str(merged, "data"), `{"a":"b","c":"d"}`)
+
+	// Lists of a workload merge by key, and its status is not taken from an apply to the main resource.
+	d := s.do(201, "APPLY", "/apis/apps/v1/namespaces/default/deployments/d", `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
+status: {replicas: 3}
+`)
+	managed = str(d, "metadata", "managedFields")
+	if !strings.Contains(managed, `k:{\"name\":\"c\"}`) || strings.Contains(managed, "f:status") || str(d, "status", "replicas") != "" {
+		t.Errorf("deployment %s", mustJSON(t, d))
+	}
+	s.do(200, "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", `{"status":{"observedGeneration":1}}`)
+	managed = str(s.do(200, "GET", "/apis/apps/v1/namespaces/default/deployments/d", ""), "metadata", "managedFields")
+	if !strings.Contains(managed, `"fieldsV1":{"f:status":{"f:observedGeneration":{}}}`) || !strings.Contains(managed, `"subresource":"status"`) {
+		t.Errorf("managedFields %s", managed)
+	}
+}
+
+// Several versions are one object.
+func TestAutoscalerVersions(t *testing.T) { // API-10
+	s := serve(t, Config{})
+	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+		`{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}}`)
+	h := s.do(200, "GET", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h", "")
+	want(t, "metrics", str(h, "spec", "metrics"), `[{"resource":{"name":"cpu","target":{"averageUtilization":50,"type":"Utilization"}},"type":"Resource"}]`)
+	h = s.do(200, "PATCH", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers/h", `{"spec":{"maxReplicas":4}}`)
+	want(t, "version", str(h, "apiVersion"), "autoscaling/v1")
+	want(t, "replicas", str(h, "spec", "maxReplicas"), "4")
+}
+
+func TestEventsOfBothGroups(t *testing.T) { // API-11
+	s := serve(t, Config{})
+	s.do(201, "POST", "/api/v1/namespaces/default/events", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)
+	e := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
+	want(t, "version", str(e, "apiVersion"), "events.k8s.io/v1")
+	want(t, "note", str(e, "note"), "hi")
+	list := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason=R", "")
+	want(t, "list", str(list, "apiVersion")+" "+str(list, "kind"), "events.k8s.io/v1 EventList")
+	if items := str(list, "items"); !strings.Contains(items, `"note":"hi"`) {
+		t.Errorf("items %s", items)
+	}
+	s.do(200, "PATCH", "/apis/events.k8s.io/v1/namespaces/default/events/e", `{"metadata":{"labels":{"a":"b"}}}`)
+	want(t, "label", str(s.do(200, "GET", "/api/v1/namespaces/default/events/e", ""), "metadata", "labels", "a"), "b")
+	s.do(200, "DELETE", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
+	s.do(404, "GET", "/api/v1/namespaces/default/events/e", "")
+}
+
+func TestReviews(t *testing.T) {
+	s := serve(t, Config{})
+	me := s.do(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`)
+	want(t, "user", str(me, "status", "userInfo", "username"), "admin")
+	can := s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+	want(t, "allowed", str(can, "status", "allowed"), "true")
+	want(t, "kind", str(can, "apiVersion")+" "+str(can, "kind"), "authorization.k8s.io/v1 SelfSubjectAccessReview")
+	s.refused(422, "Invalid", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+	s.do(201, "POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", `{metadata: {namespace: default}, spec: {user: u, resourceAttributes: {namespace: default, verb: get, resource: pods}}}`)
+	s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{spec: {namespace: default}}`)
+	token := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{spec: {token: t}}`)
+	want(t, "authenticated", str(token, "status", "authenticated"), "")
+}

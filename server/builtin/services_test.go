@@ -1,0 +1,77 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const servicePath = "/api/v1/namespaces/default/services"
+
+func TestServiceAddresses(t *testing.T) {
+	s := serve(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30001"})
+	made := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
+	ip := str(made, "spec", "clusterIP")
+	if !strings.HasPrefix(ip, "10.0.0.") || str(made, "spec", "clusterIPs") != `["`+ip+`"]` || str(made, "spec", "ipFamilies") != `["IPv4"]` || str(made, "spec", "ipFamilyPolicy") != "SingleStack" {
+		t.Errorf("service %s", mustJSON(t, made))
+	}
+	want(t, "taken address", s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: b}, spec: {clusterIP: `+ip+`, ports: [{port: 80}]}}`),
+		`Service "b" is invalid: spec.clusterIPs: Invalid value: ["`+ip+`"]: failed to allocate IP `+ip+`: provided IP is already allocated`)
+	want(t, "headless", str(s.do(201, "POST", servicePath, `{metadata: {name: h}, spec: {clusterIP: None, selector: {a: b}, ports: [{port: 80}]}}`), "spec", "clusterIPs"), `["None"]`)
+	want(t, "external name", str(s.do(201, "POST", servicePath, `{metadata: {name: e}, spec: {type: ExternalName, externalName: example.com}}`), "spec", "clusterIP"), "")
+
+	// A manifest without the address, sent again, keeps it; a changed address is refused.
+	again := s.do(200, "PUT", servicePath+"/a", `{metadata: {name: a}, spec: {ports: [{port: 81}]}}`)
+	want(t, "address after update", str(again, "spec", "clusterIP"), ip)
+	s.refused(422, "Invalid", "PATCH", servicePath+"/a", `{"spec":{"clusterIP":"10.0.0.9"}}`)
+
+	// The range has six addresses; what is refused, tried without effect, or deleted takes none.
+	for i := range 5 {
+		s.do(201, "POST", servicePath+"?dryRun=All", fmt.Sprintf(`{metadata: {name: dry%d}, spec: {ports: [{port: 80}]}}`, i))
+		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))
+		s.refused(409, "AlreadyExists", "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
+	}
+	if msg := s.refused(500, "InternalError", "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`); !strings.Contains(msg, "range is full") {
+		t.Errorf("message %s", msg)
+	}
+	s.do(200, "DELETE", servicePath+"/a", "")
+	want(t, "address", str(s.do(201, "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`), "spec", "clusterIP"), ip)
+}
+
+func TestNodePorts(t *testing.T) {
+	s := serve(t, Config{NodePorts: "30000-30001"})
+	made := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
+	ports := str(made, "spec", "ports")
+	if !strings.Contains(ports, `"nodePort":3000`) {
+		t.Errorf("ports %s", ports)
+	}
+	again := s.do(200, "PUT", servicePath+"/a", `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
+	want(t, "ports after update", str(again, "spec", "ports"), ports)
+	s.do(201, "POST", servicePath, `{metadata: {name: b}, spec: {type: NodePort, ports: [{port: 80}]}}`)
+	full := `{metadata: {name: c}, spec: {type: NodePort, ports: [{port: 80}]}}`
+	if msg := s.refused(500, "InternalError", "POST", servicePath, full); !strings.Contains(msg, "failed to allocate a nodePort: range is full") {
+		t.Errorf("message %s", msg)
+	}
+	s.do(200, "PATCH", servicePath+"/a", `{"spec":{"type":"ClusterIP"}}`) // gives its port back
+	want(t, "ports", str(s.do(201, "POST", servicePath, full), "spec", "ports"), ports)
+}
+
+// What stored Services have is known to a control plane that starts with them.
+func TestServicesOfBefore(t *testing.T) {
+	s := serve(t, Config{ServiceRange: "10.0.0.0/29"})
+	for i := range 5 {
+		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))
+	}
+	next := serveStore(t, Config{ServiceRange: "10.0.0.0/29"}, s.store.Snapshot().Fork())
+	next.do(201, "POST", servicePath, `{metadata: {name: last}, spec: {ports: [{port: 80}]}}`)
+	next.refused(500, "InternalError", "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`)
+	s.do(201, "POST", servicePath, `{metadata: {name: own}, spec: {ports: [{port: 80}]}}`)
+}
+
+func TestBadRanges(t *testing.T) {
+	for _, cfg := range []Config{{ServiceRange: "10.0.0.0"}, {NodePorts: "a-b"}} {
+		if _, err := Resources(cfg); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
+	}
+}
