@@ -21,13 +21,13 @@ var errPodGone = errors.New("the pod is gone")
 
 // writeStatus makes the pod's status what it is to be, by a patch of the difference, so that what others write at the same time
 // stays. It returns the pod as it is then, which is the given one when there is no difference.
-func (a *Agent) writeStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
+func writeStatus(ctx context.Context, c client.Client, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
 	patch, err := statusPatch(pod, status)
 	if err != nil || patch == nil {
 		return pod, err
 	}
 	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err = a.client.Subresource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
+	err = c.Subresource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return nil, fmt.Errorf("write status: %w", errPodGone)

@@ -287,7 +287,7 @@ func (w *worker) tell(ctx context.Context, ended bool) bool {
 		address = w.sandbox.IP()
 	}
 	status := w.life.status(w.pod, address, w.agent.config.Address, ended, time.Now())
-	answer, err := w.agent.writeStatus(ctx, w.pod, status)
+	answer, err := writeStatus(ctx, w.agent.client, w.pod, status)
 	return w.told(err, func() { w.pod = answer })
 }
 
