@@ -1,0 +1,237 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+)
+
+const (
+	// startGrace is how long a read waits for Run to be called.
+	startGrace = 10 * time.Second
+	// maxLag is how long a read waits for an informer to catch up with a write, before it asks the server itself.
+	maxLag = time.Second
+)
+
+// cached reads from informers and writes to the server. What it writes it lays over the informers (see overlay).
+type cached struct {
+	client.Client // the server
+	set           *informers
+}
+
+var _ client.Client = cached{}
+
+func (s *informers) Client() client.Client { return cached{s.cfg.Client, s} }
+
+// Get reads from the informer of into's kind and form, starting it if there is none. It goes to the server with
+// client.Live or client.ResourceVersion, and for namespaces outside of the scope.
+func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
+	if o := client.NewGetOptions(opts...); o.Live || o.ResourceVersion != "" {
+		return c.Client.Get(ctx, key, into, opts...)
+	}
+	i, err := c.reader(ctx, into)
+	if err != nil {
+		return fmt.Errorf("get %T %s: %w", into, key, err)
+	}
+	obj, err := i.read(ctx, key)
+	switch {
+	case errors.Is(err, errAskServer):
+		return c.Client.Get(ctx, key, into, opts...)
+	case err != nil:
+		return fmt.Errorf("get %T %s: %w", into, key, err)
+	case obj == nil:
+		return apierrors.NewNotFound(c.resource(i.id.kind), key.Name)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+	return nil
+}
+
+// List reads from the informer of the items' kind and form, in the order of namespaces and names.
+func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	o := client.NewListOptions(opts...)
+	if o.Live || o.ResourceVersion != "" {
+		return c.Client.List(ctx, into, opts...)
+	}
+	item, err := client.ItemOf(into, c.Scheme())
+	if err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	i, err := c.reader(ctx, item)
+	if err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	objs, version, err := i.readAll(ctx, o)
+	if errors.Is(err, errAskServer) {
+		return c.Client.List(ctx, into, opts...)
+	}
+	if err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	objs, next := page(objs, o)
+	for n, obj := range objs {
+		objs[n] = obj.DeepCopyObject().(client.Object)
+	}
+	if err := client.FillList(into, objs); err != nil {
+		return err
+	}
+	kind := i.id.kind
+	kind.Kind += "List"
+	into.GetObjectKind().SetGroupVersionKind(kind)
+	into.SetResourceVersion(version)
+	into.SetContinue(next)
+	into.SetRemainingItemCount(nil)
+	return nil
+}
+
+// page sorts, and cuts out Limit objects after Continue, which is the key of the last object before.
+func page(objs []client.Object, o client.ListOptions) ([]client.Object, string) {
+	slices.SortFunc(objs, func(a, b client.Object) int {
+		if c := strings.Compare(a.GetNamespace(), b.GetNamespace()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	if o.Continue != "" {
+		from, _ := slices.BinarySearchFunc(objs, o.Continue, func(obj client.Object, token string) int {
+			namespace, name, _ := strings.Cut(token, "/")
+			if c := strings.Compare(obj.GetNamespace(), namespace); c != 0 {
+				return c
+			}
+			if obj.GetName() <= name {
+				return -1
+			}
+			return 1
+		})
+		objs = objs[from:]
+	}
+	if o.Limit <= 0 || int64(len(objs)) <= o.Limit {
+		return objs, ""
+	}
+	objs = objs[:o.Limit]
+	last := objs[len(objs)-1]
+	return objs, last.GetNamespace() + "/" + last.GetName()
+}
+
+// reader is the synced informer to read obj's kind from.
+func (c cached) reader(ctx context.Context, obj client.Object) (*informer, error) {
+	select {
+	case <-c.set.running:
+	default:
+		timer := time.NewTimer(startGrace)
+		defer timer.Stop()
+		select {
+		case <-c.set.running:
+		case <-timer.C:
+			return nil, ErrNotRunning
+		case <-ctx.Done():
+			return nil, errors.Join(ErrNotRunning, ctx.Err())
+		}
+	}
+	i, err := c.set.informerFor(obj, true)
+	if err != nil {
+		return nil, err
+	}
+	return i, i.waitSynced(ctx, true)
+}
+
+func (c cached) resource(kind schema.GroupVersionKind) schema.GroupResource {
+	mapping, err := c.Mapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}
+	}
+	return mapping.Resource.GroupResource()
+}
+
+// errAskServer says that the informer cannot answer.
+var errAskServer = errors.New("not in the informer")
+
+// read finds the newest state known of a key; nil if there is none. The object is shared.
+func (i *informer) read(ctx context.Context, key client.Key) (client.Object, error) {
+	lag := lag{}
+	defer lag.stop()
+	for {
+		i.mu.Lock()
+		if i.partOf(key) == nil {
+			i.mu.Unlock()
+			return nil, errAskServer
+		}
+		e, isNews := i.news(key)
+		cached, _ := i.objs.Get(key)
+		changed := i.change()
+		i.mu.Unlock()
+		switch {
+		case !isNews:
+			return cached, nil
+		case e.what == gone:
+			return nil, nil
+		case e.what == present:
+			if in, err := i.inScope(e.obj); err != nil || !in {
+				return nil, err
+			}
+			return e.obj, nil
+		case e.what == opaque:
+			return nil, errAskServer
+		}
+		if err := lag.wait(ctx, changed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readAll finds the newest state known of all objects that o selects, and the version of it. The objects are shared.
+func (i *informer) readAll(ctx context.Context, o client.ListOptions) ([]client.Object, string, error) {
+	lag := lag{}
+	defer lag.stop()
+	s, err := i.selection(o)
+	if err != nil {
+		return nil, "", err
+	}
+	for {
+		i.mu.Lock()
+		if o.Namespace != "" && i.partOf(client.Key{Namespace: o.Namespace}) == nil {
+			i.mu.Unlock()
+			return nil, "", errAskServer
+		}
+		objs, version, err := i.snapshot(s)
+		changed := i.change()
+		i.mu.Unlock()
+		if !errors.Is(err, errBehind) {
+			return objs, version, err
+		}
+		if err := lag.wait(ctx, changed); err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+// lag is one read's patience with an informer that is behind.
+type lag struct{ timer *time.Timer }
+
+func (l *lag) wait(ctx context.Context, changed <-chan struct{}) error {
+	if l.timer == nil {
+		l.timer = time.NewTimer(maxLag)
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-l.timer.C:
+		return errAskServer
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *lag) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}

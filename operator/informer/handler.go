@@ -1,0 +1,141 @@
+package informer
+
+import (
+	"context"
+	"sync"
+
+	"kelson.dev/operator/client"
+)
+
+type what int
+
+const (
+	added what = iota
+	updated
+	deleted
+	complete // everything that was there when the handler was added has been told
+)
+
+// notice is one call to a handler. flag is initial or stale.
+type notice struct {
+	what     what
+	flag     bool
+	old, obj client.Object
+}
+
+// registration calls one handler from one goroutine.
+type registration struct {
+	informer *informer
+	handler  Handler
+	buffer   *ring[notice]
+	synced   chan struct{}
+
+	once    sync.Once
+	removed chan struct{}
+}
+
+func newRegistration(i *informer, h Handler) *registration {
+	return &registration{
+		informer: i,
+		handler:  h,
+		buffer:   newRing[notice](),
+		synced:   make(chan struct{}),
+		removed:  make(chan struct{}),
+	}
+}
+
+func (r *registration) Synced() <-chan struct{} { return r.synced }
+
+// Remove may be called from the handler itself, and does not wait for a call that has begun.
+func (r *registration) Remove() {
+	r.once.Do(func() {
+		close(r.removed)
+		r.informer.removeHandler(r)
+	})
+}
+
+func (r *registration) run(ctx context.Context) {
+	for {
+		n, ok := r.buffer.pop()
+		if !ok {
+			select {
+			case <-r.buffer.filled:
+			case <-r.removed:
+				return
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		select {
+		case <-r.removed:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		switch n.what {
+		case added:
+			r.handler.OnAdd(n.obj, n.flag)
+		case updated:
+			r.handler.OnUpdate(n.old, n.obj)
+		case deleted:
+			r.handler.OnDelete(n.obj, n.flag)
+		case complete:
+			close(r.synced)
+		}
+	}
+}
+
+// ring is an unbounded queue of one reader: a circle that doubles when it is full and halves when it is mostly empty.
+type ring[T any] struct {
+	filled chan struct{} // has an element when the queue may have one
+
+	mu     sync.Mutex
+	circle []T
+	head   int
+	length int
+}
+
+const minRing = 16
+
+func newRing[T any]() *ring[T] { return &ring[T]{filled: make(chan struct{}, 1)} }
+
+func (r *ring[T]) push(v T) {
+	r.mu.Lock()
+	if r.length == len(r.circle) {
+		r.resize(max(minRing, 2*len(r.circle)))
+	}
+	r.circle[(r.head+r.length)%len(r.circle)] = v
+	r.length++
+	r.mu.Unlock()
+	select {
+	case r.filled <- struct{}{}:
+	default:
+	}
+}
+
+func (r *ring[T]) pop() (T, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var none T
+	if r.length == 0 {
+		return none, false
+	}
+	v := r.circle[r.head]
+	r.circle[r.head] = none // what was handed out is not kept alive
+	r.head = (r.head + 1) % len(r.circle)
+	r.length--
+	if len(r.circle) > minRing && r.length < len(r.circle)/4 {
+		r.resize(len(r.circle) / 2)
+	}
+	return v, true
+}
+
+func (r *ring[T]) resize(size int) {
+	circle := make([]T, size)
+	for n := range r.length {
+		circle[n] = r.circle[(r.head+n)%len(r.circle)]
+	}
+	r.circle, r.head = circle, 0
+}

@@ -1,0 +1,178 @@
+package informer
+
+import (
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+)
+
+// of is the informers of obj's kind, in whatever version and form.
+func (s *informers) of(obj client.Object) (schema.GroupVersionKind, []*informer) {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil {
+		return kind, nil // what has no kind was not written
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var of []*informer
+	for name, i := range s.members {
+		if name.kind.GroupKind() == kind.GroupKind() {
+			of = append(of, i)
+		}
+	}
+	return kind, of
+}
+
+func (s *informers) holds(obj client.Object) bool {
+	_, of := s.of(obj)
+	return len(of) > 0
+}
+
+// note lays an entry about obj's key over every copy of its kind.
+func (s *informers) note(obj client.Object, about func(*informer) entry) {
+	_, of := s.of(obj)
+	for _, i := range of {
+		e := about(i)
+		i.mu.Lock()
+		i.note(client.KeyOf(obj), e)
+		i.mu.Unlock()
+	}
+}
+
+// noteState notes the state of an object that the server answered to a write.
+func (s *informers) noteState(obj client.Object) {
+	if obj.GetDeletionTimestamp() != nil && !isHeld(obj) {
+		s.noteEnd(obj) // the last finalizer was removed
+		return
+	}
+	kind, of := s.of(obj)
+	if len(of) == 0 {
+		return
+	}
+	e := entry{what: behind, version: parseVersion(obj.GetResourceVersion()), uid: obj.GetUID()}
+	if e.version == 0 {
+		e.what, e.text = opaque, obj.GetResourceVersion()
+	}
+	var state client.Object // one copy for all
+	s.note(obj, func(i *informer) entry {
+		e := e
+		if e.what != behind || i.id.kind != kind {
+			return e
+		}
+		switch i.id.form {
+		case reflect.TypeOf(obj):
+			if state == nil {
+				state = s.transform(obj.DeepCopyObject().(client.Object))
+				state.GetObjectKind().SetGroupVersionKind(kind)
+			}
+			e.what, e.obj = present, state
+		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
+			e.what, e.obj = present, s.transform(metadataOf(obj, kind))
+		}
+		return e
+	})
+}
+
+// noteDeleted notes the object that the server answered to a delete: still there, and marked, if something holds it.
+func (s *informers) noteDeleted(obj client.Object) {
+	if obj.GetDeletionTimestamp() != nil && isHeld(obj) {
+		s.noteState(obj)
+		return
+	}
+	s.noteEnd(obj)
+}
+
+// noteEnd notes that obj was deleted. Its version is taken for one of its life, not for that of its deletion: servers differ.
+func (s *informers) noteEnd(obj client.Object) {
+	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
+	s.note(obj, func(*informer) entry { return e })
+}
+
+// life is what was known of the object of a name before a delete.
+type life struct {
+	uid     types.UID
+	version uint64
+}
+
+// known is what each informer, or else obj itself, knows under obj's name. Whatever it was, it does not survive a
+// successful delete by that name.
+func (s *informers) known(obj client.Object) map[*informer]life {
+	_, of := s.of(obj)
+	all := map[*informer]life{}
+	for _, i := range of {
+		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
+		i.mu.Lock()
+		if e, isNews := i.news(client.KeyOf(obj)); isNews && e.uid != "" {
+			l = life{e.uid, e.version}
+		} else if cached, ok := i.objs.Get(client.KeyOf(obj)); ok {
+			l = life{cached.GetUID(), parseVersion(cached.GetResourceVersion())}
+		}
+		i.mu.Unlock()
+		all[i] = l
+	}
+	return all
+}
+
+// noteGone notes a deletion that the server answered without the object; with its uid, if it told that.
+func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*informer]life) {
+	s.note(obj, func(i *informer) entry {
+		l := known[i]
+		switch {
+		case uid == "" || uid == l.uid:
+			return entry{what: gone, uid: l.uid, version: l.version}
+		case uid == obj.GetUID():
+			return entry{what: gone, uid: uid, version: parseVersion(obj.GetResourceVersion()), before: l.uid}
+		}
+		return entry{what: gone, uid: uid, before: l.uid}
+	})
+}
+
+func (s *informers) transform(obj client.Object) client.Object {
+	if s.cfg.Transform == nil {
+		return obj
+	}
+	return s.cfg.Transform(obj)
+}
+
+// isHeld says that an object which is being deleted waits for something.
+func isHeld(obj client.Object) bool {
+	if grace := obj.GetDeletionGracePeriodSeconds(); len(obj.GetFinalizers()) > 0 || grace != nil && *grace > 0 {
+		return true
+	}
+	// The one kind with finalizers outside of its metadata.
+	switch obj := obj.(type) {
+	case *corev1.Namespace:
+		return len(obj.Spec.Finalizers) > 0
+	case *unstructured.Unstructured:
+		finalizers, _, _ := unstructured.NestedSlice(obj.Object, "spec", "finalizers")
+		return obj.GetKind() == "Namespace" && len(finalizers) > 0
+	}
+	return false
+}
+
+func metadataOf(obj client.Object, kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name:                       obj.GetName(),
+		GenerateName:               obj.GetGenerateName(),
+		Namespace:                  obj.GetNamespace(),
+		UID:                        obj.GetUID(),
+		ResourceVersion:            obj.GetResourceVersion(),
+		Generation:                 obj.GetGeneration(),
+		CreationTimestamp:          obj.GetCreationTimestamp(),
+		DeletionTimestamp:          obj.GetDeletionTimestamp(),
+		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
+		Labels:                     obj.GetLabels(),
+		Annotations:                obj.GetAnnotations(),
+		OwnerReferences:            obj.GetOwnerReferences(),
+		Finalizers:                 obj.GetFinalizers(),
+		ManagedFields:              obj.GetManagedFields(),
+	}}
+	m.SetGroupVersionKind(kind)
+	return m.DeepCopy()
+}

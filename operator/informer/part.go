@@ -1,0 +1,178 @@
+package informer
+
+import (
+	"context"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reflector"
+)
+
+// part is one namespace of an informer, or all of it: what one reflector feeds.
+type part struct {
+	informer  *informer
+	namespace string
+
+	// Under the informer's lock.
+	synced bool
+	// progress is the version up to which everything was seen; 0 while unknown.
+	progress uint64
+}
+
+var _ reflector.Sink[client.Object] = (*part)(nil)
+
+func (p *part) Add(obj client.Object)    { p.put(obj) }
+func (p *part) Update(obj client.Object) { p.put(obj) }
+
+func (p *part) put(obj client.Object) {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.put(obj)
+	p.advance(obj.GetResourceVersion())
+	i.news(client.KeyOf(obj)) // drops what is no news any longer
+}
+
+// put, under the lock, stores an object and tells the handlers.
+func (i *informer) put(obj client.Object) {
+	old, had := i.objs.Get(client.KeyOf(obj))
+	if had && old.GetUID() != obj.GetUID() {
+		// Another object of that name: the deletion of the first was missed.
+		i.objs.Delete(client.KeyOf(old))
+		i.tell(notice{what: deleted, obj: old, flag: true})
+		had = false
+	}
+	i.objs.Put(obj)
+	if had {
+		i.tell(notice{what: updated, old: old, obj: obj})
+	} else {
+		i.tell(notice{what: added, obj: obj, flag: !i.isSynced})
+	}
+}
+
+func (p *part) Delete(obj client.Object) {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, had := i.objs.Delete(client.KeyOf(obj)); had {
+		i.tell(notice{what: deleted, obj: obj})
+	}
+	p.advance(obj.GetResourceVersion())
+	i.news(client.KeyOf(obj))
+}
+
+func (p *part) Replace(objs []client.Object, version string) {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	kept := make(map[client.Key]bool, len(objs))
+	for _, obj := range objs {
+		key := client.KeyOf(obj)
+		kept[key] = true
+		if old, had := i.objs.Get(key); had && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
+			continue // nothing happened to it
+		}
+		i.put(obj)
+	}
+	for _, old := range i.objs.List() {
+		key := client.KeyOf(old)
+		if !kept[key] && (p.namespace == "" || key.Namespace == p.namespace) {
+			i.objs.Delete(key)
+			i.tell(notice{what: deleted, obj: old, flag: true})
+		}
+	}
+	rewritten := parseVersion(version) < p.progress
+	p.progress, p.synced = 0, true
+	p.advance(version)
+	i.sweep(rewritten)
+	i.checkSynced()
+}
+
+func (p *part) Bookmark(version string) {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p.advance(version)
+	i.sweep(false)
+}
+
+func (p *part) Resync() {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, obj := range i.objs.List() {
+		i.tell(notice{what: updated, old: obj, obj: obj})
+	}
+}
+
+func (p *part) failed(err error) { p.informer.failed(err, p.namespace) }
+
+// advance, under the lock, notes that everything up to a version was seen.
+func (p *part) advance(version string) {
+	p.progress = max(p.progress, parseVersion(version))
+	p.informer.recovered()
+	p.informer.broadcast()
+}
+
+// tell, under the lock, gives every handler a notice.
+func (i *informer) tell(n notice) {
+	for _, h := range i.handlers {
+		h.buffer.push(n)
+	}
+}
+
+// checkSynced, under the lock, notes when the last part has its first list.
+func (i *informer) checkSynced() {
+	if i.isSynced {
+		return
+	}
+	for _, p := range i.parts {
+		if !p.synced {
+			return
+		}
+	}
+	i.isSynced = true
+	close(i.synced)
+	i.tell(notice{what: complete})
+	i.broadcast()
+}
+
+// parseVersion is a resourceVersion as the number that it is on every server with storage of Kubernetes' kind (KEP-5504);
+// 0 if it is none.
+func parseVersion(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64)
+	return n
+}
+
+// source reads one namespace of the informer's scope from the server.
+type source struct {
+	client    client.Client
+	prototype client.Object
+	scope     client.ListOptions
+}
+
+func (i *informer) source(namespace string) source {
+	return source{
+		client:    i.set.cfg.Client,
+		prototype: i.newObject(),
+		scope:     client.ListOptions{Namespace: namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true},
+	}
+}
+
+func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {
+	o := s.scope
+	o.Limit, o.Continue = opts.Limit, opts.Continue
+	items := client.NewItems(s.prototype)
+	if err := s.client.List(ctx, items, o); err != nil {
+		return reflector.Page[client.Object]{}, err
+	}
+	return reflector.Page[client.Object]{Items: items.Items, Version: items.ResourceVersion, Continue: items.Continue}, nil
+}
+
+func (s source) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
+	o := s.scope
+	o.ResourceVersion, o.InitialEvents, o.Timeout, o.Bookmarks = opts.Version, opts.InitialEvents, opts.Timeout, true
+	return s.client.Watch(ctx, client.NewItems(s.prototype), o)
+}

@@ -1,0 +1,332 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reflector"
+	"kelson.dev/operator/store"
+)
+
+// informer is the copy of one kind in one form.
+//
+// The reflector's goroutine changes the copy directly and puts a notice into the buffer of every handler, both under one
+// lock: whoever joins sees a state and everything after it. No queue lies between: the buffers are unbounded, so the
+// reflector never waits for a handler.
+type informer struct {
+	set   *informers
+	id    id
+	scope Scope
+	objs  *store.Indexer[client.Key, client.Object]
+	log   *slog.Logger
+
+	synced chan struct{}
+	ended  chan struct{}
+
+	// pinned: somebody reads from it, so it does not end with its last handler. Set under the lock.
+	pinned atomic.Bool
+
+	mu       sync.Mutex
+	ctx      context.Context // while running
+	tasks    sync.WaitGroup  // what ends with ctx; nothing is added after it
+	parts    []*part
+	handlers []*registration
+	over     bool
+	isSynced bool
+	err      error         // why it is not synced, or has fallen behind
+	logged   string        // the last failure that was logged
+	changed  chan struct{} // closed at the next change of anything above or in the copy; nil if nobody waits
+	written  overlay
+}
+
+var _ Informer = (*informer)(nil)
+
+func newInformer(s *informers, name id, scope Scope) *informer {
+	return &informer{
+		set:   s,
+		id:    name,
+		scope: scope,
+		objs: store.NewIndexer(store.Config[client.Key, client.Object]{
+			Key:     func(obj client.Object) client.Key { return client.KeyOf(obj) },
+			Indexes: map[string]store.Index[client.Object]{namespaceIndex: byNamespace},
+		}),
+		log:     s.cfg.Log.With("kind", name.kind.String()),
+		synced:  make(chan struct{}),
+		ended:   make(chan struct{}),
+		written: overlay{},
+	}
+}
+
+// namespaceIndex has a name that no caller's index and no field can have.
+const namespaceIndex = "\x00namespace"
+
+func byNamespace(obj client.Object) []string {
+	if ns := obj.GetNamespace(); ns != "" {
+		return []string{ns}
+	}
+	return nil
+}
+
+// newObject is an empty object of the informer's kind and form.
+func (i *informer) newObject() client.Object {
+	obj := reflect.New(i.id.form.Elem()).Interface().(client.Object)
+	obj.GetObjectKind().SetGroupVersionKind(i.id.kind)
+	return obj
+}
+
+// current is the informer, or if it ended, the one that came after it.
+func (i *informer) current(pin bool) *informer {
+	if i.pinned.Load() {
+		return i
+	}
+	i.mu.Lock()
+	over := i.over
+	if !over && pin {
+		i.pinned.Store(true)
+	}
+	i.mu.Unlock()
+	if !over {
+		return i
+	}
+	next, err := i.set.informerFor(i.newObject(), pin)
+	if err != nil {
+		panic(err) // the kind was known when this informer was made
+	}
+	return next
+}
+
+// run reflects every part until ctx ends or the informer is no longer held.
+func (i *informer) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	i.mu.Lock()
+	i.ctx = ctx
+	for _, h := range i.handlers {
+		i.tasks.Go(func() { h.run(ctx) })
+	}
+	i.mu.Unlock()
+
+	if namespaces, err := i.namespaces(ctx); err == nil {
+		i.reflect(ctx, namespaces)
+		select {
+		case <-ctx.Done():
+		case <-i.ended:
+		}
+	}
+	i.mu.Lock()
+	cancel() // under the lock: no task is added afterwards
+	i.mu.Unlock()
+	i.tasks.Wait()
+}
+
+func (i *informer) reflect(ctx context.Context, namespaces []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n, namespace := range namespaces {
+		p := &part{informer: i, namespace: namespace}
+		i.parts = append(i.parts, p)
+		cfg := reflector.Config[client.Object]{
+			Source:    i.source(namespace),
+			Sink:      p,
+			Transform: i.set.cfg.Transform,
+			Failed:    p.failed,
+		}
+		if n == 0 {
+			cfg.Resync = i.set.cfg.Resync // of all parts
+		}
+		i.tasks.Go(func() { _ = reflector.New(cfg).Run(ctx) }) // the error is that of ctx
+	}
+}
+
+// namespaces to watch: "" for all. Whether the kind has namespaces must be asked only when the scope names some.
+func (i *informer) namespaces(ctx context.Context) ([]string, error) {
+	for len(i.scope.Namespaces) > 0 {
+		mapping, err := i.set.cfg.Client.Mapper().RESTMapping(i.id.kind.GroupKind(), i.id.kind.Version)
+		if err == nil {
+			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+				return i.scope.Namespaces, nil
+			}
+			break
+		}
+		i.failed(err, "")
+		select {
+		case <-time.After(mappingRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-i.ended:
+			return nil, ErrEnded
+		}
+	}
+	return []string{""}, nil
+}
+
+const mappingRetry = 5 * time.Second
+
+func (i *informer) AddHandler(handler Handler) (Registration, error) {
+	for {
+		i = i.current(false)
+		i.mu.Lock()
+		if !i.over {
+			break
+		}
+		i.mu.Unlock()
+	}
+	defer i.mu.Unlock()
+	h := newRegistration(i, handler)
+	for _, obj := range i.objs.List() {
+		h.buffer.push(notice{what: added, obj: obj, flag: true})
+	}
+	if i.isSynced {
+		h.buffer.push(notice{what: complete})
+	}
+	i.handlers = append(i.handlers, h)
+	if ctx := i.ctx; ctx != nil && ctx.Err() == nil {
+		i.tasks.Go(func() { h.run(ctx) })
+	}
+	return h, nil
+}
+
+func (i *informer) removeHandler(h *registration) {
+	i.mu.Lock()
+	i.handlers = slices.DeleteFunc(i.handlers, func(other *registration) bool { return other == h })
+	unused := len(i.handlers) == 0
+	i.mu.Unlock()
+	if unused {
+		i.set.forget(i)
+	}
+}
+
+func (i *informer) endIfUnused() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.handlers) > 0 || i.pinned.Load() || i.over {
+		return false
+	}
+	i.over = true
+	close(i.ended)
+	return true
+}
+
+func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
+	i = i.current(true)
+	if err := i.objs.AddIndex(name, of); err != nil {
+		return fmt.Errorf("informer of %s: %w", i.id.kind, err)
+	}
+	return nil
+}
+
+func (i *informer) Synced() <-chan struct{} { return i.synced }
+
+func (i *informer) Get(key client.Key) (client.Object, bool) {
+	return i.current(true).objs.Get(key)
+}
+
+func (i *informer) List(namespace string) []client.Object {
+	return i.current(true).list(namespace)
+}
+
+func (i *informer) list(namespace string) []client.Object {
+	if namespace == "" {
+		return i.objs.List()
+	}
+	objs, _ := i.objs.ByIndex(namespaceIndex, namespace) // it is there
+	return objs
+}
+
+func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
+	objs, err := i.current(true).objs.ByIndex(name, value)
+	if err != nil {
+		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
+	}
+	return objs, nil
+}
+
+// waitSynced waits for the first complete list. If impatient, it does not wait for what only an administrator can mend.
+func (i *informer) waitSynced(ctx context.Context, impatient bool) error {
+	for {
+		i.mu.Lock()
+		err, synced, changed := i.err, i.isSynced, i.change()
+		i.mu.Unlock()
+		if synced {
+			return nil
+		}
+		why := func(cause error) error {
+			if err != nil {
+				return fmt.Errorf("%w: %s: %w (%w)", ErrNotSynced, i.id.kind, err, cause)
+			}
+			return fmt.Errorf("%w: %s: %w", ErrNotSynced, i.id.kind, cause)
+		}
+		if impatient && err != nil && isLasting(err) {
+			return fmt.Errorf("%w: %s: %w", ErrNotSynced, i.id.kind, err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return why(context.Cause(ctx))
+		case <-i.ended:
+			return why(ErrEnded)
+		case <-i.set.ended:
+			return why(ErrNotRunning)
+		}
+	}
+}
+
+// isLasting says that an error will not go away by itself soon.
+func isLasting(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// change, under the lock, is closed at the next change.
+func (i *informer) change() <-chan struct{} {
+	if i.changed == nil {
+		i.changed = make(chan struct{})
+	}
+	return i.changed
+}
+
+// broadcast, under the lock, wakes whoever waits for a change.
+func (i *informer) broadcast() {
+	if i.changed != nil {
+		close(i.changed)
+		i.changed = nil
+	}
+}
+
+// failed logs what is wrong, once until something else is, and keeps it for those who wait.
+func (i *informer) failed(err error, namespace string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.err = err
+	i.broadcast()
+	if text := err.Error(); i.logged != text {
+		i.logged = text
+		level := slog.LevelWarn
+		if isLasting(err) {
+			level = slog.LevelError
+		}
+		log := i.log
+		if namespace != "" {
+			log = log.With("namespace", namespace)
+		}
+		log.Log(context.Background(), level, "informer cannot read "+i.id.kind.Kind+", trying again", "err", err)
+	}
+}
+
+// recovered, under the lock.
+func (i *informer) recovered() {
+	i.err = nil
+	if i.logged != "" {
+		i.logged = ""
+		i.log.Info("informer reads " + i.id.kind.Kind + " again")
+	}
+}

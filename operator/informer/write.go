@@ -1,0 +1,141 @@
+package informer
+
+import (
+	"context"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+)
+
+func (c cached) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return c.wrote(c.Client.Create(ctx, obj, opts...), obj, opts)
+}
+
+func (c cached) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return c.wrote(c.Client.Update(ctx, obj, opts...), obj, opts)
+}
+
+func (c cached) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return c.wrote(c.Client.Patch(ctx, obj, patch, opts...), obj, opts)
+}
+
+func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
+}
+
+// wrote notes the server's answer to a write, which is in obj.
+func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) error {
+	if err == nil && !client.NewWriteOptions(opts...).DryRun {
+		c.set.noteState(obj)
+	}
+	return err
+}
+
+func (c cached) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	o := client.NewDeleteOptions(opts...)
+	var status metav1.Status
+	wantStatus := o.Status
+	o.Status = &status
+	if o.Answer == nil {
+		o.Answer = newLike(obj)
+	}
+	known := c.set.known(obj)
+	err := c.Client.Delete(ctx, obj, o)
+	if wantStatus != nil {
+		*wantStatus = status
+	}
+	switch {
+	case o.DryRun:
+	case err == nil && status.Status == "":
+		c.set.noteDeleted(o.Answer)
+	case err == nil:
+		var uid types.UID
+		if status.Details != nil {
+			uid = status.Details.UID
+		}
+		c.set.noteGone(obj, uid, known)
+	case apierrors.IsNotFound(err):
+		c.set.noteGone(obj, "", known)
+	}
+	return err
+}
+
+func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
+	o := client.NewDeleteAllOfOptions(opts...)
+	if o.Answers == nil {
+		o.Answers = client.NewItems(obj)
+	}
+	if err := c.Client.DeleteAllOf(ctx, obj, o); err != nil || o.DryRun {
+		return err
+	}
+	return meta.EachListItem(o.Answers, func(item runtime.Object) error {
+		if item, ok := item.(client.Object); ok && item.GetDeletionTimestamp() == nil { // else nothing has changed
+			e := entry{what: outdated, uid: item.GetUID(), version: parseVersion(item.GetResourceVersion())}
+			c.set.note(item, func(*informer) entry { return e })
+		}
+		return nil
+	})
+}
+
+func (c cached) Subresource(name string) client.SubresourceWriter {
+	return cachedSubresource{c.Client.Subresource(name), c}
+}
+
+type cachedSubresource struct {
+	client.SubresourceWriter
+	cached cached
+}
+
+func (s cachedSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
+}
+
+func (s cachedSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
+}
+
+func (s cachedSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
+}
+
+func (s cachedSubresource) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
+}
+
+// wrote notes what became of obj. Where the answer did not say (a binding, an eviction, a Scale), the server is asked for the
+// object, if an informer has it at all.
+func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption, write func() error) error {
+	version := obj.GetResourceVersion()
+	known := s.cached.set.known(obj)
+	if err := write(); err != nil || client.NewWriteOptions(opts...).DryRun {
+		return err
+	}
+	if now := obj.GetResourceVersion(); now != version && now != "" {
+		s.cached.set.noteState(obj)
+		return nil
+	}
+	if !s.cached.set.holds(obj) {
+		return nil
+	}
+	state := newLike(obj)
+	switch err := s.cached.Client.Get(ctx, client.KeyOf(obj), state); {
+	case err == nil:
+		s.cached.set.noteState(state)
+	case apierrors.IsNotFound(err):
+		s.cached.set.noteGone(obj, "", known)
+	}
+	return nil // the write itself went well
+}
+
+// newLike is an empty object of obj's type and kind.
+func newLike(obj client.Object) client.Object {
+	fresh := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
+	fresh.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	return fresh
+}
