@@ -35,13 +35,9 @@ const (
 	Failed AtPhase = "FAILED"
 )
 
-// The types of an At's conditions.
-const (
-	// ConditionScheduled says that the schedule is understood.
-	ConditionScheduled = "Scheduled"
-	// ConditionComplete says that the command has ended: True with reason Succeeded or Failed, False until then.
-	ConditionComplete = "Complete"
-)
+// ConditionComplete is the type of the condition that says whether the command has ended: True with reason Succeeded, CommandFailed or
+// PodLost, False with reason Waiting, Started or Running until then.
+const ConditionComplete = "Complete"
 
 // AtStatus is what became of an At.
 type AtStatus struct {
@@ -61,7 +57,7 @@ type AtStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// conditions are Scheduled (the schedule is understood) and Complete (the command has ended).
+	// conditions are Complete, which says whether the command has ended and how, and, if the spec cannot be followed, Accepted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,0 +1,123 @@
+// Package controller makes Ats come true.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
+
+	cnat "kelson.dev/examples/cnat/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=cnat.programming-kubernetes.info,resources=ats/finalizers,verbs=update
+// +kubebuilder:rbac:groups=core,resources=pods,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=core,resources=events,verbs=create;patch
+
+// Parts are what the operator consists of.
+func Parts() []operator.Part {
+	return []operator.Part{
+		operator.Name("cnat"),
+		operator.AddToScheme(cnat.AddToScheme),
+		operator.For(NewAtReconciler, // the kind is that of Reconcile's parameter
+			operator.Owns[corev1.Pod](),
+			operator.Concurrency(4)),
+	}
+}
+
+// AtReconciler runs the command of an At in a pod when it is due.
+type AtReconciler struct{ operator.Deps }
+
+// NewAtReconciler makes one.
+func NewAtReconciler(deps operator.Deps) *AtReconciler { return &AtReconciler{deps} }
+
+// Reconcile brings an At a step further: PENDING until it is due, RUNNING with a pod, DONE or FAILED as the pod ended.
+// What it does to at.Status is written after it returns.
+func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Result, error) {
+	switch at.Status.Phase {
+	case cnat.Done, cnat.Failed:
+		return operator.Result{}, nil // a command runs once, whatever becomes of its pod or of the spec
+	case cnat.Running:
+		return operator.Result{}, r.follow(ctx, at)
+	}
+	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
+	if err != nil {
+		return operator.Invalid("spec.schedule", err) // a condition, not a retry
+	}
+	wait := time.Until(due)
+	if at.Status.Phase == "" {
+		// Seen first: say so before anything else, also where it is due already. Writing the status leads here again.
+		at.Status.Phase = cnat.Pending
+		r.Events.Eventf(at, corev1.EventTypeNormal, "Scheduled", "the command is due at %s", at.Spec.Schedule)
+		wait = max(wait, time.Millisecond)
+	}
+	if wait > 0 {
+		incomplete(at, "Waiting", "the command is due at "+at.Spec.Schedule)
+		return operator.After(wait), nil
+	}
+	return operator.Result{}, r.start(ctx, at)
+}
+
+// start makes the pod. Its name follows from the At, so that a second attempt, after a crash say, makes no second pod.
+func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
+	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // owned by at, and visible to the next read
+	if err != nil {
+		return err
+	}
+	now := metav1.Now()
+	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
+	incomplete(at, "Started", "the command starts in pod "+pod.Name)
+	r.Events.Eventf(at, corev1.EventTypeNormal, "Started", "created pod %s", pod.Name)
+	return nil
+}
+
+// follow looks what became of the pod.
+func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
+	pod, err := client.Get[corev1.Pod](ctx, r.Client, client.Key{Namespace: at.Namespace, Name: at.Status.Pod})
+	if apierrors.IsNotFound(err) {
+		r.complete(at, cnat.Failed, "PodLost", fmt.Sprintf("pod %s is gone; the command may or may not have run, and is not run again", at.Status.Pod))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		r.complete(at, cnat.Done, "Succeeded", "the command has run")
+	case corev1.PodFailed:
+		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
+	case corev1.PodRunning:
+		incomplete(at, "Running", "the command runs in pod "+pod.Name)
+	default:
+		if why := whyWaiting(pod); why != "" {
+			incomplete(at, "Started", "pod "+pod.Name+" does not run yet: "+why)
+		}
+	}
+	return nil
+}
+
+// incomplete says in the Complete condition what is going on.
+func incomplete(at *cnat.At, reason, message string) {
+	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+}
+
+// complete ends an At.
+func (r *AtReconciler) complete(at *cnat.At, phase cnat.AtPhase, reason, message string) {
+	now := metav1.Now()
+	at.Status.Phase, at.Status.CompletionTime = phase, &now
+	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionTrue, Reason: reason, Message: message})
+	if phase == cnat.Done {
+		r.Events.Event(at, corev1.EventTypeNormal, "Completed", message)
+	} else {
+		r.Events.Event(at, corev1.EventTypeWarning, reason, message)
+	}
+}

@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	cnat "kelson.dev/examples/cnat/api/v1alpha1"
+)
+
+const (
+	// image has a shell and the usual commands.
+	image = "busybox:1.37"
+	// container is what the pod's only container is called.
+	container = "command"
+	// labelAt names the At that a pod belongs to.
+	labelAt = "cnat.programming-kubernetes.info/at"
+)
+
+// podFor is the pod that runs an At's command.
+func podFor(at *cnat.At) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: podName(at), Namespace: at.Namespace},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name:    container,
+				Image:   image,
+				Command: []string{"sh", "-c", at.Spec.Command},
+			}},
+		},
+	}
+	if len(validation.IsValidLabelValue(at.Name)) == 0 { // names may be longer than labels
+		pod.Labels = map[string]string{labelAt: at.Name}
+	}
+	return pod
+}
+
+// podName is the At's name with the beginning of its uid, so that an At that is deleted and made again does not meet its former pod.
+func podName(at *cnat.At) string {
+	uid, _, _ := strings.Cut(string(at.UID), "-")
+	name := at.Name
+	if most := validation.DNS1123SubdomainMaxLength - len(uid) - 1; len(name) > most {
+		name = strings.TrimRight(name[:most], ".-")
+	}
+	return name + "-" + uid
+}
+
+// whyFailed is what a failed pod says of its end.
+func whyFailed(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		t := s.State.Terminated
+		switch {
+		case t == nil:
+		case t.Signal != 0:
+			return fmt.Sprintf("it was ended by signal %d", t.Signal)
+		case t.ExitCode != 0:
+			return fmt.Sprintf("exit status %d", t.ExitCode)
+		}
+	}
+	if pod.Status.Message != "" {
+		return pod.Status.Message
+	}
+	if pod.Status.Reason != "" {
+		return pod.Status.Reason
+	}
+	return "the pod failed"
+}
+
+// whyWaiting is why a pod has not started, if it says so.
+func whyWaiting(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && w.Reason != "" {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return ""
+}
