@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,11 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	hub = manager.UpdateNoErrors(s.res.Codec.New(), hub, managerName(opts.FieldManager, s.req.UserAgent()))
+	empty, err := s.empty()
+	if err != nil {
+		return err
+	}
+	hub = manager.UpdateNoErrors(empty, hub, managerName(opts.FieldManager, s.req.UserAgent()))
 	if err := admit.mutate(s.ctx, hub, nil); err != nil {
 		return err
 	}
@@ -55,6 +60,18 @@ func (s *scope) create() error {
 		return err
 	}
 	return s.answer(http.StatusCreated, f, done.obj)
+}
+
+// empty is what a field manager compares a new object with: an object of the request's version without any field. An empty hub
+// is not that, for a hub may have zeros where a version has nothing.
+func (s *scope) empty() (runtime.Object, error) {
+	kind := s.res.GVK(s.version)
+	obj, err := s.res.Codec.Interfaces().Creater.New(kind)
+	if err != nil {
+		return nil, fmt.Errorf("make an empty %s: %w", kind.Kind, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kind)
+	return obj, nil
 }
 
 func (s *scope) createOptions() (*metav1.CreateOptions, error) {

@@ -110,7 +110,13 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 	var hub runtime.Object
 	switch {
 	case p.isApply():
-		hub, err = p.apply(manager, old)
+		live := old
+		if current == nil {
+			if live, err = p.empty(); err != nil {
+				return nil, err
+			}
+		}
+		hub, err = p.apply(manager, live)
 	case current == nil:
 		return nil, apierrors.NewNotFound(p.res.GroupResource(), p.name)
 	default:

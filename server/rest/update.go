@@ -50,7 +50,13 @@ func (s *scope) update() error {
 		if err != nil {
 			return nil, err
 		}
-		next := manager.UpdateNoErrors(old, hub.DeepCopyObject(), managerName(opts.FieldManager, s.req.UserAgent()))
+		live := old
+		if current == nil {
+			if live, err = s.empty(); err != nil {
+				return nil, err
+			}
+		}
+		next := manager.UpdateNoErrors(live, hub.DeepCopyObject(), managerName(opts.FieldManager, s.req.UserAgent()))
 		return next, s.mutate(ctx, opts, next, old, current)
 	}
 	done, err := s.replace(s.ctx, c)
