@@ -47,12 +47,17 @@ func Because(causes ...Cause) Causes {
 	return Causes{}.Merge(Causes{list: causes})
 }
 
-// Merge is the union of two sets, the older first. Of several events about one object the newest is kept. It uses c up: only the result
+// Merge is the union of two sets, the older first. Of several events about one object the newest is kept, and After only if there
+// is nothing else. It uses c up: only the result
 // may be used afterwards.
 func (c Causes) Merge(newer Causes) Causes {
 	merged := Causes{list: c.list, more: c.more + newer.more, own: true}
 	if !c.own {
 		merged.list = append(make([]Cause, 0, len(c.list)+len(newer.list)), c.list...)
+	}
+	if len(newer.list) > 0 {
+		// What was to happen later happens now, and not because its time has come.
+		merged.list = slices.DeleteFunc(merged.list, func(o Cause) bool { return o.Event == After })
 	}
 	for _, n := range newer.list {
 		i := slices.IndexFunc(merged.list, func(o Cause) bool { return o.Kind == n.Kind && o.Key == n.Key && succeeds(n, o) })

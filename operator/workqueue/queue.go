@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -149,7 +150,8 @@ func (q *Queue[T, P]) add(key T, payload P, priority int, after time.Duration) {
 		q.raise(e, priority)
 	}
 	if after > 0 && (e.state == idle || e.state == waiting) {
-		q.postpone(e, q.now()+int64(after))
+		now := q.now()
+		q.postpone(e, now+min(int64(after), math.MaxInt64-now)) // "never" is a time, too
 	} else {
 		q.enqueue(e)
 	}

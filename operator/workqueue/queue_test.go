@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -121,6 +122,7 @@ func TestDelays(t *testing.T) {
 		{"now wins", func(q *plain) { later(q, "a", 5); q.Add("a", struct{}{}) }, []string{"0s a"}},
 		{"no delay", func(q *plain) { later(q, "a", 0); later(q, "b", -1) }, []string{"0s a", "0s b"}},
 		{"queued stays queued", func(q *plain) { q.Add("a", struct{}{}); later(q, "a", 5) }, []string{"0s a"}},
+		{"never", func(q *plain) { q.AddAfter("a", struct{}{}, math.MaxInt64); later(q, "b", 1) }, []string{"1s b"}},
 		{"far apart", func(q *plain) { later(q, "a", 3600*24*30); later(q, "b", 1) }, []string{"1s b", "720h0m0s a"}},
 	}
 	for _, tt := range tests {

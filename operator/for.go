@@ -1,0 +1,129 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
+)
+
+// For is a controller for the kind that is the parameter of R's method
+//
+//	Reconcile(ctx context.Context, obj *T) (Result, error)
+//
+// R may also have a method Finalize of the same form, which is then called before an object of the kind is gone; see
+// reconcile.Finalizer. construct makes the reconciler. It takes an operator.Client or operator.Deps.
+func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
+	return build[D, T, R, P](construct, opts, func(r R, deps Deps, s *settings) (reconcile.Reconciler, error) {
+		return reconcile.For[T, P](r, reconcile.TypedConfig{
+			Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.Events, Prototype: s.prototype,
+		})
+	})
+}
+
+// ForRequests is a controller whose reconciler is given the names of objects of kind T, also of those that are gone, and does by itself
+// what For does for others.
+func ForRequests[T, D any, R reconcile.Reconciler, P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
+	return build[D, T, R, P](construct, opts, func(r R, _ Deps, _ *settings) (reconcile.Reconciler, error) { return r, nil })
+}
+
+func build[D, T, R any, P client.Pointer[T]](construct func(D) R, opts []Option,
+	adapt func(R, Deps, *settings) (reconcile.Reconciler, error)) Part {
+	s := &settings{}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return partFunc(func(p *parts) error {
+		p.start = append(p.start, func(h *host) error {
+			if err := buildIn(h, s.clone(), P(new(T)), construct, adapt); err != nil {
+				return fmt.Errorf("controller for %v: %w", reflect.TypeFor[T](), err)
+			}
+			return nil
+		})
+		return nil
+	})
+}
+
+func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
+	adapt func(R, Deps, *settings) (reconcile.Reconciler, error)) error {
+	if s.prototype != nil {
+		object = s.prototype
+	}
+	kind, err := client.KindOf(object, h.Client().Scheme())
+	if err != nil {
+		return fmt.Errorf("%w (is its AddToScheme among the parts?)", err)
+	}
+	if s.name == "" {
+		s.name = strings.ToLower(kind.Kind)
+	}
+	if s.finalizer == "" {
+		s.finalizer = finalizerName(kind.Group, s.name)
+	}
+	deps := h.deps(s.name)
+	d, err := pick[D](deps)
+	if err != nil {
+		return err
+	}
+	reconciler := construct(d)
+	adapted, err := adapt(reconciler, deps, s)
+	if err != nil {
+		return err
+	}
+	sources := []controller.Source{
+		&controller.Kind{Informers: h.Informers(), Object: object, Predicates: s.predicates, Resync: s.resync},
+	}
+	for _, watch := range s.watches {
+		source, err := watch(watching{host: h.Manager, owner: kind, reconciler: reconciler})
+		if err != nil {
+			return err
+		}
+		sources = append(sources, source)
+	}
+	return h.AddController(controller.Config{
+		Name: s.name, Kind: kind.Kind, Reconciler: adapted, Sources: sources,
+		Concurrency: s.concurrency, ReconcileTimeout: s.timeout, Limiter: s.limiter,
+	})
+}
+
+// pick is what a constructor asks for.
+func pick[D any](deps Deps) (D, error) {
+	var d D
+	switch want := any(&d).(type) {
+	case *Deps:
+		*want = deps
+	case *Client:
+		*want = deps.Client
+	default:
+		return d, fmt.Errorf("its constructor takes a %v: it may take an operator.Client or operator.Deps", reflect.TypeFor[D]())
+	}
+	return d, nil
+}
+
+// finalizerName is unique to a controller and, as Kubernetes wants it, has a domain.
+func finalizerName(group, name string) string {
+	if !strings.Contains(group, ".") {
+		group = "kelson.dev"
+	}
+	return group + "/" + name
+}
+
+// host is the manager that an operator's parts are installed in.
+type host struct{ *manager.Manager }
+
+func (h *host) deps(name string) Deps {
+	return Deps{
+		Client: h.Client(), Live: h.LiveClient(), Events: h.Recorder(name),
+		Log: h.Manager.Log().With("controller", name), Informers: h.Informers(),
+	}
+}
+
+func (h *host) background(run func(context.Context, Deps) error) {
+	deps := h.deps("")
+	deps.Log = h.Manager.Log()
+	h.Add(manager.Func(func(ctx context.Context) error { return run(ctx, deps) }))
+}

@@ -1,0 +1,58 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Runnable is something with the life of the manager: Run returns soon after ctx has ended. An error ends the manager.
+type Runnable interface {
+	Run(ctx context.Context) error
+}
+
+// Func is a function as a Runnable.
+type Func func(ctx context.Context) error
+
+// Run calls f.
+func (f Func) Run(ctx context.Context) error { return f(ctx) }
+
+// group is a set of runnables that are stopped together.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	failed func(error) // told of each error
+	wg     sync.WaitGroup
+}
+
+// newGroup's members get the values of ctx, but don't end with it.
+func newGroup(ctx context.Context, failed func(error)) *group {
+	g := &group{failed: failed}
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return g
+}
+
+func (g *group) start(r Runnable) {
+	g.wg.Go(func() {
+		if err := r.Run(g.ctx); err != nil && g.ctx.Err() == nil {
+			g.failed(err)
+		}
+	})
+}
+
+// stop ends the members and waits for them until the time is up.
+func (g *group) stop(what string, timeUp <-chan time.Time) error {
+	g.cancel()
+	ended := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-timeUp:
+		return fmt.Errorf("stop: %s did not end in time", what)
+	}
+}

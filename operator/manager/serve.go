@@ -1,0 +1,137 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// AddHealthCheck adds a check to /healthz: the operator should be restarted while it fails.
+func (m *Manager) AddHealthCheck(name string, check func(context.Context) error) {
+	m.health.add(name, check)
+}
+
+// AddReadyCheck adds a check to /readyz: the operator is not ready while it fails. That the informers are synced is checked always.
+func (m *Manager) AddReadyCheck(name string, check func(context.Context) error) {
+	m.ready.add(name, check)
+}
+
+// HealthHandler serves /healthz and /readyz.
+func (m *Manager) HealthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", &m.health)
+	mux.Handle("/readyz", &m.ready)
+	return mux
+}
+
+// MetricsHandler serves /metrics in the formats of Prometheus.
+func (m *Manager) MetricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	return mux
+}
+
+// informersSynced does not wait: a probe wants to know how it is now.
+func (m *Manager) informersSynced(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := m.informers.WaitForSync(ctx); err != nil {
+		return errors.New("not synced yet")
+	}
+	return nil
+}
+
+func (m *Manager) startServers(g *group) error {
+	for _, s := range []struct {
+		what, address string
+		handler       http.Handler
+	}{
+		{"health probes", m.cfg.HealthAddress, m.HealthHandler()},
+		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler()},
+	} {
+		if s.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", s.address)
+		if err != nil {
+			return fmt.Errorf("serve %s: %w", s.what, err)
+		}
+		m.cfg.Log.Info("serving "+s.what, "address", listener.Addr().String())
+		g.start(&server{listener: listener, handler: s.handler})
+	}
+	return nil
+}
+
+// server is a Runnable.
+type server struct {
+	listener net.Listener
+	handler  http.Handler
+}
+
+func (s *server) Run(ctx context.Context) error {
+	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if srv.Shutdown(graceful) != nil {
+			_ = srv.Close()
+		}
+	})
+	err := srv.Serve(s.listener)
+	if !stop() {
+		<-ended
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// checks answers a probe: 200 when all checks pass, else 500 with those that don't.
+type checks struct {
+	mu     sync.Mutex
+	names  []string
+	checks []func(context.Context) error
+}
+
+func (c *checks) add(name string, check func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names, c.checks = append(c.names, name), append(c.checks, check)
+}
+
+func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	names, all := c.names, c.checks
+	c.mu.Unlock()
+	var report strings.Builder
+	passed := true
+	for i, check := range all {
+		if err := check(r.Context()); err != nil {
+			passed = false
+			fmt.Fprintf(&report, "[-]%s: %v\n", names[i], err)
+		} else {
+			fmt.Fprintf(&report, "[+]%s ok\n", names[i])
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch _, verbose := r.URL.Query()["verbose"]; {
+	case !passed:
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, report.String())
+	case verbose:
+		fmt.Fprint(w, report.String())
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}

@@ -1,0 +1,115 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/events"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
+)
+
+// The everyday names.
+type (
+	// Client reads from the cache and writes to the API server. What it has written, it reads.
+	Client = client.Client
+	// Object is any API object.
+	Object = client.Object
+	// Key names an object within its kind.
+	Key = client.Key
+	// Result says when to reconcile again, if not only upon changes.
+	Result = reconcile.Result
+	// Request names an object to reconcile.
+	Request = reconcile.Request
+	// Event is what a Predicate judges.
+	Event = controller.Event
+	// Predicate says whether an event matters.
+	Predicate = controller.Predicate
+)
+
+// Deps is what a reconciler may be constructed with. A constructor takes all of it, or the Client only.
+type Deps struct {
+	// Client reads from the cache and writes to the API server.
+	Client Client
+	// Live reads from the API server, for the rare read that must not come from the cache.
+	Live Client
+	// Events records Events about objects.
+	Events *events.Recorder
+	// Log is the controller's logger. In a reconcile, use Log(ctx), which names the object.
+	Log *slog.Logger
+	// Informers are those that Client reads from, for indexes.
+	Informers informer.Informers
+}
+
+// After is the Result that reconciles again after d, if nothing else causes it sooner.
+func After(d time.Duration) Result { return Result{RequeueAfter: d} }
+
+// Invalid says that the object asks for something impossible in the field at path. It becomes the object's condition Accepted, with
+// status False (see reconcile.ConditionAccepted), and a Warning event. It is not retried until the object changes. The two results are
+// those of Reconcile.
+func Invalid(path string, err error) (Result, error) {
+	return Result{}, reconcile.Invalid(path, err)
+}
+
+// Terminal marks an error that is not to be retried until something changes.
+func Terminal(err error) error { return reconcile.Terminal(err) }
+
+// Log is the logger of the reconcile under way. It names the controller and the object.
+func Log(ctx context.Context) *slog.Logger { return reconcile.Log(ctx) }
+
+// GenerationChanged is the Predicate that drops updates which leave the specification as it was, such as those of the status.
+func GenerationChanged(e Event) bool { return controller.GenerationChanged(e) }
+
+// Part is a part of an operator: what For, ForRequests, Background, AddToScheme and Name return.
+type Part interface {
+	install(*parts) error
+}
+
+// parts is what Parts add up to.
+type parts struct {
+	name   string
+	scheme *runtime.Scheme
+	start  []func(*host) error // each adds something to the manager
+}
+
+type partFunc func(*parts) error
+
+func (f partFunc) install(p *parts) error { return f(p) }
+
+// AddToScheme makes Go types known. The types of Kubernetes are.
+func AddToScheme(add ...func(*runtime.Scheme) error) Part {
+	return partFunc(func(p *parts) error {
+		for _, f := range add {
+			if err := f(p.scheme); err != nil {
+				return fmt.Errorf("add to scheme: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Name is the name of the operator, which owns the fields it applies and is the source of its events: it must stay the same from one
+// version to the next. By default it is the last element of the main package's path.
+func Name(name string) Part {
+	return partFunc(func(p *parts) error {
+		p.name = name
+		return nil
+	})
+}
+
+// Background runs a function beside the controllers. It should return when its context ends; an error ends the operator.
+func Background(run func(ctx context.Context, deps Deps) error) Part {
+	return partFunc(func(p *parts) error {
+		p.start = append(p.start, func(h *host) error {
+			h.background(run)
+			return nil
+		})
+		return nil
+	})
+}

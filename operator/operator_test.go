@@ -1,0 +1,324 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+// Timer asks for a pod of its name at a time.
+type Timer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              TimerSpec   `json:"spec,omitempty"`
+	Status            TimerStatus `json:"status,omitempty"`
+}
+
+type TimerSpec struct {
+	At string `json:"at,omitempty"`
+}
+
+type TimerStatus struct {
+	Phase              string             `json:"phase,omitempty"`
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+}
+
+type TimerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Timer `json:"items"`
+}
+
+func (t *Timer) DeepCopyObject() runtime.Object     { return copyOf(t) }
+func (l *TimerList) DeepCopyObject() runtime.Object { return copyOf(l) }
+
+func copyOf[T any](v *T) *T {
+	data, _ := json.Marshal(v)
+	c := new(T)
+	_ = json.Unmarshal(data, c)
+	return c
+}
+
+var timers = apitest.Kind{Group: "example.com", Version: "v1", Kind: "Timer", Plural: "timers"}
+
+func addTimer(s *runtime.Scheme) error {
+	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	s.AddKnownTypes(gv, &Timer{}, &TimerList{})
+	metav1.AddToGroupVersion(s, gv)
+	return nil
+}
+
+type TimerReconciler struct{ client operator.Client }
+
+func NewTimerReconciler(c operator.Client) *TimerReconciler { return &TimerReconciler{client: c} }
+
+func (r *TimerReconciler) Reconcile(ctx context.Context, timer *Timer) (operator.Result, error) {
+	due, err := time.Parse(time.RFC3339, timer.Spec.At)
+	if err != nil {
+		return operator.Invalid("spec.at", err)
+	}
+	if wait := time.Until(due); wait > 0 {
+		timer.Status.Phase = "Pending"
+		return operator.After(wait), nil
+	}
+	pod, err := operator.Apply(ctx, r.client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: timer.Name}})
+	if err != nil {
+		return operator.Result{}, err
+	}
+	timer.Status.Phase = "Running"
+	if pod.Status.Phase == corev1.PodSucceeded {
+		timer.Status.Phase = "Done"
+	}
+	return operator.Result{}, nil
+}
+
+// world is an API server, with an operator that runs until the test ends.
+type world struct {
+	*apitest.Server
+	client.Client
+	stop func() error // the operator; Run's error
+	mu   sync.Mutex
+	log  []trace.Record
+}
+
+func newWorld(t *testing.T, parts ...operator.Part) *world {
+	t.Helper()
+	w := &world{Server: apitest.New(timers, apitest.Pods, apitest.ConfigMaps, apitest.Events)}
+	scheme := runtime.NewScheme()
+	_ = corev1.AddToScheme(scheme)
+	_ = addTimer(scheme)
+	c, err := client.New(client.Config{REST: w.REST(), Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Client = c
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	sink := trace.Func(func(r trace.Record) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.log = append(w.log, r)
+	})
+	cfg := operator.Config{REST: w.REST(), Trace: sink, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	go func() {
+		ended <- operator.Run(ctx, cfg, append(parts, operator.AddToScheme(addTimer), operator.Name("test"))...)
+	}()
+	w.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() {
+		if err := w.stop(); err != nil {
+			t.Errorf("the operator ended with %v", err)
+		}
+	})
+	return w
+}
+
+func (w *world) timer(t *testing.T, name string) *Timer {
+	t.Helper()
+	timer, err := client.Get[Timer](t.Context(), w.Client, client.Key{Namespace: "default", Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timer
+}
+
+func (w *world) create(t *testing.T, obj client.Object) {
+	t.Helper()
+	if err := w.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newTimer(name, at string) *Timer {
+	return &Timer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: TimerSpec{At: at}}
+}
+
+// RUN-03, RUN-04, RUN-06
+func TestTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, operator.For(NewTimerReconciler, operator.Owns[corev1.Pod](), operator.Concurrency(4)))
+		w.create(t, newTimer("tea", time.Now().Add(30*24*time.Hour).Format(time.RFC3339)))
+		time.Sleep(time.Second)
+		if phase := w.timer(t, "tea").Status.Phase; phase != "Pending" {
+			t.Fatalf("the timer is %q, want Pending", phase)
+		}
+		if pods := w.Objects("pods"); len(pods) > 0 {
+			t.Fatalf("pods before time: %v", pods)
+		}
+
+		time.Sleep(31 * 24 * time.Hour)
+		timer := w.timer(t, "tea")
+		if timer.Status.Phase != "Running" || timer.Status.ObservedGeneration != 1 {
+			t.Fatalf("the timer is %+v", timer.Status)
+		}
+		pod, err := client.Get[corev1.Pod](t.Context(), w.Client, client.KeyOf(timer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref := metav1.GetControllerOf(pod); ref == nil || ref.UID != timer.UID || ref.Kind != "Timer" {
+			t.Errorf("the pod's controller is %v", ref)
+		}
+
+		pod.Status.Phase = corev1.PodSucceeded
+		if err := w.Subresource("status").Update(t.Context(), pod, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if phase := w.timer(t, "tea").Status.Phase; phase != "Done" {
+			t.Errorf("the timer is %q, want Done", phase)
+		}
+		if err := w.stop(); err != nil {
+			t.Error(err)
+		}
+		w.checkChains(t)
+		// A pod and three statuses by the operator, beside what the test wrote.
+		writes := slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, "PATCH /apis/example.com") })
+		if len(writes) != 3 {
+			t.Errorf("wrote the status %d times, want 3: %q", len(writes), writes)
+		}
+	})
+}
+
+// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names it as the cause of another.
+func (w *world) checkChains(t *testing.T) {
+	t.Helper()
+	chained := 0
+	for _, r := range w.log {
+		if len(r.Causes.All()) == 0 {
+			t.Errorf("reconcile %d has no cause", r.ID)
+		}
+		for _, c := range r.Causes.All() {
+			if c.By == 0 {
+				continue
+			}
+			chained++
+			i := slices.IndexFunc(w.log, func(o trace.Record) bool { return o.ID == c.By })
+			if i < 0 || !slices.ContainsFunc(w.log[i].Writes, func(wr trace.Write) bool {
+				return wr.Kind == c.Kind && wr.Key == c.Key && wr.ResourceVersion == c.ResourceVersion && wr.Changed
+			}) {
+				t.Errorf("reconcile %d: cause %+v is not what reconcile %d wrote", r.ID, c, c.By)
+			}
+		}
+	}
+	if chained == 0 {
+		t.Error("no cause names the reconcile that made it")
+	}
+}
+
+// RUN-04
+func TestInvalid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, operator.For(NewTimerReconciler))
+		w.create(t, newTimer("tea", "at five"))
+		time.Sleep(time.Hour)
+		c, ok := reconcile.GetCondition(w.timer(t, "tea"), reconcile.ConditionAccepted)
+		if !ok || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "spec.at: parsing time") || c.ObservedGeneration != 1 {
+			t.Fatalf("the condition is %+v", c)
+		}
+		if n := len(w.log); n > 2 {
+			t.Errorf("reconciled %d times", n)
+		}
+		events := w.Objects("events")
+		if len(events) != 1 || events[0]["reason"] != "Invalid" || events[0]["type"] != "Warning" {
+			t.Errorf("events: %v", events)
+		}
+
+		timer := w.timer(t, "tea")
+		timer.Spec.At = time.Now().Add(time.Hour).Format(time.RFC3339)
+		if err := w.Update(t.Context(), timer); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		timer = w.timer(t, "tea")
+		if !reconcile.IsTrue(timer, reconcile.ConditionAccepted) || timer.Status.Phase != "Pending" {
+			t.Errorf("the status is %+v", timer.Status)
+		}
+	})
+}
+
+func TestWatchesByMethod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
+		w.create(t, newTimer("tea", "9999-01-01T00:00:00Z"))
+		time.Sleep(time.Second)
+		before := len(w.log)
+		w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tea"}})
+		time.Sleep(time.Second)
+		if len(w.log) != before+1 {
+			t.Fatalf("%d reconciles, want %d", len(w.log), before+1)
+		}
+		want := trace.Cause{Event: trace.Add, Kind: "ConfigMap", Key: client.Key{Namespace: "default", Name: "tea"}}
+		got := w.log[before].Causes.All()[0]
+		if got.ResourceVersion = ""; got != want {
+			t.Errorf("the cause is %+v, want %+v", got, want)
+		}
+	})
+}
+
+func (r *TimerReconciler) usersOf(_ context.Context, cm *corev1.ConfigMap) []operator.Request {
+	return []operator.Request{{NamespacedName: client.KeyOf(cm)}}
+}
+
+type plainReconciler struct{ seen chan operator.Request }
+
+func (r *plainReconciler) Reconcile(_ context.Context, req operator.Request) (operator.Result, error) {
+	r.seen <- req
+	return operator.Result{}, nil
+}
+
+func TestForRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &plainReconciler{make(chan operator.Request, 10)}
+		w := newWorld(t, operator.ForRequests[corev1.ConfigMap](func(operator.Deps) *plainReconciler { return r }, operator.Named("plain")))
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+		w.create(t, cm)
+		<-r.seen
+		if err := w.Delete(t.Context(), cm); err != nil {
+			t.Fatal(err)
+		}
+		if req := <-r.seen; req.Name != "a" {
+			t.Errorf("got %v", req)
+		}
+	})
+}
+
+func TestStartErrors(t *testing.T) {
+	tests := []struct {
+		name  string
+		parts []operator.Part
+		want  string
+	}{
+		{"no scheme", []operator.Part{operator.For(NewTimerReconciler)}, "is its AddToScheme among the parts?"},
+		{"constructor", []operator.Part{operator.AddToScheme(addTimer), operator.For(func(int) *TimerReconciler { return nil })},
+			"takes a int: it may take an operator.Client or operator.Deps"},
+		{"foreign method", []operator.Part{operator.AddToScheme(addTimer), operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
+			operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
+		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error { return errors.New("broken") })}, "broken"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := operator.Run(t.Context(), operator.Config{REST: apitest.New().REST()}, tt.parts...)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
