@@ -59,7 +59,7 @@ func (w *worker) logSource(name string, previous bool) (Container, error) {
 	if r == nil {
 		return nil, fmt.Errorf("container %q in pod %q is not available", name, w.newest.Name)
 	}
-	state := r.status(w.newest).State
+	state := r.status(w.newest, w.life.goesOn(w.newest)).State
 	source := r.container
 	if previous && state.Waiting == nil { // the newest attempt of a container that waits for its next is its previous one
 		source = r.previous

@@ -22,8 +22,9 @@ func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now t
 	}
 
 	status.InitContainerStatuses, status.ContainerStatuses = nil, nil
+	again := l.goesOn(pod)
 	for _, r := range l.records {
-		s := r.status(pod)
+		s := r.status(pod, again)
 		if r.role == roleMain {
 			status.ContainerStatuses = append(status.ContainerStatuses, s)
 		} else {
@@ -93,10 +94,15 @@ func pendingUnless(gone bool) corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// status is the container's status.
-func (r *record) status(pod *corev1.Pod) corev1.ContainerStatus {
+// goesOn tells whether containers that end may be started again.
+func (l *life) goesOn(pod *corev1.Pod) bool {
+	return l.failure == nil && !l.deleted && pod.DeletionTimestamp == nil && !terminal(pod) && !l.completed(pod)
+}
+
+// status is the container's status. again says that the pod goes on, see goesOn.
+func (r *record) status(pod *corev1.Pod, again bool) corev1.ContainerStatus {
 	state, last := r.state, r.last
-	if exit := r.state.Terminated; exit != nil && pod.DeletionTimestamp == nil && restarts(pod, r, exit.ExitCode) {
+	if exit := r.state.Terminated; exit != nil && again && restarts(pod, r, exit.ExitCode) {
 		// It will be started again: it waits, and what ended is its last state.
 		last = corev1.ContainerState{Terminated: exit}
 		waiting := &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: r.backoffMessage(pod)}

@@ -260,7 +260,7 @@ func (w *worker) start(ctx context.Context, r *record) {
 
 // tellBackoff reports containers that have begun to wait for their next attempt.
 func (w *worker) tellBackoff(now time.Time) {
-	if w.life.failure != nil || w.pod.DeletionTimestamp != nil || w.life.deleted {
+	if !w.life.goesOn(w.pod) {
 		return
 	}
 	for _, r := range w.life.records {
