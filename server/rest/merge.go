@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/server/resource"
+	"kelson.dev/server/store"
 )
 
 // maxPatchOperations bounds the work a JSON patch can ask for.
@@ -115,14 +115,23 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 	return after, strict, shown, err
 }
 
-// apply merges an applied configuration into a hub, which is empty when the object does not exist.
-func (p *patcher) apply(manager *managedfields.FieldManager, old runtime.Object) (runtime.Object, error) {
+// apply merges an applied configuration into the present state, or makes an object of it.
+func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Object, error) {
+	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		if live, err = p.empty(); err != nil {
+			return nil, err
+		}
+	}
 	config := &unstructured.Unstructured{}
 	if err := p.unmarshal(&config.Object); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	force := p.opts.Force != nil && *p.opts.Force
-	hub, err := manager.Apply(old, config, p.opts.FieldManager, force)
+	hub, err := manager.Apply(live, config, p.opts.FieldManager, force)
 	if err != nil || p.lenient() || p.kind != types.ApplyYAMLPatchType {
 		return hub, err
 	}

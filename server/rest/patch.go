@@ -103,25 +103,16 @@ func (p *patcher) read() (err error) {
 
 // patched gives the hub that the patch makes of the present one.
 func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Object, error) {
-	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
-	if err != nil {
-		return nil, err
-	}
 	var hub runtime.Object
+	var err error
 	switch {
 	case p.isApply():
-		live := old
-		if current == nil {
-			if live, err = p.empty(); err != nil {
-				return nil, err
-			}
-		}
-		hub, err = p.apply(manager, live)
+		hub, err = p.apply(old, current)
 	case current == nil:
 		return nil, apierrors.NewNotFound(p.res.GroupResource(), p.name)
 	default:
 		if hub, err = p.merged(current); err == nil {
-			hub = manager.UpdateNoErrors(old, hub, managerName(p.opts.FieldManager, p.req.UserAgent()))
+			hub, err = p.managed(hub, old, current, p.opts.FieldManager)
 		}
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,17 +47,10 @@ func (s *scope) update() error {
 	c := s.change(opts)
 	c.uid = object.GetUID()
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
-		manager, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
+		next, err := s.managed(hub.DeepCopyObject(), old, current, opts.FieldManager)
 		if err != nil {
 			return nil, err
 		}
-		live := old
-		if current == nil {
-			if live, err = s.empty(); err != nil {
-				return nil, err
-			}
-		}
-		next := manager.UpdateNoErrors(live, hub.DeepCopyObject(), managerName(opts.FieldManager, s.req.UserAgent()))
 		return next, s.mutate(ctx, opts, next, old, current)
 	}
 	done, err := s.replace(s.ctx, c)
@@ -64,6 +58,49 @@ func (s *scope) update() error {
 		return err
 	}
 	return s.answerWritten(f, done)
+}
+
+// managed brings the managedFields of a new state up to date. next is private to the caller and may be changed.
+func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
+	live := old
+	if current == nil {
+		var err error
+		if live, err = s.empty(); err != nil {
+			return nil, err
+		}
+	} else if unchanged(next, old) {
+		return next, nil // nobody's fields change
+	}
+	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	return fields.UpdateNoErrors(live, next, managerName(manager, s.req.UserAgent())), nil
+}
+
+// unchanged says whether next has the content of old, and if so gives it its managedFields too. To send none is to keep those
+// that are there; to send others is a change.
+func unchanged(next, old runtime.Object) bool {
+	n, err := meta.Accessor(next)
+	if err != nil {
+		return false
+	}
+	o, err := meta.Accessor(old)
+	if err != nil {
+		return false
+	}
+	fields, revision := n.GetManagedFields(), n.GetResourceVersion()
+	if fields != nil && !equality.Semantic.DeepEqual(fields, o.GetManagedFields()) {
+		return false
+	}
+	n.SetManagedFields(o.GetManagedFields())
+	n.SetResourceVersion(o.GetResourceVersion())
+	same := equality.Semantic.DeepEqual(next, old)
+	n.SetResourceVersion(revision)
+	if !same {
+		n.SetManagedFields(fields)
+	}
+	return same
 }
 
 // updateBody reads the body and the options of a PUT.
