@@ -22,8 +22,8 @@ import (
 // errUnresolved says that an owner's kind is not served.
 var errUnresolved = errors.New("kind of an owner is not served")
 
-func newQueue() *workqueue.Queue[item] {
-	return workqueue.New(workqueue.Config[item]{Name: "garbage-collector"})
+func newQueue() *workqueue.Queue[item, struct{}] {
+	return workqueue.New(workqueue.Config[item, struct{}]{})
 }
 
 // asCollector is the context of the collector's own requests.
@@ -151,7 +151,7 @@ func (c *Collector) foreground(ctx context.Context, sn *store.Snapshot, res *res
 			if ref.UID == obj.Head.UID && ref.BlockOwnerDeletion {
 				blocked = true
 				if !waitsForDependents(dependent) {
-					c.queue.Add(itemOf(dependent))
+					c.queue.Add(itemOf(dependent), struct{}{})
 				}
 			}
 		}

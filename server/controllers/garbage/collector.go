@@ -44,7 +44,7 @@ type Config struct {
 // Collector is the garbage collector of one control plane.
 type Collector struct {
 	cfg   Config
-	queue *workqueue.Queue[item]
+	queue *workqueue.Queue[item, struct{}]
 
 	mu         sync.Mutex
 	unresolved map[item]bool // have an owner of a kind that is not served
@@ -100,7 +100,7 @@ func (c *Collector) follow(ctx context.Context) error {
 	for name := range sn.Resources() {
 		for obj := range sn.Scan(name, "", store.Key{}) {
 			if len(obj.Head.Owners) > 0 || waitsForDependents(obj) || orphansDependents(obj) {
-				c.queue.Add(itemOf(obj))
+				c.queue.Add(itemOf(obj), struct{}{})
 			}
 		}
 	}
@@ -139,10 +139,10 @@ func (c *Collector) consider(e *store.Event) {
 		c.addUnresolved()
 	}
 	if len(obj.Head.Owners) > 0 || orphansDependents(obj) {
-		c.queue.Add(itemOf(obj))
+		c.queue.Add(itemOf(obj), struct{}{})
 	}
 	if waitsForDependents(obj) {
-		c.queue.Add(itemOf(obj))
+		c.queue.Add(itemOf(obj), struct{}{})
 		c.addDependents(sn, obj)
 	}
 	if e.Prev != nil && len(e.Prev.Head.Owners) > 0 {
@@ -152,14 +152,14 @@ func (c *Collector) consider(e *store.Event) {
 
 func (c *Collector) addDependents(sn *store.Snapshot, owner *store.Object) {
 	for dependent := range sn.Dependents(owner.Head.UID) {
-		c.queue.Add(itemOf(dependent))
+		c.queue.Add(itemOf(dependent), struct{}{})
 	}
 }
 
 func (c *Collector) addWaitingOwners(sn *store.Snapshot, dependent *store.Object) {
 	for _, ref := range dependent.Head.Owners {
 		if owner := sn.ByUID(ref.UID); owner != nil && waitsForDependents(owner) {
-			c.queue.Add(itemOf(owner))
+			c.queue.Add(itemOf(owner), struct{}{})
 		}
 	}
 }
@@ -168,19 +168,19 @@ func (c *Collector) addUnresolved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for it := range c.unresolved {
-		c.queue.AddRateLimited(it) // the kind is served a moment after its definition is written
+		c.queue.AddRateLimited(it, struct{}{}) // the kind is served a moment after its definition is written
 	}
 	clear(c.unresolved)
 }
 
 func (c *Collector) work(ctx context.Context) {
 	for {
-		it, ok := c.queue.Get(ctx)
-		if !ok {
-			return
+		next, err := c.queue.Get(ctx)
+		if err != nil {
+			return // shut down
 		}
-		err := c.collect(asCollector(ctx), it)
-		switch {
+		it := next.Key
+		switch err := c.collect(asCollector(ctx), it); {
 		case err == nil:
 			c.queue.Forget(it)
 		case errors.Is(err, errUnresolved):
@@ -193,7 +193,7 @@ func (c *Collector) work(ctx context.Context) {
 			if !apierrors.IsConflict(err) {
 				c.cfg.Log.Warn("garbage collection", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
 			}
-			c.queue.AddRateLimited(it)
+			c.queue.AddRateLimited(it, struct{}{})
 		}
 		c.queue.Done(it)
 	}

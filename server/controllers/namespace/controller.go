@@ -42,7 +42,7 @@ type Config struct {
 // Controller is the namespace controller of one control plane.
 type Controller struct {
 	cfg   Config
-	queue *workqueue.Queue[string]
+	queue *workqueue.Queue[string, struct{}]
 }
 
 // New returns a controller; Run makes it work.
@@ -55,7 +55,7 @@ func New(cfg Config) *Controller {
 
 // Run works until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
-	c.queue = workqueue.New(workqueue.Config[string]{Name: "namespace"})
+	c.queue = workqueue.New(workqueue.Config[string, struct{}]{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -115,7 +115,7 @@ func (c *Controller) follow(ctx context.Context) error {
 
 func (c *Controller) consider(ns *store.Object) {
 	if !ns.Head.DeletionTimestamp.IsZero() {
-		c.queue.Add(ns.Key.Name)
+		c.queue.Add(ns.Key.Name, struct{}{})
 	}
 }
 
@@ -125,15 +125,16 @@ func (c *Controller) work(ctx context.Context) {
 		Groups: []string{user.SystemPrivilegedGroup, "system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
 	})
 	for {
-		name, ok := c.queue.Get(ctx)
-		if !ok {
-			return
+		next, err := c.queue.Get(ctx)
+		if err != nil {
+			return // shut down
 		}
+		name := next.Key
 		if err := c.empty(ctx, name); err != nil && ctx.Err() == nil {
 			if !apierrors.IsConflict(err) {
 				c.cfg.Log.Warn("empty namespace", "namespace", name, "err", err)
 			}
-			c.queue.AddRateLimited(name)
+			c.queue.AddRateLimited(name, struct{}{})
 		} else {
 			c.queue.Forget(name)
 		}
@@ -178,18 +179,18 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 	}
 	ns := &corev1.Namespace{}
 	if err := c.cfg.Client.Get(ctx, client.Key{Name: name}, ns); err != nil {
-		return client.IgnoreNotFound(err)
+		return ignoreNotFound(err)
 	}
 	if setConditions(ns, left, finalizers, failed) {
 		if err := c.cfg.Client.Subresource("status").Update(ctx, ns, nil); err != nil {
-			return client.IgnoreNotFound(err)
+			return ignoreNotFound(err)
 		}
 	}
 	if err := errors.Join(failed...); err != nil || len(left) > 0 {
 		return err // the last deletion comes back here
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
+	return ignoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
 }
 
 // setConditions says in the namespace's status what keeps it, in the words of Kubernetes' namespace controller.
@@ -240,4 +241,11 @@ func counted(counts map[string]int, format string) string {
 		parts = append(parts, fmt.Sprintf(format, name, counts[name]))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,51 @@
+# Everything goes through the go command; a fresh machine needs only Go, git, make and a C compiler (for the race detector).
+# Times are for two cores. The first build compiles Kubernetes' packages and takes several minutes; later ones take seconds.
+
+GO      ?= go
+KELSON  := bin/kelson
+MODULES := . operator examples bench
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TESTED  := ./... ./operator/... ./examples/...
+
+.PHONY: run test race check generate build kubectl-story bench-start bench-store tidy clean help
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## the binary: bin/kelson
+	@mkdir -p bin
+	$(GO) build -o $(KELSON) ./cmd/kelson
+
+run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
+	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m
+
+test: build ## all tests
+	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
+
+race: build ## all tests with the race detector: about ten minutes
+	KELSON=$(abspath $(KELSON)) $(GO) test -race $(TESTED)
+
+check: build ## what every change must pass: generated files, format, vet, staticcheck, architecture, short tests
+	$(KELSON) generate --check examples/cnat
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
+	$(GO) vet $(TESTED) ./bench/...
+	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
+	$(GO) test -short . $(TESTED)
+
+generate: build ## regenerate what is generated
+	$(GO) generate ./...
+	$(KELSON) generate examples/cnat
+
+bench-start: build ## start-up and idle memory against kube-apiserver + etcd: builds the peers first, about ten minutes
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./bench/start -kelson $(KELSON) -peers bin/peers
+
+bench-store: ## storage engines under group commit: about three minutes
+	$(GO) test -run '^$$' -bench . ./bench/storebench
+
+tidy: ## go.mod and go.sum of every module
+	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,233 @@
+// Package testenv gives a test a control plane of its own, in the test's process: no ports, files or binaries, ready in milliseconds.
+//
+//	func TestRunsAfterThirtyDays(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated), testenv.Run(startOperator))
+//			env.Create(t, atDueIn(30*24*time.Hour))
+//			env.Settle(t)                     // server, controllers and operator have nothing left to do now
+//			time.Sleep(31 * 24 * time.Hour)   // virtual
+//			env.Settle(t)
+//		})
+//	}
+//
+// It works outside a testing/synctest bubble, too, except for Settle; there [Env.Eventually] waits for what events bring.
+// Everything ends with the test. An Env may be used by several goroutines of its test.
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/server/controlplane"
+)
+
+// Env is a running control plane with what the options added to it.
+type Env struct {
+	plane  *controlplane.ControlPlane
+	client client.Client
+}
+
+// Option changes what New makes.
+type Option func(*options)
+
+type options struct {
+	plane  controlplane.Config
+	crds   []string
+	scheme *runtime.Scheme
+	run    []func(context.Context, *rest.Config) error
+}
+
+// CRDs installs the manifests in folders or files.
+func CRDs(paths ...string) Option {
+	return func(o *options) { o.crds = append(o.crds, paths...) }
+}
+
+// Scheme makes the Env's client know more types than those of Kubernetes.
+func Scheme(scheme *runtime.Scheme) Option {
+	return func(o *options) { o.scheme = scheme }
+}
+
+// Nodes says what runs pods; the default is controlplane.NodeNone.
+func Nodes(node controlplane.Node) Option {
+	return func(o *options) { o.plane.Node = node }
+}
+
+// Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
+func Run(run func(ctx context.Context, config *rest.Config) error) Option {
+	return func(o *options) { o.run = append(o.run, run) }
+}
+
+// Log writes what the control plane logs to the test's log.
+func Log(t testing.TB) Option {
+	return func(o *options) {
+		o.plane.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+}
+
+// New starts a control plane that ends with the test. It fails the test when something is wrong.
+func New(t testing.TB, opts ...Option) *Env {
+	t.Helper()
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
+		o.plane.NodeDir = t.TempDir()
+	}
+	// Not the test's context: that ends before cleanups run, and operators end before the control plane.
+	plane, err := controlplane.Start(context.Background(), o.plane)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(plane.Stop)
+	c, err := client.New(client.Config{REST: plane.RESTConfig(), Scheme: o.scheme, FieldOwner: "testenv"})
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	env := &Env{plane: plane, client: c}
+	for _, path := range o.crds {
+		env.install(t, path)
+	}
+	for _, run := range o.run {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := run(ctx, plane.RESTConfig()); err != nil && ctx.Err() == nil {
+				t.Errorf("testenv: the operator ended: %v", err)
+			}
+		}()
+		t.Cleanup(func() { cancel(); <-ended })
+	}
+	return env
+}
+
+// Plane is the control plane itself.
+func (e *Env) Plane() *controlplane.ControlPlane { return e.plane }
+
+// RESTConfig is an administrator's client configuration, for client-go, controller-runtime or kelson.dev/operator.
+func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
+
+// Client is an administrator's client.
+func (e *Env) Client() client.Client { return e.client }
+
+// Create creates an object, in the namespace "default" if it says none and needs one, and fills it with the server's answer.
+func (e *Env) Create(t testing.TB, obj client.Object) {
+	t.Helper()
+	if obj.GetNamespace() == "" {
+		if kinds, _, err := e.client.Scheme().ObjectKinds(obj); err == nil {
+			res, ok := e.plane.Registry().Current().ByKind(kinds[0].GroupKind())
+			if ok && res.Namespaced {
+				obj.SetNamespace("default")
+			}
+		}
+	}
+	if err := e.client.Create(t.Context(), obj); err != nil {
+		t.Fatalf("testenv: create %s: %v", obj.GetName(), err)
+	}
+}
+
+// Get reads an object anew.
+func (e *Env) Get(t testing.TB, obj client.Object) {
+	t.Helper()
+	if err := e.client.Get(t.Context(), client.KeyOf(obj), obj); err != nil {
+		t.Fatalf("testenv: get %s: %v", obj.GetName(), err)
+	}
+}
+
+// Settle returns when nothing is left to do at this moment: every goroutine of the bubble waits for time to pass or for the test.
+func (e *Env) Settle(t testing.TB) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			t.Fatalf("testenv: Settle works inside synctest.Test only (%v); use Eventually in real time", p)
+		}
+	}()
+	synctest.Wait()
+}
+
+// Eventually waits until holds says so, looking again after every write to the control plane; the test fails after timeout.
+func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	for {
+		cursor, err := e.plane.Store().Watch("", e.plane.Store().Snapshot().Revision())
+		if err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		if holds() {
+			return
+		}
+		select {
+		case <-cursor.Ready():
+		case <-deadline.C:
+			if holds() {
+				return
+			}
+			t.Fatalf("testenv: it does not hold after %v", timeout)
+		}
+	}
+}
+
+func (e *Env) install(t testing.TB, path string) {
+	t.Helper()
+	files := []string{path}
+	if info, err := os.Stat(path); err != nil {
+		t.Fatalf("testenv: install: %v", err)
+	} else if info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(path, "*.y*ml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "kustomization.") })
+	if len(files) == 0 {
+		t.Fatalf("testenv: install: no manifests in %s", path)
+	}
+	for _, file := range files {
+		if err := e.apply(t.Context(), file); err != nil {
+			t.Fatalf("testenv: install %s: %v", file, err)
+		}
+	}
+}
+
+func (e *Env) apply(ctx context.Context, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		err := documents.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		if err := e.client.Create(ctx, obj); err != nil {
+			return fmt.Errorf("%s: %w", obj.GetName(), err)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package controlplane
+
+import (
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"kelson.dev/server/store"
+)
+
+// KubernetesVersion is the version of Kubernetes whose API is served.
+const KubernetesVersion = "v1.37.1"
+
+// Config says what a control plane consists of. The zero value is one in memory, with its controllers and without nodes.
+type Config struct {
+	// Store is the state; nil makes one in memory, which ends with the control plane. A given one is the caller's to close,
+	// after Stop.
+	Store *store.Store
+	// ClientCAs verify client certificates; nil: none are accepted.
+	ClientCAs *x509.CertPool
+	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
+	ServiceRange string
+	// EventLifetime is how long Events are kept; 0 means an hour.
+	EventLifetime time.Duration
+	// Node says what runs pods; "" means NodeNone.
+	Node Node
+	// NodeDir is where NodeProcess keeps the containers' directories and logs; needed for that only.
+	NodeDir string
+	// Log gets what the parts have to say; nil discards it.
+	Log *slog.Logger
+}
+
+// Node is a way to run pods.
+type Node string
+
+const (
+	// NodeNone runs no pods: they stay Pending.
+	NodeNone Node = "none"
+	// NodeSimulated lets pods go through their life by their spec, and runs nothing.
+	NodeSimulated Node = "simulated"
+	// NodeProcess runs the containers' commands as processes of this machine, with the rights of this process.
+	NodeProcess Node = "process"
+)
+
+// ParseNode reads a Node as users write it.
+func ParseNode(s string) (Node, error) {
+	switch n := Node(s); n {
+	case NodeNone, NodeSimulated, NodeProcess:
+		return n, nil
+	}
+	return "", fmt.Errorf("node %q: must be %s, %s or %s", s, NodeNone, NodeSimulated, NodeProcess)
+}

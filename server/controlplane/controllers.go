@@ -1,0 +1,27 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/server/controllers/expiry"
+	"kelson.dev/server/controllers/garbage"
+	"kelson.dev/server/controllers/namespace"
+)
+
+// startControllers starts the controllers without which the API does not behave as one expects.
+func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
+	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
+	if err != nil {
+		return fmt.Errorf("make the controllers' client: %w", err)
+	}
+	p.goRun(ctx, "garbage collector", garbage.New(garbage.Config{
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
+	}).Run)
+	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
+	}).Run)
+	p.goRun(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
+	return nil
+}

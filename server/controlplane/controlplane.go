@@ -1,0 +1,164 @@
+// Package controlplane composes a control plane: store, kinds, verbs, pipeline, controllers and nodes.
+//
+//	plane, err := controlplane.Start(ctx, controlplane.Config{})
+//	defer plane.Stop()
+//	config := plane.RESTConfig() // for client-go, controller-runtime, or kelson.dev/operator
+//
+// It opens no port, no file and no global state; it can be started any number of times in one process, and inside a testing/synctest
+// bubble. Everything it started has ended when Stop returns. Package https puts it on a port.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/server/admission/lifecycle"
+	"kelson.dev/server/builtin"
+	"kelson.dev/server/chain"
+	"kelson.dev/server/crd"
+	"kelson.dev/server/inprocess"
+	"kelson.dev/server/resource"
+	verbs "kelson.dev/server/rest"
+	"kelson.dev/server/store"
+)
+
+// ControlPlane is a running control plane. All methods are safe for concurrent use.
+type ControlPlane struct {
+	store     *store.Store
+	ownsStore bool
+	registry  *resource.Registry
+	verbs     *verbs.Handler
+	chain     *chain.Chain
+	node      *ownNode
+
+	log *slog.Logger
+
+	cancel context.CancelFunc
+	parts  sync.WaitGroup
+	stop   sync.Once
+}
+
+// Start returns a control plane that answers requests. It runs until ctx ends or Stop is called.
+func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.EventLifetime == 0 {
+		cfg.EventLifetime = time.Hour
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry()}
+	defer func() {
+		if err != nil {
+			p.Stop()
+		}
+	}()
+	if p.store == nil {
+		if p.store, err = store.Open(store.Config{}); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+		p.ownsStore = true
+	}
+	if p.node, err = newNode(cfg, p); err != nil {
+		return nil, fmt.Errorf("make node: %w", err)
+	}
+
+	objects := func() resource.Objects { return p.verbs }
+	kinds, err := builtin.Resources(builtin.Config{Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange})
+	if err != nil {
+		return nil, fmt.Errorf("make built-in kinds: %w", err)
+	}
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects})
+	if err != nil {
+		return nil, fmt.Errorf("make custom kinds: %w", err)
+	}
+	p.registry.Put(append(kinds, definitions.Resource())...)
+	if err := definitions.Load(); err != nil {
+		return nil, fmt.Errorf("load custom kinds: %w", err)
+	}
+	p.verbs = verbs.New(verbs.Config{
+		Store:     p.store,
+		Registry:  p.registry,
+		Admission: admission.NewChainHandler(lifecycle.New(p.store)),
+	})
+	if p.chain, err = newChain(cfg, p.registry, p.verbs, definitions); err != nil {
+		return nil, err
+	}
+	if err := bootstrap(ctx, p.Transport(), cfg.ServiceRange); err != nil {
+		return nil, fmt.Errorf("create what exists from the start: %w", err)
+	}
+	p.goRun(ctx, "definitions", definitions.Run)
+	if err := p.startControllers(ctx, cfg); err != nil {
+		return nil, err
+	}
+	p.node.start(ctx, p)
+	return p, nil
+}
+
+// goRun runs a part until the control plane ends. A part that fails is told of: the plane goes on without it.
+func (p *ControlPlane) goRun(ctx context.Context, name string, run func(context.Context) error) {
+	p.parts.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			p.log.Error("a part of the control plane ended", "part", name, "err", err)
+		}
+	})
+}
+
+// Stop ends everything and returns when it has ended. Requests in hand are cut; see Drain.
+func (p *ControlPlane) Stop() {
+	p.stop.Do(func() {
+		p.cancel()
+		p.parts.Wait()
+		if p.ownsStore {
+			p.store.Close()
+		}
+	})
+}
+
+// Drain refuses new requests, ends watches, and returns when the short requests in hand are answered or ctx ends.
+func (p *ControlPlane) Drain(ctx context.Context) error { return p.chain.Shutdown(ctx) }
+
+// Handler serves the API with its whole pipeline, for a listener.
+func (p *ControlPlane) Handler() http.Handler { return p.chain }
+
+// Store is the state.
+func (p *ControlPlane) Store() *store.Store { return p.store }
+
+// Registry is the set of kinds that are served now.
+func (p *ControlPlane) Registry() *resource.Registry { return p.registry }
+
+// admin is the user of in-process callers who do not say who they are.
+var admin = &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+
+// Transport hands requests to the control plane in process, as an administrator.
+func (p *ControlPlane) Transport() http.RoundTripper { return p.TransportAs(admin) }
+
+// TransportAs hands requests to the control plane in process, as a user.
+func (p *ControlPlane) TransportAs(u user.Info) http.RoundTripper {
+	return &inprocess.Transport{
+		// The chain is made after the parts that are given a transport: it is looked up when a request comes.
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.chain.ServeHTTP(w, r) }),
+		Context: func(ctx context.Context) context.Context { return chain.WithUser(ctx, u) },
+	}
+}
+
+// RESTConfig is the configuration of an administrator's client in this process.
+func (p *ControlPlane) RESTConfig() *rest.Config { return p.RESTConfigAs(admin) }
+
+// RESTConfigAs is the configuration of a user's client in this process.
+func (p *ControlPlane) RESTConfigAs(u user.Info) *rest.Config {
+	return &rest.Config{
+		Host:      "http://kelson.in-process",
+		Transport: p.TransportAs(u),
+		QPS:       -1, // flow control is the server's
+	}
+}

@@ -1,0 +1,64 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/server/node"
+	"kelson.dev/server/node/process"
+	"kelson.dev/server/node/simulated"
+)
+
+// nodeName is the name of the one node that a control plane may have of its own.
+const nodeName = "kelson"
+
+// ownNode is the control plane's own node: an agent and a scheduler, or nothing.
+type ownNode struct {
+	agent     *node.Agent
+	scheduler *node.Scheduler
+}
+
+// newNode makes what cfg.Node asks for. The parts are clients of p, which need not be complete yet.
+func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
+	var containers node.Runtime
+	var err error
+	switch cfg.Node {
+	case NodeNone, "":
+		return &ownNode{}, nil
+	case NodeSimulated:
+		containers = simulated.New(simulated.Config{})
+	case NodeProcess:
+		if containers, err = process.New(process.Config{Root: cfg.NodeDir}); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("node %q is not known", cfg.Node)
+	}
+	n := &ownNode{}
+	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	if n.scheduler, err = node.NewScheduler(node.SchedulerConfig{Config: p.RESTConfig(), Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *ownNode) start(ctx context.Context, p *ControlPlane) {
+	if n.agent != nil {
+		p.goRun(ctx, "node agent", n.agent.Run)
+		p.goRun(ctx, "scheduler", n.scheduler.Run)
+	}
+}
+
+// logs reads a container's log from the node that runs it.
+func (n *ownNode) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
+	if n.agent == nil || pod.Spec.NodeName != n.agent.Name() {
+		return nil, apierrors.NewInternalError(fmt.Errorf("node %q does not answer: no address is known of it", pod.Spec.NodeName))
+	}
+	return n.agent.Logs(ctx, pod, opts)
+}

@@ -1,0 +1,55 @@
+package controlplane
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/apimachinery/pkg/version"
+
+	"kelson.dev/server/authn"
+	"kelson.dev/server/authz"
+	"kelson.dev/server/chain"
+	"kelson.dev/server/crd"
+	"kelson.dev/server/discovery"
+	"kelson.dev/server/openapi"
+	"kelson.dev/server/resource"
+	verbs "kelson.dev/server/rest"
+)
+
+// newChain puts the pipeline before what answers requests.
+func newChain(cfg Config, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+	authenticator, err := authn.New(authn.Config{ClientCAs: cfg.ClientCAs})
+	if err != nil {
+		return nil, fmt.Errorf("make authenticators: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	groups := discovery.New(registry)
+	documents := openapi.New(openapi.Config{Registry: registry, Custom: definitions})
+	return chain.New(chain.Config{
+		Resources: resources,
+		Paths: map[string]http.Handler{
+			"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
+			"/openapi/": documents,
+		},
+		Authenticator: authenticator,
+		Authorizer:    authz.Basic(),
+		Version:       kubernetesVersion(),
+		Metrics:       metrics,
+		Log:           cfg.Log,
+	}), nil
+}
+
+// kubernetesVersion is what /version shows: clients decide by it what they can ask for.
+func kubernetesVersion() version.Info {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	return version.Info{
+		Major: major, Minor: minor, GitVersion: KubernetesVersion, GitTreeState: "clean",
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
