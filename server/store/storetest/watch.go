@@ -73,6 +73,18 @@ func testWatchFallsOff(t *testing.T, s *store.Store) {
 	if _, err := s.Watch(key("").Resource, start); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("watch from before the log: %v", err)
 	}
+	// From the oldest revision that is accepted, nothing is missing.
+	newest := s.Snapshot().Revision()
+	for after := start; ; after++ {
+		c, err := s.Watch("", after)
+		if err != nil {
+			continue
+		}
+		if events, revision := drain(t, c); uint64(len(events)) != newest-after || revision != newest {
+			t.Errorf("%d events between %d and %d", len(events), after, newest)
+		}
+		break
+	}
 	// What others write does not push a resource's events out.
 	if events, revision, err := quiet.Next(); len(events) > 0 || revision != s.Snapshot().Revision() || err != nil {
 		t.Errorf("a quiet resource: %d events up to %d, %v", len(events), revision, err)
