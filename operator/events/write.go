@@ -20,7 +20,7 @@ func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
 	}
 	if repeats.name != "" {
 		earlier := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: repeats.name}}
-		err := b.cfg.Client.Patch(ctx, earlier, again{e.LastTimestamp, repeats.count + 1, e.Message})
+		err := b.cfg.Client.Patch(ctx, earlier, again(e, repeats.count+1))
 		if err == nil {
 			repeats.count++
 			return
@@ -43,14 +43,10 @@ func (b *Broadcaster) failed(e *corev1.Event, err error) {
 }
 
 // again is the patch that repeats an event.
-type again struct {
-	last    metav1.Time
-	count   int32
-	message string
-}
-
-func (again) Type() types.PatchType { return types.MergePatchType }
-
-func (a again) Data(client.Object) ([]byte, error) {
-	return json.Marshal(map[string]any{"count": a.count, "lastTimestamp": a.last, "message": a.message})
+func again(e *corev1.Event, count int32) client.Patch {
+	data, err := json.Marshal(map[string]any{"count": count, "lastTimestamp": e.LastTimestamp, "message": e.Message})
+	if err != nil {
+		panic(err) // strings, numbers and times can be encoded
+	}
+	return client.RawPatch(types.MergePatchType, data)
 }

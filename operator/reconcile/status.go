@@ -12,13 +12,11 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// mergePatch is an RFC 7386 document.
-type mergePatch []byte
-
-func (p mergePatch) Type() types.PatchType              { return types.MergePatchType }
-func (p mergePatch) Data(client.Object) ([]byte, error) { return p, nil }
-
-func newMergePatch(document map[string]any) (mergePatch, error) { return json.Marshal(document) }
+// newMergePatch is a document of RFC 7386.
+func newMergePatch(document map[string]any) (client.Patch, error) {
+	data, err := json.Marshal(document)
+	return client.RawPatch(types.MergePatchType, data), err
+}
 
 // statusPatch is the patch that makes the status of an object what it is in after, and nil if nothing changed. It is conditional on
 // the resourceVersion of after: lists, such as conditions, are replaced as a whole, so what someone else wrote meanwhile must be seen

@@ -60,6 +60,9 @@ func (c Causes) Merge(newer Causes) Causes {
 		merged.list = slices.DeleteFunc(merged.list, func(o Cause) bool { return o.Event == After })
 	}
 	for _, n := range newer.list {
+		if n.Event == After && len(merged.list) > 0 {
+			continue
+		}
 		i := slices.IndexFunc(merged.list, func(o Cause) bool { return o.Kind == n.Kind && o.Key == n.Key && succeeds(n, o) })
 		switch {
 		case i >= 0:

@@ -1,0 +1,363 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/reconcile"
+)
+
+// A budget serves as an object with a status of all that is common: conditions, observedGeneration, numbers.
+type budget = policyv1.PodDisruptionBudget
+
+var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
+
+type step func(context.Context, *budget) (reconcile.Result, error)
+
+func (s step) Reconcile(ctx context.Context, b *budget) (reconcile.Result, error) { return s(ctx, b) }
+
+type finalizing struct {
+	step
+	finalize step
+}
+
+func (f finalizing) Finalize(ctx context.Context, b *budget) (reconcile.Result, error) {
+	return f.finalize(ctx, b)
+}
+
+type recorded []string
+
+func (r *recorded) Event(_ runtime.Object, eventType, reason, message string) {
+	*r = append(*r, eventType+" "+reason+" "+message)
+}
+
+type fixture struct {
+	*apitest.Server
+	client client.Client
+	events recorded
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{Server: apitest.New(budgets, apitest.ConfigMaps)}
+	c, err := client.New(client.Config{REST: f.REST()})
+	must(t, err)
+	f.client = c
+	must(t, c.Create(t.Context(), &budget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
+	return f
+}
+
+var request = reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "a"}}
+
+func (f *fixture) run(t *testing.T, r reconcile.Typed[budget]) (reconcile.Result, error) {
+	t.Helper()
+	adapted, err := reconcile.For[budget](r, reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget", Recorder: &f.events})
+	must(t, err)
+	return adapted.Reconcile(t.Context(), request)
+}
+
+func (f *fixture) budget(t *testing.T) *budget {
+	t.Helper()
+	b, err := client.Get[budget](t.Context(), f.client, request.NamespacedName)
+	must(t, err)
+	return b
+}
+
+// statusWrites is how often the status was written.
+func (f *fixture) statusWrites() int {
+	n := 0
+	for _, r := range f.Requests() {
+		if strings.HasSuffix(r, "/status") {
+			n++
+		}
+	}
+	return n
+}
+
+// RUN-04
+func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
+	f := newFixture(t)
+	do := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy = 1
+		b.Status.CurrentHealthy = 2
+		b.Status.DisruptedPods = map[string]metav1.Time{"p": {Time: time.Unix(0, 0)}}
+		b.Spec.MinAvailable = nil
+		b.Labels = map[string]string{"not": "written"}
+		return reconcile.Result{RequeueAfter: time.Minute}, nil
+	})
+	for range 3 {
+		if result, err := f.run(t, do); err != nil || result.RequeueAfter != time.Minute {
+			t.Fatalf("got %v, %v", result, err)
+		}
+	}
+	b := f.budget(t)
+	if n := f.statusWrites(); n != 1 || b.Status.CurrentHealthy != 2 || b.Status.ObservedGeneration != 1 || b.Labels != nil {
+		t.Errorf("%d writes, %+v", n, b)
+	}
+	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.DisruptedPods = nil
+		return reconcile.Result{}, errors.New("broken") // is written all the same
+	}))
+	if b := f.budget(t); err == nil || err.Error() != "broken" || b.Status.DisruptedPods != nil || b.Status.CurrentHealthy != 2 {
+		t.Errorf("%v, %+v", err, b.Status)
+	}
+}
+
+// RUN-04
+func TestObjectInContext(t *testing.T) {
+	f := newFixture(t)
+	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy = 1
+		if read := reconcile.Object(ctx).(*budget); read == b || read.UID != b.UID || read.Status.CurrentHealthy != 0 {
+			t.Errorf("the context has %+v", read)
+		}
+		return reconcile.Result{}, nil
+	}))
+	must(t, err)
+}
+
+func TestNothingToReconcile(t *testing.T) {
+	called := step(func(context.Context, *budget) (reconcile.Result, error) {
+		t.Error("it was called")
+		return reconcile.Result{}, nil
+	})
+	t.Run("gone", func(t *testing.T) {
+		f := newFixture(t)
+		must(t, f.client.Delete(t.Context(), f.budget(t)))
+		_, err := f.run(t, called)
+		must(t, err)
+	})
+	t.Run("being deleted", func(t *testing.T) {
+		f := newFixture(t)
+		b := f.budget(t)
+		b.Finalizers = []string{"example.com/other"}
+		must(t, f.client.Update(t.Context(), b))
+		must(t, f.client.Delete(t.Context(), b))
+		for _, r := range []reconcile.Typed[budget]{called, finalizing{called, called}} {
+			_, err := f.run(t, r)
+			must(t, err)
+		}
+	})
+}
+
+// RUN-04
+func TestFinalizer(t *testing.T) {
+	f := newFixture(t)
+	var steps []string
+	answers := []struct {
+		reconcile.Result
+		error
+	}{{error: errors.New("not yet")}, {Result: reconcile.Result{RequeueAfter: time.Second}}, {}}
+	r := finalizing{
+		step: func(_ context.Context, b *budget) (reconcile.Result, error) {
+			steps = append(steps, fmt.Sprint("reconcile ", b.Finalizers))
+			b.Status.CurrentHealthy = 1
+			return reconcile.Result{}, nil
+		},
+		finalize: func(_ context.Context, b *budget) (reconcile.Result, error) {
+			steps = append(steps, "finalize")
+			b.Status.CurrentHealthy++
+			answer := answers[0]
+			answers = answers[1:]
+			return answer.Result, answer.error
+		},
+	}
+	for range 2 {
+		_, err := f.run(t, r)
+		must(t, err)
+	}
+	must(t, f.client.Delete(t.Context(), f.budget(t)))
+	if _, err := f.run(t, r); err == nil || err.Error() != "not yet" {
+		t.Errorf("got %v", err)
+	}
+	if result, err := f.run(t, r); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if n := f.budget(t).Status.CurrentHealthy; n != 3 {
+		t.Errorf("the status written while finalizing is %d", n)
+	}
+	_, err := f.run(t, r)
+	must(t, err)
+	if left := f.Objects(budgets.Plural); len(left) > 0 {
+		t.Errorf("it is still there: %v", left)
+	}
+	_, err = f.run(t, r)
+	must(t, err)
+	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize", "finalize"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("got %q, want %q", steps, want)
+	}
+}
+
+func TestFinalizerNeedsName(t *testing.T) {
+	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
+	if err == nil || !strings.Contains(err.Error(), "needs a name") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// RUN-04
+func TestInvalidIsCondition(t *testing.T) {
+	f := newFixture(t)
+	invalid := step(func(context.Context, *budget) (reconcile.Result, error) {
+		return reconcile.Result{}, fmt.Errorf("check: %w", reconcile.Invalid("spec.minAvailable", errors.New("too many")))
+	})
+	for range 3 {
+		if _, err := f.run(t, invalid); !reconcile.IsTerminal(err) {
+			t.Fatalf("got %v, want a terminal error", err)
+		}
+	}
+	c, _ := reconcile.GetCondition(f.budget(t), reconcile.ConditionAccepted)
+	if c.Status != metav1.ConditionFalse || c.Reason != reconcile.ReasonInvalid || c.Message != "spec.minAvailable: too many" {
+		t.Errorf("the condition is %+v", c)
+	}
+	if n := f.statusWrites(); n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	if want := []string{"Warning Invalid spec.minAvailable: too many"}; !slices.Equal(f.events, want) {
+		t.Errorf("events %q", f.events)
+	}
+	if reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
+		t.Error("it is accepted")
+	}
+	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil }))
+	must(t, err)
+	if !reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
+		t.Error("it is not accepted again")
+	}
+}
+
+// An invalid object must be told so: what prevents that is an error to be retried.
+func TestInvalidThatCannotBeWritten(t *testing.T) {
+	f := newFixture(t)
+	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		if verb == http.MethodPatch {
+			return http.StatusConflict, metav1.StatusReasonConflict
+		}
+		return 0, ""
+	}
+	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) {
+		return reconcile.Result{}, reconcile.Invalid("", errors.New("wrong"))
+	}))
+	if !apierrors.IsConflict(err) || reconcile.IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStatusConflicts(t *testing.T) {
+	f := newFixture(t)
+	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
+		other := f.budget(t)
+		if other.Labels == nil { // somebody writes meanwhile
+			other.Labels = map[string]string{"a": "b"}
+			must(t, f.client.Update(ctx, other))
+		}
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, nil
+	})
+	if _, err := f.run(t, do); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	_, err := f.run(t, do)
+	must(t, err)
+	if n := f.budget(t).Status.CurrentHealthy; n != 1 {
+		t.Errorf("the status is %d", n)
+	}
+}
+
+type dynamic func(*unstructured.Unstructured)
+
+func (d dynamic) Reconcile(_ context.Context, u *unstructured.Unstructured) (reconcile.Result, error) {
+	d(u)
+	return reconcile.Result{}, nil
+}
+
+func TestUnstructured(t *testing.T) {
+	f := newFixture(t)
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"})
+	r, err := reconcile.For[unstructured.Unstructured](dynamic(func(u *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(u.Object, int64(7), "status", "currentHealthy"))
+	}), reconcile.TypedConfig{Client: f.client, Prototype: kind})
+	must(t, err)
+	for range 2 {
+		_, err = r.Reconcile(t.Context(), request)
+		must(t, err)
+	}
+	if n := f.budget(t).Status.CurrentHealthy; n != 7 || f.statusWrites() != 1 {
+		t.Errorf("the status is %d after %d writes", n, f.statusWrites())
+	}
+}
+
+type withoutStatus func(*corev1.ConfigMap)
+
+func (w withoutStatus) Reconcile(_ context.Context, cm *corev1.ConfigMap) (reconcile.Result, error) {
+	w(cm)
+	return reconcile.Result{}, nil
+}
+
+func TestKindWithoutStatus(t *testing.T) {
+	f := newFixture(t)
+	must(t, f.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
+	r, err := reconcile.For[corev1.ConfigMap](withoutStatus(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }),
+		reconcile.TypedConfig{Client: f.client})
+	must(t, err)
+	_, err = r.Reconcile(t.Context(), request)
+	must(t, err)
+	if n := len(f.Requests()); n != 2 {
+		t.Errorf("requests: %q", f.Requests())
+	}
+}
+
+func TestRetryOnConflict(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", nil)
+	tests := []struct {
+		name string
+		errs []error
+		want error
+		took time.Duration // at least
+	}{
+		{"at once", []error{nil}, nil, 0},
+		{"third time", []error{conflict, conflict, nil}, nil, 30 * time.Millisecond},
+		{"other error", []error{conflict, errors.ErrUnsupported}, errors.ErrUnsupported, 10 * time.Millisecond},
+		{"in vain", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, n := time.Now(), 0
+				err := reconcile.RetryOnConflict(t.Context(), func(context.Context) error {
+					n++
+					return tt.errs[n-1]
+				})
+				if err != tt.want || n != len(tt.errs) || time.Since(start) < tt.took {
+					t.Errorf("got %v after %d calls and %v", err, n, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

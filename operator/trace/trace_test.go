@@ -1,0 +1,215 @@
+package trace_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+func on(event, kind, name, rv string) trace.Cause {
+	return trace.Cause{Event: event, Kind: kind, Key: client.Key{Namespace: "default", Name: name}, ResourceVersion: rv}
+}
+
+// RUN-06
+func TestMerge(t *testing.T) {
+	retry, after := trace.Cause{Event: trace.Retry}, trace.Cause{Event: trace.After}
+	tests := []struct {
+		name   string
+		causes []trace.Cause
+		want   []trace.Cause
+	}{
+		{"different objects", []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}, []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}},
+		{"newest of an object", []trace.Cause{on("update", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("update", "Pod", "a", "2")}},
+		{"new and changed is new", []trace.Cause{on("add", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("add", "Pod", "a", "2")}},
+		{"deleted after all", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
+		{"retry and event", []trace.Cause{retry, on("update", "Pod", "a", "1"), retry}, []trace.Cause{retry, on("update", "Pod", "a", "1")}},
+		{"time and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"event and time", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"time and time", []trace.Cause{after, after}, []trace.Cause{after}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var c trace.Causes
+			for _, each := range tt.causes {
+				c = c.Merge(trace.Because(each))
+			}
+			if got := c.All(); !slices.Equal(got, tt.want) || c.More() != 0 {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMergeIsBounded(t *testing.T) {
+	var c trace.Causes
+	for i := range 100 {
+		c = c.Merge(trace.Because(on("add", "Pod", fmt.Sprint(i), "1")))
+	}
+	if len(c.All())+c.More() != 100 || len(c.All()) > 20 {
+		t.Errorf("%d kept, %d more", len(c.All()), c.More())
+	}
+}
+
+func TestMergeSparesWhatIsShared(t *testing.T) {
+	shared := trace.Because(on("update", "Node", "n", "1"))
+	a := shared.Merge(trace.Because(on("update", "Node", "n", "2")))
+	if got := shared.All()[0].ResourceVersion; got != "1" || a.All()[0].ResourceVersion != "2" {
+		t.Errorf("the shared cause has become %s", got)
+	}
+}
+
+func newClient(t *testing.T, s *apitest.Server) client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{REST: s.REST(), FieldOwner: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// RUN-06
+func TestWrites(t *testing.T) {
+	s := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	var records []trace.Record
+	tracer := trace.New(trace.Func(func(r trace.Record) { records = append(records, r) }))
+	c := tracer.Client(newClient(t, s))
+	ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
+
+	cm := configMap("a")
+	must(t, c.Create(ctx, cm))
+	must(t, c.Update(ctx, cm)) // as it is
+	cm.Data = map[string]string{"a": "b"}
+	must(t, c.Update(ctx, cm))
+	again := configMap("a")
+	again.Data = map[string]string{"a": "b"}
+	must(t, c.Apply(ctx, again)) // no resourceVersion, but known
+	must(t, c.Patch(ctx, configMap("a"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"c"}}`))))
+	if err := c.Create(ctx, configMap("a")); err == nil {
+		t.Error("created twice")
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+	must(t, c.Create(ctx, pod))
+	must(t, c.Subresource("status").Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`))))
+	must(t, c.Delete(ctx, cm))
+	must(t, c.Create(context.Background(), configMap("other"))) // not in a reconcile
+	span.End(reconcile.Result{}, nil)
+	must(t, c.Create(ctx, configMap("late")))
+
+	want := []string{
+		"create ConfigMap/a 1 true", "update ConfigMap/a 1 false", "update ConfigMap/a 2 true", "apply ConfigMap/a 2 false",
+		"patch ConfigMap/a 3 true", "create ConfigMap/a  false error", "create Pod/p 4 true", "patch status Pod/p 5 true", "delete ConfigMap/a  true",
+	}
+	var got []string
+	for _, w := range records[0].Writes {
+		line := strings.TrimSpace(w.Verb+" "+w.Subresource) + fmt.Sprintf(" %s/%s %s %v", w.Kind, w.Key.Name, w.ResourceVersion, w.Changed)
+		if w.Err != nil {
+			line += " error"
+		}
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	_, span = tracer.Start(t.Context(), trace.Record{Causes: trace.Because(
+		on("update", "ConfigMap", "a", "2"), on("add", "Pod", "p", "4"), on("add", "ConfigMap", "other", "7"), trace.Cause{Event: trace.Retry})})
+	span.End(reconcile.Result{}, nil)
+	var by []uint64
+	for _, c := range records[1].Causes.All() {
+		by = append(by, c.By)
+	}
+	if want := []uint64{1, 1, 0, 0}; !slices.Equal(by, want) {
+		t.Errorf("causes were made by %v, want %v", by, want)
+	}
+}
+
+func TestNoTracer(t *testing.T) {
+	var tracer *trace.Tracer = trace.New(nil)
+	c := newClient(t, apitest.New())
+	if tracer != nil || tracer.Client(c) != c {
+		t.Error("a tracer without sink does something")
+	}
+	ctx, span := tracer.Start(t.Context(), trace.Record{})
+	span.End(reconcile.Result{}, nil)
+	if trace.ID(ctx) != 0 {
+		t.Error("it counts")
+	}
+}
+
+func TestJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tracer := trace.New(trace.JSON(&out))
+		ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "at", Kind: "At",
+			Request: reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "tea"}},
+			Causes:  trace.Because(on("update", "Pod", "tea", "57"), trace.Cause{Event: trace.Retry}),
+		})
+		_ = tracer.Client(newClient(t, apitest.New(apitest.ConfigMaps))).Create(ctx, configMap("a"))
+		time.Sleep(1500 * time.Microsecond)
+		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("no milk"))
+
+		want := `{"id":1,"time":"2000-01-01T00:00:00Z","controller":"at","kind":"At","namespace":"default","name":"tea",` +
+			`"causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57"},{"event":"retry"}],` +
+			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true}],` +
+			`"requeueAfter":"1m0s","error":"no milk","duration":"1.5ms"}` + "\n"
+		if out.String() != want {
+			t.Errorf("got  %swant %s", out.String(), want)
+		}
+		var line trace.LineRecord
+		must(t, json.Unmarshal(out.Bytes(), &line))
+		if line.Causes[0].Name != "tea" || !line.Writes[0].Changed {
+			t.Errorf("read back as %+v", line)
+		}
+	})
+}
+
+func TestOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	for range 2 {
+		w, err := trace.Open("file:" + path)
+		must(t, err)
+		_, err = w.Write([]byte("x\n"))
+		must(t, err)
+		must(t, w.Close())
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "x\nx\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	for _, place := range []string{"fd:x", "fd:-1", "file:", "tcp:1", "file:" + t.TempDir()} {
+		if _, err := trace.Open(place); err == nil {
+			t.Errorf("%q was opened", place)
+		}
+	}
+	if w, err := trace.Open(""); w != nil || err != nil {
+		t.Errorf("nothing was opened as %v, %v", w, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
