@@ -78,11 +78,11 @@ func (w *Workspace) skip(dir, base string) bool {
 
 // openRoot reads a directory whole if a marker stands in any file of it.
 func (w *Workspace) openRoot(dir string) error {
-	marked, err := w.cache.readDir(dir, markerLine.Match)
-	if err != nil || len(marked) == 0 {
+	entries, err := w.cache.scan(dir)
+	if err != nil || !slices.ContainsFunc(entries, func(e *cached) bool { return e.marked }) {
 		return err
 	}
-	files, err := w.cache.readDir(dir, func([]byte) bool { return true })
+	files, err := parse(entries)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,11 @@ func (w *Workspace) load(path string) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.cache.readDir(dir, declLine.Match)
+	entries, err := w.cache.scan(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read package %s: %w", path, err)
+	}
+	files, err := parse(slices.DeleteFunc(entries, func(e *cached) bool { return !e.declares }))
 	if err != nil {
 		return nil, fmt.Errorf("read package %s: %w", path, err)
 	}

@@ -286,10 +286,11 @@ func (c *collector) misplaced(g *ast.CommentGroup, where string) {
 		}
 		name, _, _ := split(m[1])
 		name, _, _ = strings.Cut(name, " ")
-		if def, _, elsewhere := c.reg.lookup(name, Anywhere); def == nil && elsewhere == 0 || def != nil && def.Inert {
+		def, _, _ := c.reg.lookup(name, Anywhere)
+		if def == nil || def.Inert {
 			continue
 		}
 		pos := c.file.Position(cm.Pos() + token.Pos(strings.IndexByte(cm.Text, '+')))
-		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: %s", name, where))
+		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it stands %s", def.Name, where))
 	}
 }

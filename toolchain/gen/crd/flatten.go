@@ -9,7 +9,11 @@ import (
 
 // flat is a type's schema without references (step 2). The caller may change it.
 func (b *builder) flat(n *loader.Named) *props {
-	s := b.expand(b.named(n).DeepCopy(), []string{n.String()})
+	schema := b.named(n)
+	outer := b.current
+	defer func() { b.current = outer }()
+	b.current = *b.api.Type(n.Decl)
+	s := b.expand(schema.DeepCopy(), []string{n.String()})
 	b.merge(s)
 	return s
 }

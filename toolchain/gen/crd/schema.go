@@ -165,10 +165,8 @@ func (b *builder) reference(n *loader.Named) *props {
 	s := b.named(n)
 	ref := &props{Ref: &key}
 	switch u := n.Underlying().(type) {
-	case *loader.Slice:
-		ref.Type = "array"
-	case *loader.Map:
-		ref.Type = "object"
+	case *loader.Slice, *loader.Map:
+		ref.Type = s.Type
 	case *loader.Basic:
 		ref.Type, ref.Format = s.Type, s.Format
 	case *loader.Invalid:

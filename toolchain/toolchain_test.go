@@ -1,0 +1,235 @@
+package toolchain_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/loader"
+)
+
+var update = flag.Bool("update", false, "write the expected output of the golden tests")
+
+// goMod is that of the golden tests' projects. The modules are those that this module's own tests need, so they are there.
+const goMod = `module example.com/shapes
+
+go 1.26.0
+
+require (
+	k8s.io/api v0.37.2
+	k8s.io/apiextensions-apiserver v0.37.2
+	k8s.io/apimachinery v0.37.2
+)
+`
+
+// project writes a txtar archive's files to a directory, except those under want/, which are returned.
+func project(t testing.TB, ar *txtar.Archive) (dir string, want map[string]string) {
+	t.Helper()
+	t.Setenv("GOWORK", "off")
+	dir, want = t.TempDir(), map[string]string{}
+	write(t, dir, "go.mod", goMod)
+	for _, f := range ar.Files {
+		if name, ok := strings.CutPrefix(f.Name, "want/"); ok {
+			want[name] = string(f.Data)
+			continue
+		}
+		write(t, dir, f.Name, string(f.Data))
+	}
+	return dir, want
+}
+
+func write(t testing.TB, dir, name, content string) {
+	t.Helper()
+	name = filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// GEN-01, GEN-02, GEN-03: each archive in testdata is a project, and under want/ what is generated for it, or the errors.
+// The definitions and roles were compared with controller-gen v0.23.0's, except those of beyond.txtar.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no archives", err)
+	}
+	for _, name := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			ar, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, want := project(t, ar)
+			got := map[string]string{}
+			res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir})
+			if err != nil {
+				got["errors"] = strings.ReplaceAll(err.Error(), dir+"/", "") + "\n"
+			}
+			for _, f := range res.Files {
+				data, err := os.ReadFile(filepath.Join(dir, f.Path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[f.Path] = string(data)
+				if strings.Contains(f.Path, "config/crd/") {
+					accepted(t, data)
+				}
+			}
+			if *update {
+				rewrite(t, name, ar, got)
+				return
+			}
+			for name, text := range want {
+				if got[name] != text {
+					t.Errorf("%s is\n%s\nwant\n%s", name, got[name], text)
+				}
+			}
+			for name := range got {
+				if _, ok := want[name]; !ok {
+					t.Errorf("unexpected %s:\n%s", name, got[name])
+				}
+			}
+		})
+	}
+}
+
+func rewrite(t *testing.T, name string, ar *txtar.Archive, got map[string]string) {
+	t.Helper()
+	files := ar.Files[:0]
+	for _, f := range ar.Files {
+		if !strings.HasPrefix(f.Name, "want/") {
+			files = append(files, f)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(got)) {
+		files = append(files, txtar.File{Name: "want/" + k, Data: []byte(got[k])})
+	}
+	ar.Files = files
+	if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accepted checks a definition as an API server does when it is created.
+func accepted(t *testing.T, data []byte) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	v1 := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(data, v1); err != nil {
+		t.Fatal(err)
+	}
+	scheme.Default(v1)
+	crd := &apiextensions.CustomResourceDefinition{}
+	if err := scheme.Convert(v1, crd, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			crd.Status.StoredVersions = []string{v.Name}
+		}
+	}
+	for _, err := range validation.ValidateCustomResourceDefinition(t.Context(), crd) {
+		t.Errorf("a server refuses %s: %v", v1.Name, err)
+	}
+}
+
+// GEN-02: only what changed is written, and a check writes nothing.
+func TestWritesOnlyChanges(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/resource.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := project(t, ar)
+	ctx := t.Context()
+	cache := &loader.Cache{}
+
+	_, err = toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true})
+	if !errors.Is(err, toolchain.ErrStale) {
+		t.Fatalf("check of nothing generated: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal("a check has written")
+	}
+	generate := func(want ...string) {
+		t.Helper()
+		res, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir, Cache: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(res.Changed(), " "); got != strings.Join(want, " ") {
+			t.Fatalf("changed: %s; want %s", got, want)
+		}
+	}
+	generate("api/v1/zz_generated.deepcopy.go", "api/v1alpha1/zz_generated.deepcopy.go",
+		"config/crd/shop.example.com_pizzas.yaml", "config/crd/shop.example.com_policies.yaml")
+	generate()
+	if _, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true}); err != nil {
+		t.Fatalf("check of what is up to date: %v", err)
+	}
+
+	types := filepath.Join(dir, "api/v1/types.go")
+	src, err := os.ReadFile(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "api/v1/types.go", strings.Replace(string(src), "// PizzaSpec is an order.", "// PizzaSpec is the order.", 1))
+	generate("config/crd/shop.example.com_pizzas.yaml")
+
+	write(t, dir, "api/v1/types.go", strings.Replace(string(src), "+optional", "+optionl", 1))
+	_, err = toolchain.Generate(ctx, toolchain.Options{Dir: dir, Cache: cache})
+	if at := new(loader.Error); !errors.As(err, &at) || at.Pos.Line == 0 || !strings.Contains(err.Error(), "did you mean +optional?") {
+		t.Fatalf("the error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config/crd/shop.example.com_pizzas.yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKubebuilderLayout(t *testing.T) {
+	ar := txtar.Parse([]byte("-- api/v1/t.go --\n// +groupName=a.b\n// +kubebuilder:object:generate=true\npackage v1\n\n" +
+		"import metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype T struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata\"`\n}\n" +
+		"-- hack/boilerplate.go.txt --\n/* ours */\n-- config/crd/bases/.keep --\n"))
+	dir, _ := project(t, ar)
+	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config/crd/bases/a.b_ts.yaml")); err != nil {
+		t.Error(err)
+	}
+	if src, _ := os.ReadFile(filepath.Join(dir, "api/v1/zz_generated.deepcopy.go")); !strings.Contains(string(src), "/* ours */") {
+		t.Errorf("no boilerplate in\n%s", src)
+	}
+}
+
+func TestNoModule(t *testing.T) {
+	t.Setenv("GOWORK", "off")
+	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: t.TempDir()}); !errors.Is(err, loader.ErrNoModule) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir, _ := project(t, &txtar.Archive{})
+	if _, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
