@@ -10,9 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/resource"
 )
@@ -24,7 +21,7 @@ func (k *kind) scaleSubresource(versions []string) resource.Subresource {
 	if s := k.versions[k.storage].scale(); s != nil {
 		paths = s
 	}
-	view := &scaleView{paths: paths, gv: k.gvk(k.storage).GroupVersion(), replicas: k.replicasPaths()}
+	view := &scaleView{paths: paths}
 	return resource.Subresource{
 		Name: "scale", Versions: versions,
 		GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
@@ -39,39 +36,17 @@ func (k *kind) scaleSubresource(versions []string) resource.Subresource {
 
 // scaleView translates between a custom object and its Scale.
 type scaleView struct {
-	paths    *apiextensionsv1.CustomResourceSubresourceScale
-	gv       schema.GroupVersion                // of the object
-	replicas managedfields.ResourcePathMappings // where each version has what Scale has at spec.replicas
-}
-
-func (k *kind) replicasPaths() managedfields.ResourcePathMappings {
-	out := managedfields.ResourcePathMappings{}
-	for name, v := range k.versions {
-		var path fieldpath.Path
-		if s := v.scale(); s != nil {
-			for _, field := range split(s.SpecReplicasPath) {
-				path = append(path, fieldpath.PathElement{FieldName: &field})
-			}
-		}
-		out[k.gvk(name).GroupVersion().String()] = path
-	}
-	return out
-}
-
-func (v *scaleView) fields(u *unstructured.Unstructured) *managedfields.ScaleHandler {
-	return managedfields.NewScaleHandler(u.GetManagedFields(), v.gv, v.replicas)
+	paths *apiextensionsv1.CustomResourceSubresourceScale
 }
 
 func split(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
 func (v *scaleView) get(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
 	paths := v.paths
-	wanted, found, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
+	// An object without the field shows 0 replicas, so that it can be scaled (a scale is read before it is written).
+	wanted, _, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
 	if err != nil {
 		return nil, err
-	}
-	if !found {
-		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
 	}
 	have, _, err := unstructured.NestedInt64(u.Object, split(paths.StatusReplicasPath)...)
 	if err != nil {
@@ -83,16 +58,11 @@ func (v *scaleView) get(u *unstructured.Unstructured) (*autoscalingv1.Scale, err
 			return nil, err
 		}
 	}
-	managed, err := v.fields(u).ToSubresource()
-	if err != nil {
-		return nil, err
-	}
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(),
 			ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
-			ManagedFields: managed,
 		},
 		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(wanted)},
 		Status: autoscalingv1.ScaleStatus{Replicas: int32(have), Selector: selector},
@@ -104,16 +74,5 @@ func (v *scaleView) set(u *unstructured.Unstructured, view runtime.Object) error
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("wrong object passed to Scale update: %v", view))
 	}
-	if err := unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), split(v.paths.SpecReplicasPath)...); err != nil {
-		return err
-	}
-	managed, err := v.fields(u).ToParent(scale.ManagedFields)
-	if err != nil {
-		return err
-	}
-	u.SetManagedFields(managed)
-	if scale.ResourceVersion != "" {
-		u.SetResourceVersion(scale.ResourceVersion)
-	}
-	return nil
+	return unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), split(v.paths.SpecReplicasPath)...)
 }

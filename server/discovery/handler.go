@@ -59,7 +59,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	root := path == "/api" || path == "/apis"
 	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
 	if root {
-		restrictions = upstream.DiscoveryEndpointRestrictions
+		restrictions = rootRestrictions{}
 	}
 	media, info, err := negotiation.NegotiateOutputMediaType(req, h.codecs, restrictions)
 	if err != nil {
@@ -76,7 +76,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 	var doc *encoded
 	if path == "/api" && key.aggregate == "" {
-		doc, err = encode(coreVersions(req), info.Serializer) // it names the host that was asked
+		if versions := coreVersions(h.documents(), req); len(versions.Versions) > 0 {
+			doc, err = encode(versions, info.Serializer) // not kept: it names the host that was asked
+		}
 	} else {
 		doc, err = h.documents().get(h, key, info.Serializer)
 	}
@@ -89,6 +91,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.send(w, req, key, doc)
 	}
 }
+
+// rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the aggregated one.
+type rootRestrictions struct{}
+
+func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
+	return gvk == nil || upstream.IsAggregatedDiscoveryGVK(gvk)
+}
+func (rootRestrictions) AllowsServerVersion(string) bool { return false }
+func (rootRestrictions) AllowsStreamSchema(string) bool  { return false }
 
 func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey, doc *encoded) {
 	contentType := key.mediaType
@@ -133,10 +144,17 @@ func (h *Handler) fail(w http.ResponseWriter, req *http.Request, err error) {
 }
 
 // coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions of this document.
-func coreVersions(req *http.Request) *metav1.APIVersions {
-	return &metav1.APIVersions{
+func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
+	out := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
-		Versions:                   []string{"v1"},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
 	}
+	for _, g := range d.groups {
+		for _, v := range g.versions {
+			if g.name == "" {
+				out.Versions = append(out.Versions, v.name)
+			}
+		}
+	}
+	return out
 }

@@ -95,7 +95,8 @@ func (h *Handler) newFragment(gv schema.GroupVersion) (*fragment, error) {
 	}
 	// What custom kinds share with Kubernetes' own (ObjectMeta, query parameters) is in the packed parts already.
 	add := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		Swagger: "2.0", Info: &spec.Info{}, Paths: doc.Paths, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		// The parser demands a title; it is taken out again below.
+		Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "-", Version: "-"}}, Paths: doc.Paths, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
 	}}
 	for name, s := range doc.Definitions {
 		if !static[name] {

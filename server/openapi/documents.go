@@ -36,7 +36,10 @@ func compress(data []byte) ([]byte, error) {
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // before Bytes: it writes the tail
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // documents are those of one state of the registry.

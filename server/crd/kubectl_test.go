@@ -1,0 +1,113 @@
+package crd_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+// kubectl runs the real kubectl in process against the plane.
+func (p *plane) kubectl(stdin string, args ...string) (string, error) {
+	p.t.Helper()
+	home := p.t.TempDir()
+	config := filepath.Join(home, "config")
+	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: 'http://plane'}}]\n"+
+		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	input := filepath.Join(home, "input.json") // kubectl reads "-" from the process's own standard input
+	if err := os.WriteFile(input, []byte(stdin), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	for i, arg := range args {
+		if arg == "-" {
+			args[i] = input
+		}
+	}
+	flags := genericclioptions.NewConfigFlags(true).WithWrapConfigFn(func(c *rest.Config) *rest.Config {
+		c.Transport = p.config().Transport
+		c.QPS = -1
+		return c
+	})
+	var out, errs bytes.Buffer
+	var fatal error
+	cmdutil.BehaviorOnFatal(func(message string, code int) {
+		fatal = fmt.Errorf("exit %d: %s", code, message)
+		panic(fatal)
+	})
+	defer cmdutil.DefaultBehaviorOnFatal()
+	func() {
+		defer func() {
+			if r := recover(); r != nil && fatal == nil {
+				panic(r)
+			}
+		}()
+		all := append([]string{"kubectl", "--kubeconfig", config, "--cache-dir", home}, args...)
+		c := cmd.NewKubectlCommand(cmd.KubectlOptions{
+			Arguments: all, ConfigFlags: flags,
+			IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs},
+		})
+		c.SetArgs(all[1:])
+		c.SetOut(&out)
+		c.SetErr(&errs)
+		if err := c.Execute(); err != nil && fatal == nil {
+			fatal = err
+		}
+	}()
+	return out.String() + errs.String(), fatal
+}
+
+// API-09, CRD-02, CRD-04, CRD-05
+func TestKubectl(t *testing.T) {
+	p := newPlane(t)
+	for _, step := range []struct {
+		stdin string
+		args  string
+		want  string // in the output
+		fails string // in the error
+	}{
+		{stdin: widgets(), args: "apply --server-side -f -", want: "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied"},
+		{args: "get crd", want: "widgets.example.com"},
+		{args: "wait --for=condition=Established crd/widgets.example.com", want: "condition met"},
+		{args: "api-resources", want: "widgets                     wd           example.com/v1            true         Widget"},
+		{args: "api-versions", want: "example.com/v1"},
+		{args: "explain widget.spec", want: "What the widget should be."},
+		{args: "explain wd.spec.ports --recursive", want: "port\t<integer> -required-"},
+		{args: "explain crd.spec.group", want: "group is the API group of the defined custom resource"},
+		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=strict -f -", fails: `unknown field "spec.foo"`},
+		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply -f -", fails: `unknown field "spec.foo"`},
+		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=warn -f -", want: `unknown field "spec.foo"`},
+		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -", want: "widget.example.com/a configured"},
+		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -", want: "widget.example.com/a unchanged"},
+		{stdin: widget("a", `{"color":"pink"}`), args: "apply -f -", fails: `Unsupported value: "pink"`},
+		{args: "get wd", want: "NAME   COLOR   REPLICAS\na      green   2"},
+		{args: "get all", want: "a      green   2"},
+		{args: "scale wd/a --replicas=5", want: "widget.example.com/a scaled"},
+		{args: "get widgets.v1.example.com a -o jsonpath={.spec.replicas}", want: "5"},
+		{args: "label wd a x=y", want: "labeled"},
+		{args: "patch wd a --type=merge --subresource=status -p {\"status\":{\"phase\":\"Up\"}}", want: "patched"},
+		{args: "wait --for=jsonpath={.status.phase}=Up wd/a", want: "condition met"},
+		{stdin: widget("a", `{"color":"green","replicas":3}`), args: "diff -f -", want: "", fails: "exit 1"},
+		{args: "describe wd a", want: "Kind:         Widget"},
+		{args: "delete wd a", want: "deleted"},
+	} {
+		out, err := p.kubectl(step.stdin, strings.Fields(step.args)...)
+		switch {
+		case step.fails == "" && err != nil:
+			t.Errorf("kubectl %s: %v\n%s", step.args, err, out)
+		case step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails)):
+			t.Errorf("kubectl %s: error %v, want %q\n%s", step.args, err, step.fails, out)
+		case !strings.Contains(out, step.want):
+			t.Errorf("kubectl %s: %q is not in\n%s", step.args, step.want, out)
+		}
+	}
+}
