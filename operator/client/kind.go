@@ -43,15 +43,17 @@ func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 
 // ItemOf is a new item of a list, with its kind set.
 func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
-	if items, ok := list.(*Items); ok {
-		return items.newItem(), nil
-	}
 	kind, err := KindOf(list, scheme)
 	if err != nil {
 		return nil, err
 	}
 	if item, ok := itemKindOf(kind); ok {
 		kind = item
+	}
+	if items, ok := list.(*Items); ok {
+		item := items.newItem()
+		item.GetObjectKind().SetGroupVersionKind(kind)
+		return item, nil
 	}
 	var item Object
 	switch list.(type) {
