@@ -1,6 +1,7 @@
 // Package https puts a control plane on a TLS port: listener, certificates, HTTP/2, drain.
 //
-//	srv, err := https.Listen(https.Config{Address: "127.0.0.1:0", Handler: plane.Handler(), Authority: ca})
+//	listener, err := https.Listen("127.0.0.1:0")
+//	srv, err := https.New(https.Config{Listener: listener, Handler: plane.Handler(), Authority: ca})
 //	err = srv.Run(ctx) // serves until ctx ends, then drains
 package https
 
@@ -21,13 +22,13 @@ import (
 
 // Config says what to serve where.
 type Config struct {
-	// Address is host:port; port 0 picks a free one.
-	Address string
-	Handler http.Handler
+	// Listener is the bound port; the server closes it.
+	Listener net.Listener
+	Handler  http.Handler
 	// Authority issues the serving certificate and is asked for in client certificates.
 	Authority *pki.Authority
 	// Hosts are names and addresses for the serving certificate beside localhost, the loopback addresses, the
-	// names of the kubernetes service and the host of Address.
+	// names of the kubernetes service and the listener's own address.
 	Hosts []string
 	// Drain ends what the handler still has in hand (watches first) and returns when short requests are done or ctx ends.
 	// nil: none.
@@ -39,9 +40,8 @@ type Config struct {
 
 // Server is a bound port. Run serves it.
 type Server struct {
-	cfg      Config
-	listener net.Listener
-	http     *http.Server
+	cfg  Config
+	http *http.Server
 }
 
 // ErrPortInUse says that another process listens on the address.
@@ -50,38 +50,38 @@ var ErrPortInUse = errors.New("address already in use")
 // renewBefore is how long before its end the serving certificate is issued anew.
 const renewBefore = 30 * 24 * time.Hour
 
-// Listen binds the address; connections wait from now on, until Run answers them.
-func Listen(cfg Config) (*Server, error) {
+// Listen binds host:port; port 0 picks a free one. Connections wait from now on until a Server answers them.
+func Listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: %w", address, ErrPortInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return listener, nil
+}
+
+// New makes a server; Run makes it serve.
+func New(cfg Config) (*Server, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = 60 * time.Second
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	host, _, err := net.SplitHostPort(cfg.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, err)
-	}
-	listener, err := net.Listen("tcp", cfg.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, ErrPortInUse)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", cfg.Address, err)
-	}
 	hosts := append([]string{
 		"localhost", "127.0.0.1", "::1",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 	}, cfg.Hosts...)
-	if host != "" && !net.ParseIP(host).IsUnspecified() {
-		hosts = append(hosts, host)
+	if ip := cfg.Listener.Addr().(*net.TCPAddr).IP; !ip.IsUnspecified() {
+		hosts = append(hosts, ip.String())
 	}
 	serving := &serving{authority: cfg.Authority, hosts: hosts}
 	if _, err := serving.certificate(nil); err != nil {
-		listener.Close()
 		return nil, err
 	}
-	return &Server{cfg: cfg, listener: listener, http: &http.Server{
+	return &Server{cfg: cfg, http: &http.Server{
 		Handler: cfg.Handler,
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
@@ -100,7 +100,7 @@ func Listen(cfg Config) (*Server, error) {
 }
 
 // Addr is the bound address.
-func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
+func (s *Server) Addr() *net.TCPAddr { return s.cfg.Listener.Addr().(*net.TCPAddr) }
 
 // URL is where clients on this machine reach the server.
 func (s *Server) URL() string {
@@ -114,10 +114,10 @@ func (s *Server) URL() string {
 // Run serves until ctx ends, then drains for at most Config.Grace. It returns nil after a clean end.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.ServeTLS(s.listener, "", "") }()
+	go func() { failed <- s.http.ServeTLS(s.cfg.Listener, "", "") }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve %s: %w", s.cfg.Address, err)
+		return fmt.Errorf("serve %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
@@ -136,9 +136,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Close gives up a port that Run was never called for.
-func (s *Server) Close() error { return s.listener.Close() }
 
 // serving holds the serving certificate and issues it anew before it ends.
 type serving struct {

@@ -88,10 +88,6 @@ type Resource struct {
 	// (events.k8s.io events are core events).
 	StoredAs string
 
-	// Removable, when set, says whether an object that is being deleted and has no finalizers left in its metadata may go now
-	// (a namespace has finalizers in its spec, too). nil: it may.
-	Removable func(hub runtime.Object) bool
-
 	// Owner tells which part of the control plane registered it ("builtin", "crd", …).
 	Owner string
 }

@@ -1,0 +1,121 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/server/store"
+)
+
+// Following tells an account of everything on a control plane until it is stopped.
+type Following struct {
+	account   *Account
+	transport http.RoundTripper
+
+	cancel context.CancelFunc
+	events sync.WaitGroup
+	logs   sync.WaitGroup
+	seen   map[container]bool
+}
+
+// container is one run of a container.
+type container struct {
+	uid      string
+	name     string
+	restarts int32
+}
+
+// logGrace is how long Stop waits for the rest of the containers' output.
+const logGrace = time.Second
+
+// Follow begins with what is written from now on. Logs are read through transport.
+func Follow(ctx context.Context, a *Account, s *store.Store, transport http.RoundTripper) *Following {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &Following{account: a, transport: transport, cancel: cancel, seen: map[container]bool{}}
+	cursor, err := s.Watch("", s.Snapshot().Revision())
+	if err != nil {
+		cancel()
+		return f
+	}
+	f.events.Go(func() {
+		for {
+			events, _, err := cursor.Next()
+			if err != nil {
+				return
+			}
+			for _, e := range events {
+				a.Event(e)
+				if e.Object.Key.Resource == "pods" && e.Type != store.Deleted {
+					f.output(ctx, e.Object)
+				}
+			}
+			if len(events) > 0 {
+				continue
+			}
+			select {
+			case <-cursor.Ready():
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return f
+}
+
+// Stop returns when all lines are written.
+func (f *Following) Stop() {
+	done := make(chan struct{})
+	go func() { f.logs.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(logGrace):
+	}
+	f.cancel()
+	f.events.Wait()
+	f.logs.Wait()
+}
+
+// output follows the containers of a pod that have begun to run.
+func (f *Following) output(ctx context.Context, obj *store.Object) {
+	var pod corev1.Pod
+	if json.Unmarshal(obj.Data, &pod) != nil {
+		return
+	}
+	all := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, status := range all {
+		run := container{string(pod.UID), status.Name, status.RestartCount}
+		if f.seen[run] || status.State.Running == nil && status.State.Terminated == nil {
+			continue
+		}
+		f.seen[run] = true
+		subject := "pod/" + pod.Name
+		if len(all) > 1 {
+			subject += "/" + status.Name
+		}
+		f.logs.Go(func() {
+			query := url.Values{"container": {status.Name}, "follow": {"true"}}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+				"http://kelson.in-process/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+"/log?"+query.Encode(), nil)
+			if err != nil {
+				return
+			}
+			resp, err := f.transport.RoundTrip(req)
+			if err != nil {
+				return
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				out := f.account.Output(subject)
+				_, _ = io.Copy(out, resp.Body)
+				_ = out.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+// Package project is an operator project as a folder: where its main package and its manifests are, how it is built, run and applied.
+package project
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"kelson.dev/operator/client"
+)
+
+// Project is an operator's folder.
+type Project struct {
+	// Dir is the absolute path of the folder.
+	Dir string
+	// Main is the folder of the operator's main package.
+	Main string
+}
+
+// Open finds an operator project in a folder: a Go module, or part of one, with a main package in it, in cmd or in a folder below cmd.
+func Open(dir string) (*Project, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open project %s: no such folder", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open project: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("open project %s: not a folder", dir)
+	}
+	candidates := []string{filepath.Join(abs, "cmd"), abs}
+	below, err := filepath.Glob(filepath.Join(abs, "cmd", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, main := range append(candidates, below...) {
+		if _, err := os.Stat(filepath.Join(main, "main.go")); err == nil {
+			return &Project{Dir: abs, Main: main}, nil
+		}
+	}
+	return nil, fmt.Errorf("open project %s: no main.go in it, in cmd or in a folder below cmd: is it an operator project?", dir)
+}
+
+// Build builds the operator to a file. The error holds what the compiler said.
+func (p *Project) Build(ctx context.Context, binary string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
+	cmd.Dir = p.Main
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+// Apply applies, server-side, every manifest in a folder of the project, in the order of the files' names; a folder that is not there
+// holds none. What the server refuses is named by file.
+func (p *Project) Apply(ctx context.Context, c client.Client, folder string) error {
+	objects, err := p.manifests(folder)
+	if err != nil {
+		return err
+	}
+	for _, m := range objects {
+		if m.object.GetNamespace() == "" {
+			if mapping, err := c.Mapper().RESTMapping(m.object.GroupVersionKind().GroupKind(), m.object.GroupVersionKind().Version); err == nil &&
+				mapping.Scope.Name() == "namespace" {
+				m.object.SetNamespace("default")
+			}
+		}
+		if err := c.Apply(ctx, m.object); err != nil {
+			return fmt.Errorf("apply %s: %w", m.file, err)
+		}
+	}
+	return nil
+}
+
+type manifest struct {
+	file   string // relative to the project
+	object *unstructured.Unstructured
+}
+
+func (p *Project) manifests(folder string) ([]manifest, error) {
+	entries, err := os.ReadDir(filepath.Join(p.Dir, folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", folder, err)
+	}
+	var out []manifest
+	for _, entry := range entries {
+		name := filepath.Join(folder, entry.Name())
+		if entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || strings.HasPrefix(entry.Name(), "kustomization.") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := documents.Decode(&object.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, err)
+			}
+			if len(object.Object) == 0 {
+				continue
+			}
+			if object.GetKind() == "" || object.GetAPIVersion() == "" || object.GetName() == "" {
+				return nil, fmt.Errorf("read %s: a manifest needs apiVersion, kind and metadata.name", name)
+			}
+			out = append(out, manifest{name, object})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,141 @@
+// Package until waits for a field of an object to have a value.
+//
+// A condition is written OBJECT:JSONPATH=VALUE, as in "at/example-at:{.status.phase}=DONE" or, in a namespace other than default,
+// "team-a/at/example-at:{.status.phase}=DONE". The object is named as for kubectl: by plural, singular, short name or kind.
+// The path is kubectl's jsonpath; without "=VALUE" any value that is not empty will do.
+package until
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/store"
+)
+
+// Condition is a parsed condition.
+type Condition struct {
+	text      string
+	namespace string
+	kind      string // as written
+	name      string
+	path      *jsonpath.JSONPath
+	value     string
+	anyValue  bool
+}
+
+// Parse reads a condition.
+func Parse(text string) (*Condition, error) {
+	bad := func(why string) (*Condition, error) {
+		return nil, fmt.Errorf("condition %q: %s (want OBJECT:JSONPATH=VALUE, as 'at/example-at:{.status.phase}=DONE')", text, why)
+	}
+	object, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return bad("no ':' between object and path")
+	}
+	c := &Condition{text: text, namespace: "default"}
+	switch parts := strings.Split(object, "/"); {
+	case slices.Contains(parts, ""):
+		return bad("the object must be KIND/NAME")
+	case len(parts) == 2:
+		c.kind, c.name = parts[0], parts[1]
+	case len(parts) == 3:
+		c.namespace, c.kind, c.name = parts[0], parts[1], parts[2]
+	default:
+		return bad("the object must be KIND/NAME")
+	}
+	path, value, hasValue := strings.Cut(rest, "=")
+	if end := strings.LastIndex(rest, "}="); end >= 0 { // a filter in the path may hold a '='
+		path, value, hasValue = rest[:end+1], rest[end+2:], true
+	} else if strings.HasSuffix(rest, "}") {
+		path, value, hasValue = rest, "", false
+	}
+	if path == "" {
+		return bad("no path")
+	}
+	if !strings.HasPrefix(path, "{") {
+		path = "{." + strings.TrimPrefix(path, ".") + "}"
+	}
+	c.value, c.anyValue = value, !hasValue
+	c.path = jsonpath.New("condition").AllowMissingKeys(true)
+	if err := c.path.Parse(path); err != nil {
+		return bad(err.Error())
+	}
+	return c, nil
+}
+
+func (c *Condition) String() string { return c.text }
+
+// Wait returns when the condition holds, with the error of ctx when that ends first.
+func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Registry) error {
+	sn := s.Snapshot()
+	cursor, err := s.Watch("", sn.Revision())
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", c.text, err)
+	}
+	for {
+		if res := c.resource(kinds.Current()); res != nil {
+			namespace := c.namespace
+			if !res.Namespaced {
+				namespace = ""
+			}
+			if obj := s.Snapshot().Get(res.Key(namespace, c.name)); obj != nil && c.holds(obj.Data) {
+				return nil
+			}
+		}
+		// What changed does not matter: the newest state is looked at.
+		for {
+			events, _, err := cursor.Next()
+			if errors.Is(err, store.ErrCompacted) {
+				return c.Wait(ctx, s, kinds)
+			}
+			if err != nil {
+				return fmt.Errorf("wait for %s: %w", c.text, err)
+			}
+			if len(events) > 0 {
+				break
+			}
+			select {
+			case <-cursor.Ready():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+func (c *Condition) resource(kinds *resource.Set) *resource.Resource {
+	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
+	for _, res := range kinds.All() {
+		if group != "" && group != res.Group {
+			continue
+		}
+		if name == res.Plural || name == res.Singular || name == strings.ToLower(res.Kind) || slices.Contains(res.ShortNames, name) {
+			return res
+		}
+	}
+	return nil
+}
+
+// holds looks at an object as JSON.
+func (c *Condition) holds(data []byte) bool {
+	var object any
+	if json.Unmarshal(data, &object) != nil {
+		return false
+	}
+	var out bytes.Buffer
+	if c.path.Execute(&out, object) != nil {
+		return false
+	}
+	if c.anyValue {
+		return out.Len() > 0
+	}
+	return out.String() == c.value
+}

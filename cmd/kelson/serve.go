@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/server/controlplane"
+	"kelson.dev/server/https"
+	"kelson.dev/server/pki"
+	"kelson.dev/server/store"
+	"kelson.dev/server/store/disk"
+)
+
+// serveOptions are the flags of serve, shared by dev.
+type serveOptions struct {
+	dataDir     string
+	inMemory    bool
+	bindAddress string
+	securePort  int
+	kubeconfig  string
+	node        string
+	verbose     bool
+}
+
+func serveCommand() *cobra.Command {
+	var opts serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a control plane by itself, for any client",
+		Long: `Run a control plane by itself, for any client.
+
+What is written is durable unless --in-memory is given: an acknowledged write
+survives a crash at any instant. The control plane has a certificate authority
+of its own; the kubeconfig it writes is that of an administrator. It ends on
+SIGTERM or Ctrl-C after the requests in hand are answered.`,
+		Example: `  kelson serve
+  kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
+  kelson serve --data-dir ./state --node=process`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return serve(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.dataDir, "data-dir", "", "directory of the state, created if need be (default "+defaultDataDir()+")")
+	f.BoolVar(&opts.inMemory, "in-memory", false, "keep the state in memory only")
+	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
+	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
+	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
+	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
+	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
+	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
+	return c
+}
+
+// defaultDataDir is the state's place in the user's data folder.
+func defaultDataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kelson")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "kelson")
+	}
+	return filepath.Join(home, ".local", "share", "kelson")
+}
+
+func serve(ctx context.Context, opts serveOptions, out, errOut io.Writer) error {
+	begin := time.Now()
+	p, err := startPlane(ctx, opts, errOut)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
+		controlplane.KubernetesVersion, p.server.URL(), p.kubeconfig, time.Since(begin).Round(100*time.Microsecond))
+	return p.run(ctx)
+}
+
+// plane is a control plane on a port.
+type plane struct {
+	*controlplane.ControlPlane
+	server     *https.Server
+	kubeconfig string
+	cleanup    []func() error // in the order of what was made
+}
+
+// startPlane starts what the options ask for; nothing is left behind when it fails.
+func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *plane, err error) {
+	p := &plane{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	node, err := controlplane.ParseNode(opts.node)
+	if err != nil {
+		return nil, err
+	}
+	if opts.securePort < 0 || opts.securePort > 65535 {
+		return nil, fmt.Errorf("--secure-port %d: must be between 0 and 65535", opts.securePort)
+	}
+	level := slog.LevelWarn
+	if opts.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+
+	// The port comes first: a busy one leaves nothing behind.
+	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	if errors.Is(err, https.ErrPortInUse) {
+		return nil, fmt.Errorf("%w: choose another with --secure-port (0 picks a free one)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
+
+	dir := opts.dataDir
+	var backend store.Backend
+	var authority *pki.Authority
+	if opts.inMemory {
+		if dir, err = os.MkdirTemp("", "kelson-"); err != nil {
+			return nil, err
+		}
+		p.cleanup = append(p.cleanup, func() error { return os.RemoveAll(dir) })
+		if authority, err = pki.NewAuthority("kelson-ca"); err != nil {
+			return nil, err
+		}
+	} else {
+		if dir == "" {
+			dir = defaultDataDir()
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		if backend, err = disk.Open(dir); err != nil {
+			return nil, fmt.Errorf("open data directory: %w", err)
+		}
+		if authority, err = pki.OpenAuthority(filepath.Join(dir, "pki"), "kelson-ca"); err != nil {
+			return nil, errors.Join(err, backend.Close())
+		}
+	}
+	state, err := store.Open(store.Config{Backend: backend})
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	p.cleanup = append(p.cleanup, state.Close)
+
+	var handler lateHandler
+	p.server, err = https.New(https.Config{
+		Listener:  listener,
+		Handler:   &handler,
+		Authority: authority,
+		Drain:     func(ctx context.Context) error { return p.ControlPlane.Drain(ctx) },
+		Log:       log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The plane outlives ctx: it ends after the requests in hand are drained.
+	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
+		Store:     state,
+		ClientCAs: authority.Pool(),
+		Node:      node,
+		NodeDir:   filepath.Join(dir, "node"),
+		Log:       log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
+	handler.Handler = p.ControlPlane.Handler()
+
+	p.kubeconfig = opts.kubeconfig
+	if p.kubeconfig == "" {
+		p.kubeconfig = filepath.Join(dir, "kubeconfig")
+	}
+	if err := writeKubeconfig(p.kubeconfig, p.server.URL(), authority); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// run serves until ctx ends, then drains and closes everything.
+func (p *plane) run(ctx context.Context) error {
+	err := p.server.Run(ctx)
+	return errors.Join(err, p.close())
+}
+
+func (p *plane) close() error {
+	var errs []error
+	for i := len(p.cleanup) - 1; i >= 0; i-- {
+		errs = append(errs, p.cleanup[i]())
+	}
+	return errors.Join(errs...)
+}
