@@ -126,11 +126,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func outlive(parent context.Context, by time.Duration) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
-		select {
-		case <-time.After(by):
-			cancel(context.Cause(parent))
-		case <-ctx.Done():
-		}
+		time.AfterFunc(by, func() { cancel(context.Cause(parent)) })
 	})
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }

@@ -75,22 +75,24 @@ func New(cfg Config) *Broadcaster {
 
 // Run writes events until ctx ends, and then those that are in the buffer. It returns nil.
 func (b *Broadcaster) Run(ctx context.Context) error {
+	// What was recorded while the context ended is written, too, and what is being written is not broken off.
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.FlushTimeout, cancel) })
+	defer stop()
 	for {
 		select {
 		case e := <-b.events:
-			b.write(ctx, e)
+			b.write(writing, e)
 			continue
 		case <-ctx.Done():
 		}
 		break
 	}
-	// What was recorded while the context ended is written, too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.FlushTimeout)
-	defer cancel()
-	for ctx.Err() == nil {
+	for writing.Err() == nil {
 		select {
 		case e := <-b.events:
-			b.write(ctx, e)
+			b.write(writing, e)
 		default:
 			return nil
 		}

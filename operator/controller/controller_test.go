@@ -1,0 +1,272 @@
+package controller_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+	"kelson.dev/operator/workqueue"
+)
+
+func named(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: name}}
+}
+
+// runs is a controller under way, with what it logged and recorded.
+type runs struct {
+	*controller.Controller
+	mu      sync.Mutex
+	records []trace.Record
+	logged  bytes.Buffer
+	cancel  func()
+	ended   chan error
+}
+
+func start(t *testing.T, cfg controller.Config) *runs {
+	t.Helper()
+	r := &runs{ended: make(chan error, 1)}
+	cfg.Name = "test"
+	cfg.Tracer = trace.New(trace.Func(func(rec trace.Record) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.records = append(r.records, rec)
+	}))
+	cfg.Log = slog.New(slog.NewTextHandler(&r.logged, nil))
+	c, err := controller.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Controller = c
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.ended <- c.Run(ctx) }()
+	t.Cleanup(cancel)
+	return r
+}
+
+func (r *runs) stop(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func (r *runs) add(name string) {
+	r.Queue().Add(named(name), trace.Because(trace.Cause{Event: trace.Other}))
+}
+
+// RUN-03
+func TestOutcomes(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("meanwhile"))
+	type answer struct {
+		result reconcile.Result
+		err    error
+	}
+	again := answer{}
+	tests := []struct {
+		name   string
+		first  func() (reconcile.Result, error)
+		want   []string // times and causes of the reconciles
+		logged string   // "" for nothing
+	}{
+		{"success", func() (reconcile.Result, error) { return again.result, nil }, []string{"0s other"}, ""},
+		{"requeue", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }, []string{"0s other", "1h0m0s after"}, ""},
+		{"error", func() (reconcile.Result, error) { return again.result, errors.New("broken") }, []string{"0s other", "5ms retry"}, "reconcile failed"},
+		{"error and requeue", func() (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Hour}, errors.New("broken")
+		},
+			[]string{"0s other", "5ms retry"}, "reconcile failed"},
+		{"conflict", func() (reconcile.Result, error) { return again.result, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
+		{"terminal", func() (reconcile.Result, error) { return again.result, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"invalid", func() (reconcile.Result, error) { return again.result, reconcile.Invalid("spec", errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"panic", func() (reconcile.Result, error) { panic("oh") }, []string{"0s other", "5ms retry"}, "panic: oh"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin, n := time.Now(), 0
+				r := start(t, controller.Config{Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					if n++; n == 1 {
+						return tt.first()
+					}
+					return reconcile.Result{}, nil
+				})})
+				r.add("a")
+				time.Sleep(24 * time.Hour)
+				r.stop(t)
+				var got []string
+				for _, rec := range r.records {
+					got = append(got, fmt.Sprint(rec.Time.Sub(begin), " ", rec.Causes.All()[0].Event))
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+				if log := r.logged.String(); tt.logged == "" && log != "" || !strings.Contains(log, tt.logged) {
+					t.Errorf("it logged %q, want %q", log, tt.logged)
+				}
+				if n := r.Queue().NumRequeues(named("a")); n != 0 {
+					t.Errorf("%d requeues are not forgotten", n)
+				}
+			})
+		})
+	}
+}
+
+// RUN-03
+func TestBackoffGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, controller.Config{
+			Limiter: &workqueue.Exponential[reconcile.Request]{Base: time.Second, Max: 4 * time.Second},
+			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, errors.New("broken")
+			})})
+		begin := time.Now()
+		r.add("a")
+		time.Sleep(12 * time.Second)
+		r.stop(t)
+		var got []time.Duration
+		for _, rec := range r.records {
+			got = append(got, rec.Time.Sub(begin)/time.Second)
+		}
+		if want := []time.Duration{0, 1, 3, 7, 11}; !slices.Equal(got, want) {
+			t.Errorf("at %v, want %v", got, want)
+		}
+	})
+}
+
+// RUN-03
+func TestConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		active, most := map[string]int{}, 0
+		r := start(t, controller.Config{Concurrency: 3, Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+			mu.Lock()
+			active[req.Name]++
+			if active[req.Name] > 1 {
+				t.Errorf("%s is reconciled twice at once", req.Name)
+			}
+			n := 0
+			for _, a := range active {
+				n += a
+			}
+			most = max(most, n)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			active[req.Name]--
+			mu.Unlock()
+			return reconcile.Result{}, nil
+		})})
+		for i := range 50 {
+			r.add(fmt.Sprint("object-", i%5))
+			time.Sleep(100 * time.Millisecond)
+		}
+		r.stop(t)
+		if most != 3 {
+			t.Errorf("%d at once, want 3", most)
+		}
+	})
+}
+
+// RUN-03
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		r := start(t, controller.Config{ReconcileTimeout: time.Second, Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return reconcile.Result{}, reconcile.Terminal(ctx.Err())
+		})})
+		r.add("a")
+		time.Sleep(time.Minute)
+		r.stop(t)
+		if len(r.records) != 1 || r.records[0].Duration != time.Second || !strings.Contains(cause.Error(), "longer than 1s") {
+			t.Errorf("got %+v, %v", r.records, cause)
+		}
+	})
+}
+
+// RUN-01
+func TestGracePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []time.Duration
+		var mu sync.Mutex
+		work := map[string]time.Duration{"quick": 2 * time.Second, "slow": time.Hour}
+		r := start(t, controller.Config{Concurrency: 2, GracePeriod: 10 * time.Second, Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			begin := time.Now()
+			var err error
+			select {
+			case <-time.After(work[req.Name]):
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, time.Since(begin))
+			return reconcile.Result{}, err
+		})})
+		r.add("quick")
+		r.add("slow")
+		synctest.Wait()
+		r.add("third") // never begun
+		r.stop(t)
+		if want := []time.Duration{2 * time.Second, 10 * time.Second}; !slices.Equal(ends, want) {
+			t.Errorf("they ended after %v, want %v", ends, want)
+		}
+	})
+}
+
+func TestSourcesThatFail(t *testing.T) {
+	never := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
+	broken := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
+	for want, source := range map[string]controller.Source{"not synced within 2m0s": never, "broken": broken} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})
+			if err := <-r.ended; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{never}})
+		synctest.Wait()
+		r.stop(t)
+	})
+}
+
+func TestChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := make(chan reconcile.Request)
+		r := start(t, controller.Config{Sources: []controller.Source{controller.Channel(events)},
+			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })})
+		events <- named("a")
+		synctest.Wait()
+		close(events)
+		r.stop(t)
+		if len(r.records) != 1 || r.records[0].Request != named("a") {
+			t.Errorf("got %+v", r.records)
+		}
+	})
+}
+
+func TestConfigErrors(t *testing.T) {
+	if _, err := controller.New(controller.Config{Name: "a"}); err == nil {
+		t.Error("a controller without a reconciler")
+	}
+}

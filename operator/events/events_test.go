@@ -1,0 +1,185 @@
+package events_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/events"
+	"kelson.dev/operator/internal/apitest"
+)
+
+type fixture struct {
+	*apitest.Server
+	*events.Broadcaster
+	*events.Recorder
+	stop func()
+}
+
+func start(t *testing.T, cfg events.Config) *fixture {
+	t.Helper()
+	s := apitest.New(apitest.Events, apitest.Pods)
+	c, err := client.New(client.Config{REST: s.REST()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Client = c
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	f := &fixture{Server: s, Broadcaster: events.New(cfg)}
+	f.Recorder = f.Broadcaster.Recorder("tester")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	f.stop = func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	return f
+}
+
+// lines are the events on the server, without what differs from run to run.
+func (f *fixture) lines() []string {
+	var lines []string
+	for _, e := range f.Objects("events") {
+		about := e["involvedObject"].(map[string]any)
+		lines = append(lines, fmt.Sprintf("%v %v %v %v x%v: %v", about["kind"], about["name"], e["type"], e["reason"], e["count"], e["message"]))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u"}}
+}
+
+// MACH-08
+func TestWhatIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, events.Config{})
+		f.Eventf(pod("a"), corev1.EventTypeNormal, "Started", "after %v", time.Second)
+		f.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, corev1.EventTypeWarning, "Full", "no room")
+		f.stop()
+		want := []string{"Node n Warning Full x1: no room", "Pod a Normal Started x1: after 1s"}
+		if got := f.lines(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, e := range f.Objects("events") {
+			about := e["involvedObject"].(map[string]any)
+			if e["metadata"].(map[string]any)["namespace"] != "default" || about["apiVersion"] != "v1" ||
+				e["source"].(map[string]any)["component"] != "tester" || e["reportingComponent"] != "tester" ||
+				e["firstTimestamp"] != "2000-01-01T00:00:00Z" {
+				t.Errorf("got %v", e)
+			}
+		}
+	})
+}
+
+// MACH-08
+func TestRepetition(t *testing.T) {
+	tests := []struct {
+		name   string
+		record func(f *fixture)
+		want   []string
+	}{
+		{"same", func(f *fixture) {
+			for range 3 {
+				f.Event(pod("a"), "Normal", "R", "m")
+				time.Sleep(time.Minute)
+			}
+			f.Event(pod("b"), "Normal", "R", "m")
+		}, []string{"Pod a Normal R x3: m", "Pod b Normal R x1: m"}},
+		{"similar", func(f *fixture) {
+			for i := range 13 {
+				f.Event(pod("a"), "Normal", "R", fmt.Sprintf("m%02d", i))
+			}
+		}, []string{"Pod a Normal R x1: m00", "Pod a Normal R x1: m01", "Pod a Normal R x1: m02", "Pod a Normal R x1: m03", "Pod a Normal R x1: m04",
+			"Pod a Normal R x1: m05", "Pod a Normal R x1: m06", "Pod a Normal R x1: m07", "Pod a Normal R x1: m08", "Pod a Normal R x1: m09",
+			"Pod a Normal R x3: (combined from similar events): m12"}},
+		{"similar, but seldom", func(f *fixture) {
+			for i := range 12 {
+				f.Event(pod("a"), "Normal", "R", fmt.Sprint(i%2, i/2))
+				time.Sleep(5 * time.Minute)
+			}
+		}, []string{"Pod a Normal R x1: 0 0", "Pod a Normal R x1: 0 1", "Pod a Normal R x1: 0 2", "Pod a Normal R x1: 0 3", "Pod a Normal R x1: 0 4", "Pod a Normal R x1: 0 5",
+			"Pod a Normal R x1: 1 0", "Pod a Normal R x1: 1 1", "Pod a Normal R x1: 1 2", "Pod a Normal R x1: 1 3", "Pod a Normal R x1: 1 4", "Pod a Normal R x1: 1 5"}},
+		{"spam", func(f *fixture) {
+			for range 100 {
+				f.Event(pod("a"), "Normal", "R", "m")
+			}
+			time.Sleep(11 * time.Minute) // two more
+			for range 100 {
+				f.Event(pod("a"), "Normal", "R", "m")
+			}
+			f.Event(pod("b"), "Normal", "R", "m")
+		}, []string{"Pod a Normal R x27: m", "Pod b Normal R x1: m"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, events.Config{})
+				tt.record(f)
+				f.stop()
+				if got := f.lines(); !slices.Equal(got, tt.want) {
+					t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+				}
+			})
+		})
+	}
+}
+
+func TestExpiredEventIsCreatedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, events.Config{})
+		f.Event(pod("a"), "Normal", "R", "m")
+		synctest.Wait()
+		name := f.Objects("events")[0]["metadata"].(map[string]any)["name"].(string)
+		r, _ := http.NewRequest(http.MethodDelete, "http://x/api/v1/namespaces/default/events/"+name, nil)
+		if res, err := f.RoundTrip(r); err != nil || res.StatusCode != 200 {
+			t.Fatal(res, err)
+		}
+		f.Event(pod("a"), "Normal", "R", "m")
+		f.stop()
+		if got, want := f.lines(), []string{"Pod a Normal R x1: m"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestRecordingNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, events.Config{Buffer: 2, FlushTimeout: time.Second})
+		f.Fault = func(string, string) (int, metav1.StatusReason) {
+			time.Sleep(time.Hour)
+			return http.StatusInternalServerError, metav1.StatusReasonInternalError
+		}
+		begin := time.Now()
+		f.Event(pod("first"), "Normal", "R", "m")
+		synctest.Wait()
+		for i := range 5 {
+			f.Event(pod(fmt.Sprint(i)), "Normal", "R", "m")
+		}
+		if took := time.Since(begin); took > 0 || f.Dropped() != 3 {
+			t.Errorf("%d were dropped in %v", f.Dropped(), took)
+		}
+		f.stop()
+	})
+}
+
+func TestNilRecorder(t *testing.T) {
+	var r *events.Recorder
+	r.Event(pod("a"), "Normal", "R", "m")
+	r.Eventf(pod("a"), "Normal", "R", "m")
+}

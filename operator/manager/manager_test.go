@@ -1,0 +1,238 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
+)
+
+func newManager(t *testing.T, cfg manager.Config) (*manager.Manager, *apitest.Server) {
+	t.Helper()
+	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	cfg.REST = s.REST()
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	m, err := manager.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, s
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// RUN-01
+func TestLastReconcileFindsEverythingRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newManager(t, manager.Config{})
+		var order []string
+		ctx, cancel := context.WithCancel(t.Context())
+		add := func(name string) {
+			m.Add(manager.Func(func(ctx context.Context) error {
+				order = append(order, "start "+name)
+				<-ctx.Done()
+				order = append(order, "stop "+name)
+				return ctx.Err()
+			}))
+		}
+		add("runnable")
+		err := m.AddController(controller.Config{
+			Name: "test",
+			Sources: []controller.Source{
+				&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}},
+			},
+			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				cancel()
+				time.Sleep(time.Second)
+				cm, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName)
+				if err != nil {
+					t.Errorf("read at the end: %v", err)
+					return reconcile.Result{}, nil
+				}
+				cm.Data = map[string]string{"a": "b"}
+				if err := m.Client().Update(ctx, cm); err != nil {
+					t.Errorf("write at the end: %v", err)
+				}
+				m.Recorder("test").Event(cm, "Normal", "Last", "at the end")
+				order = append(order, "reconciled")
+				return reconcile.Result{}, nil
+			}),
+		})
+		must(t, err)
+		must(t, m.LiveClient().Create(ctx, configMap("a")))
+		must(t, m.Run(ctx))
+		if want := []string{"start runnable", "stop runnable", "reconciled"}; !slices.Equal(order, want) {
+			t.Errorf("got %q, want %q", order, want)
+		}
+		if events := s.Objects("events"); len(events) != 1 {
+			t.Errorf("the last event is missing: %v", events)
+		}
+		if err := m.Run(t.Context()); err == nil {
+			t.Error("it ran twice")
+		}
+	})
+}
+
+// RUN-01
+func TestFailureEndsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newManager(t, manager.Config{})
+		stopped := false
+		m.Add(manager.Func(func(ctx context.Context) error {
+			<-ctx.Done()
+			stopped = true
+			return errors.New("not told: it is ending already")
+		}))
+		m.Add(manager.Func(func(context.Context) error {
+			m.Add(manager.Func(func(context.Context) error { // while it runs
+				time.Sleep(time.Minute)
+				return errors.New("broken")
+			}))
+			return nil // ends nothing
+		}))
+		begin := time.Now()
+		if err := m.Run(t.Context()); err == nil || err.Error() != "broken" || !stopped || time.Since(begin) != time.Minute {
+			t.Errorf("got %v after %v, stopped %v", err, time.Since(begin), stopped)
+		}
+	})
+}
+
+// RUN-01
+func TestStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newManager(t, manager.Config{GracePeriod: 10 * time.Second})
+		var stuck sync.WaitGroup
+		stuck.Add(1)
+		m.Add(manager.Func(func(context.Context) error { stuck.Wait(); return nil }))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := m.Run(ctx)
+		if err == nil || !strings.Contains(err.Error(), "controllers did not end in time") || time.Since(begin) > 20*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begin))
+		}
+		stuck.Done()
+	})
+}
+
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	body, err := io.ReadAll(w.Result().Body)
+	must(t, err)
+	return w.Code, string(body)
+}
+
+// RUN-01
+func TestProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newManager(t, manager.Config{})
+		var health error
+		m.AddHealthCheck("heart", func(context.Context) error { return health })
+		down := true
+		s.Fault = func(string, string) (int, metav1.StatusReason) {
+			if down {
+				return http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+			}
+			return 0, ""
+		}
+		must(t, m.AddController(controller.Config{Name: "test", Reconciler: reconcile.Func(nil),
+			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}}}))
+		check := func(path string, code int, body string) {
+			t.Helper()
+			if c, b := get(t, m.HealthHandler(), path); c != code || b != body {
+				t.Errorf("%s answers %d %q, want %d %q", path, c, b, code, body)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		synctest.Wait()
+		check("/healthz", 200, "ok")
+		check("/readyz", 500, "[-]informers: not synced yet\n")
+		down = false
+		time.Sleep(time.Minute)
+		check("/readyz", 200, "ok")
+		check("/readyz?verbose", 200, "[+]informers ok\n")
+		health = errors.New("stopped")
+		check("/healthz", 500, "[-]heart: stopped\n")
+		cancel()
+		must(t, <-ended)
+	})
+}
+
+// RUN-01
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newManager(t, manager.Config{})
+		n := 0
+		must(t, m.AddController(controller.Config{
+			Name: "test", Concurrency: 2,
+			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
+			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				if n++; n == 1 {
+					panic("oh")
+				}
+				return reconcile.Result{}, nil
+			}),
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		must(t, m.LiveClient().Create(ctx, configMap("a")))
+		time.Sleep(time.Minute)
+		_, body := get(t, m.MetricsHandler(), "/metrics")
+		for _, want := range []string{
+			`controller_runtime_reconcile_total{controller="test",result="success"} 1`,
+			`controller_runtime_reconcile_total{controller="test",result="error"} 1`,
+			`controller_runtime_reconcile_panics_total{controller="test"} 1`,
+			`controller_runtime_max_concurrent_reconciles{controller="test"} 2`,
+			`controller_runtime_reconcile_time_seconds_count{controller="test"} 2`,
+			`workqueue_adds_total{controller="test",name="test"} 2`,
+			`workqueue_retries_total{controller="test",name="test"} 1`,
+			`workqueue_depth{controller="test",name="test"} 0`,
+			`workqueue_unfinished_work_seconds{controller="test",name="test"} 0`,
+			`go_goroutines`,
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %s", want)
+			}
+		}
+		cancel()
+		must(t, <-ended)
+	})
+}
+
+func TestServers(t *testing.T) {
+	m, _ := newManager(t, manager.Config{MetricsAddress: "127.0.0.1:0", HealthAddress: "not an address"})
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve health probes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
