@@ -41,7 +41,7 @@ func (k *kinds) core(services *services) []entry {
 		{hub: &core.Namespace{}, plural: "namespaces", versions: v1, short: []string{"ns"}, returned: true,
 			verbs:    []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
-			subs:  []resource.Subresource{{Name: "finalize", Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
+			subs:  []resource.Subresource{{Name: "finalize", Verbs: []string{"update"}, Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
 			hooks: namespaceHooks()},
 		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"},
 			strategy: node.Strategy, status: node.StatusStrategy, fields: selectable(node.NodeToSelectableFields)},

@@ -105,7 +105,7 @@ func (d *documents) version(groupName, version string) runtime.Object {
 	for _, g := range d.groups {
 		for _, v := range g.versions {
 			if g.name == groupName && v.name == version {
-				return resourceList(g, v)
+				return resourceList(d.set, g, v)
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	conversions "k8s.io/apiserver/pkg/apis/apidiscovery/v2"
-	upstream "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
@@ -96,7 +95,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 type rootRestrictions struct{}
 
 func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
-	return gvk == nil || upstream.IsAggregatedDiscoveryGVK(gvk)
+	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" && (gvk.Version == "v2" || gvk.Version == "v2beta1")
 }
 func (rootRestrictions) AllowsServerVersion(string) bool { return false }
 func (rootRestrictions) AllowsStreamSchema(string) bool  { return false }

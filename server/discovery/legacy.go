@@ -39,7 +39,7 @@ func groupDocument(g group, alone bool) metav1.APIGroup {
 }
 
 // resourceList is the document at /api/v1 and /apis/<group>/<version>.
-func resourceList(g group, v groupVersion) *metav1.APIResourceList {
+func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourceList {
 	gv := schema.GroupVersion{Group: g.name, Version: v.name}
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
@@ -56,7 +56,7 @@ func resourceList(g group, v groupVersion) *metav1.APIResourceList {
 			Verbs:              verbs(res),
 			ShortNames:         res.ShortNames,
 			Categories:         res.Categories,
-			StorageVersionHash: storageHash(res),
+			StorageVersionHash: storageHash(set, res),
 		})
 		for i := range res.Subresources {
 			if sub := &res.Subresources[i]; sub.In(v.name) {
@@ -99,6 +99,8 @@ func verbs(res *resource.Resource) metav1.Verbs {
 
 func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	switch {
+	case sub.Verbs != nil:
+		return slices.Sorted(slices.Values(sub.Verbs))
 	case sub.Update != nil:
 		return metav1.Verbs{"get", "patch", "update"}
 	case sub.Create != nil:
@@ -121,7 +123,14 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 
 // storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
 // that is not served.
-func storageHash(res *resource.Resource) string {
+func storageHash(set *resource.Set, res *resource.Resource) string {
+	if res.StoredAs != "" {
+		stored, ok := set.ByPrefix(res.StoredAs)
+		if !ok {
+			return ""
+		}
+		res = stored
+	}
 	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), "list") {
 		return ""
 	}

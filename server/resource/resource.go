@@ -165,6 +165,8 @@ type Subresource struct {
 	Name string // "status", "scale", "log", "binding", "eviction" …
 	// Versions are the versions of the resource that have it; nil means all.
 	Versions []string
+	// Verbs as discovery shows them; nil means those that follow from Update, Create or Connect.
+	Verbs []string
 	// GVK is the kind it speaks, where that is not the resource's own (Scale, Binding, Eviction); else zero.
 	GVK schema.GroupVersionKind
 
