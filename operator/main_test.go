@@ -1,0 +1,103 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/operator/trace"
+)
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "SERVER"}}, {name: b, cluster: {server: "http://b.example"}}]
+contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}]
+users: [{name: u, user: {}}]
+current-context: a
+`
+
+func TestCommandLine(t *testing.T) {
+	tests := []struct {
+		args string
+		code int
+		want string // in what it prints
+	}{
+		{"-h", 0, "-metrics-bind-address host:port"},
+		{"--nonsense", 2, "flag provided but not defined"},
+		{"extra", 2, `unexpected argument "extra"`},
+		{"--log-format=xml", 2, "want text or json"},
+		{"--kubeconfig=/does/not/exist", 1, "no such file"},
+		{"--kubeconfig=/does/not/exist --log-format=json", 1, `"msg":"the operator found no API server"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			var out bytes.Buffer
+			code := run(t.Context(), append([]string{"test"}, strings.Fields(tt.args)...), func(string) string { return "" }, &out, nil)
+			if code != tt.code || !strings.Contains(out.String(), tt.want) {
+				t.Errorf("%d, %s", code, out.String())
+			}
+		})
+	}
+}
+
+func TestRestConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for contextName, want := range map[string]string{"": "http://a.example", "b": "http://b.example"} {
+		cfg, err := restConfig(path, contextName, os.Getenv)
+		if err != nil || cfg.Host != want {
+			t.Errorf("context %q: %v, %v", contextName, cfg, err)
+		}
+	}
+	t.Setenv("KUBECONFIG", path)
+	if cfg, err := restConfig("", "", os.Getenv); err != nil || cfg.Host != "http://a.example" {
+		t.Errorf("by KUBECONFIG: %v, %v", cfg, err)
+	}
+}
+
+// A program from start to end, with its account in a file. It needs nothing of the API server.
+func TestProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	account := filepath.Join(t.TempDir(), "account")
+	getenv := func(name string) string {
+		return map[string]string{trace.Env: "file:" + account}[name]
+	}
+	work := Background(func(ctx context.Context, deps Deps) error {
+		deps.Log.Info("at work")
+		cancel()
+		return nil
+	})
+	var out bytes.Buffer
+	if code := run(ctx, []string{"test", "--kubeconfig", path}, getenv, &out, []Part{work, Name("test")}); code != 0 {
+		t.Errorf("it exits with %d: %s", code, out.String())
+	}
+	for _, want := range []string{"the operator starts", "server=http://a.example", "at work", "the operator has stopped"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it printed no %q: %s", want, out.String())
+		}
+	}
+	if _, err := os.Stat(account); err != nil {
+		t.Error(err)
+	}
+	out.Reset()
+	broken := func(string) string { return "nowhere" }
+	if code := run(ctx, []string{"test", "--kubeconfig", path}, broken, &out, nil); code != 1 || !strings.Contains(out.String(), "want fd:N or file:PATH") {
+		t.Errorf("%d, %s", code, out.String())
+	}
+}
+
+func TestDefaultName(t *testing.T) {
+	if name := defaultName(); name != "operator" {
+		t.Errorf("got %q", name)
+	}
+}
