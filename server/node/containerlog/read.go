@@ -60,10 +60,10 @@ type reader struct {
 }
 
 func (r *reader) Read(p []byte) (int, error) {
+	if r.limited && r.left == 0 {
+		return 0, io.EOF
+	}
 	for len(r.ready) == 0 {
-		if r.limited && r.left == 0 {
-			return 0, io.EOF
-		}
 		if err := r.fill(); err != nil {
 			return 0, err
 		}
