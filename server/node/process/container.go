@@ -55,6 +55,9 @@ func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*c
 			workingDir = filepath.Join(dir, w)
 		}
 	}
+	if info, err := os.Stat(workingDir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("container %q: working directory %s is not there", spec.Container.Name, workingDir)
+	}
 	program, err := lookPath(spec.Command[0], workingDir, env)
 	if err != nil {
 		return nil, err
