@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests of this folder run the real binary: what KELSON names, or one that is built for them.
+var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("KELSON"); path != "" {
+		return path, nil
+	}
+	return buildTo("kelson", ".")
+})
+
+// example is the cnat operator's binary.
+var example = sync.OnceValues(func() (string, error) {
+	return buildTo("cnat", "../../examples/cnat/cmd")
+})
+
+var scratch string // binaries that tests built
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "kelson-test-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+func buildTo(name, dir string) (string, error) {
+	path := filepath.Join(scratch, name)
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Dir = dir
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New(string(output))
+	}
+	return path, nil
+}
+
+func built(t *testing.T, what func() (string, error)) string {
+	t.Helper()
+	path, err := what()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// outcome is what a command came to.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// command runs a program to its end, for at most a minute.
+func command(t *testing.T, env []string, name string, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s %v: %v", name, args, err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// server is a running `kelson serve`.
+type server struct {
+	cmd             *exec.Cmd
+	url, kubeconfig string
+	stderr          *bytes.Buffer
+	done            chan struct{}
+}
+
+var readyLine = regexp.MustCompile(`^kelson serves Kubernetes v\S+ at (https://\S+), kubeconfig (\S+), ready in \S+$`)
+
+// serve starts a server and waits for its one line. It ends with the test.
+func startServer(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
+	s.cmd = exec.Command(built(t, binary), append([]string{"serve", "--secure-port=0"}, args...)...)
+	s.cmd.Stderr = s.stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	match := readyLine.FindStringSubmatch(lines.Text())
+	go func() {
+		for lines.Scan() {
+		}
+		s.cmd.Wait()
+		close(s.done)
+	}()
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	if match == nil {
+		<-s.done
+		t.Fatalf("first line %q\n%s", lines.Text(), s.stderr)
+	}
+	s.url, s.kubeconfig = match[1], match[2]
+	return s
+}
+
+// stop sends a signal, waits for the end and gives the exit code.
+func (s *server) stop(signal syscall.Signal) int {
+	_ = s.cmd.Process.Signal(signal)
+	<-s.done
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func wantContains(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s lacks %q:\n%s", what, part, text)
+		}
+	}
+}
+
+// eventually looks again until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
