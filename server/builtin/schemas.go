@@ -1,94 +1,143 @@
 package builtin
 
 import (
+	_ "embed"
 	"fmt"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/kube-openapi/pkg/common"
-	"k8s.io/kube-openapi/pkg/validation/spec"
-	"k8s.io/kubernetes/pkg/generated/openapi"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// schemas is the managedfields.TypeConverter of all built-in kinds. It makes the schema of each kind
-// when an object of the kind is first seen, from the definitions that the kind reaches and no others.
+// schemas is the managedfields.TypeConverter of all built-in kinds: it knows which lists merge by which keys. It makes the schema
+// of a kind when an object of the kind is first seen, of the types that the kind reaches and no others. Safe for concurrent use.
+//
+// Kubernetes makes its own from the OpenAPI definitions of all types, which costs a process 10 ms and as many megabytes. Ours
+// come from a text that a test writes from those definitions.
 type schemas struct {
-	made sync.Map // GVK → func() (managedfields.TypeConverter, error)
+	mu    sync.Mutex
+	lines map[string]string // name of a type → how the text describes it; nil until it is needed
+	types map[string]smd.TypeDef
+	kinds map[schema.GroupVersionKind]*typed.ParseableType
 }
 
 // sharedSchemas is one for the process: schemas never change.
-var sharedSchemas = sync.OnceValue(func() *schemas { return &schemas{} })
+var sharedSchemas = sync.OnceValue(func() *schemas {
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}}
+})
 
-func (t *schemas) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	converter, err := t.of(obj.GetObjectKind().GroupVersionKind())
+//go:generate go test -run TestSchemaText -update .
+//go:embed schemas.txt
+var schemaText string
+
+func (s *schemas) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	t, err := s.of(obj.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	return converter.ObjectToTyped(obj, opts...)
+	if t == nil {
+		return noSchemas().ObjectToTyped(obj, opts...)
+	}
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return t.FromUnstructured(u.UnstructuredContent(), opts...)
+	}
+	return t.FromStructured(obj, opts...)
 }
 
 // TypedToObject needs no schema.
-func (t *schemas) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+func (s *schemas) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-func (t *schemas) of(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	made, ok := t.made.Load(kind)
-	if !ok {
-		made, _ = t.made.LoadOrStore(kind, sync.OnceValues(func() (managedfields.TypeConverter, error) { return schemaOf(kind) }))
-	}
-	return made.(func() (managedfields.TypeConverter, error))()
-}
-
-// schemaOf makes the schema of one kind. A kind without a definition gives an empty converter, which answers
-// as managedfields expects of kinds it does not know.
-func schemaOf(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	models := map[string]*spec.Schema{}
-	obj, err := Scheme().New(kind)
-	if err == nil {
-		if named, ok := obj.(interface{ OpenAPIModelName() string }); ok {
-			collect(named.OpenAPIModelName(), models)
-			if root := models[named.OpenAPIModelName()]; root != nil {
-				marked := *root
-				marked.Extensions = spec.Extensions{"x-kubernetes-group-version-kind": []any{
-					map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
-				}}
-				for k, v := range root.Extensions {
-					marked.Extensions[k] = v
-				}
-				models[named.OpenAPIModelName()] = &marked
-			}
-		}
-	}
-	converter, err := managedfields.NewTypeConverter(models, false)
+// noSchemas answers for kinds that are not known, with the error by which managedfields recognises that.
+var noSchemas = sync.OnceValue(func() managedfields.TypeConverter {
+	none, err := managedfields.NewTypeConverter(nil, false)
 	if err != nil {
+		panic(err) // of nothing
+	}
+	return none
+})
+
+// of gives the type of a kind, or nil for one that is not in the text.
+func (s *schemas) of(kind schema.GroupVersionKind) (*typed.ParseableType, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t, ok := s.kinds[kind]; ok {
+		return t, nil
+	}
+	obj, err := Scheme().New(kind)
+	if err != nil {
+		return nil, err
+	}
+	named, ok := obj.(interface{ OpenAPIModelName() string })
+	if !ok {
+		return nil, nil
+	}
+	if s.lines == nil {
+		s.lines = splitSchemaText(schemaText)
+	}
+	name := named.OpenAPIModelName()
+	if _, ok := s.lines[name]; !ok {
+		return nil, nil
+	}
+	reached := map[string]smd.TypeDef{}
+	if err := s.collect(name, reached); err != nil {
 		return nil, fmt.Errorf("make schema of %s: %w", kind, err)
 	}
-	return converter, nil
+	parser := &typed.Parser{}
+	for _, def := range reached {
+		parser.Schema.Types = append(parser.Schema.Types, def)
+	}
+	t := parser.Type(name)
+	s.kinds[kind] = &t
+	return &t, nil
 }
 
-// collect adds a definition and all that it refers to.
-func collect(name string, models map[string]*spec.Schema) {
-	if _, ok := models[name]; ok {
-		return
+// collect adds a type and all that it refers to.
+func (s *schemas) collect(name string, reached map[string]smd.TypeDef) error {
+	if _, ok := reached[name]; ok {
+		return nil
 	}
-	def, ok := definitions()[name]
+	def, ok := s.types[name]
 	if !ok {
-		return
+		line, known := s.lines[name]
+		if !known {
+			return fmt.Errorf("no type %q", name)
+		}
+		atom, err := parseAtom(line)
+		if err != nil {
+			return fmt.Errorf("type %q: %w", name, err)
+		}
+		def = smd.TypeDef{Name: name, Atom: atom}
+		s.types[name] = def
 	}
-	models[name] = &def.Schema
-	for _, dep := range def.Dependencies {
-		collect(dep, models)
-	}
+	reached[name] = def
+	return references(def.Atom, func(name string) error { return s.collect(name, reached) })
 }
 
-// definitions are those of every built-in type; all are made at once because that is how they are generated.
-var definitions = sync.OnceValue(func() map[string]common.OpenAPIDefinition {
-	return openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
-		return spec.MustCreateRef("#/components/schemas/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1"))
-	})
-})
+// references calls each with every type that an atom names.
+func references(a smd.Atom, each func(name string) error) error {
+	ref := func(r smd.TypeRef) error {
+		if r.NamedType != nil {
+			return each(*r.NamedType)
+		}
+		return references(r.Inlined, each)
+	}
+	if a.List != nil {
+		if err := ref(a.List.ElementType); err != nil {
+			return err
+		}
+	}
+	if a.Map != nil {
+		for _, f := range a.Map.Fields {
+			if err := ref(f.Type); err != nil {
+				return err
+			}
+		}
+		return ref(a.Map.ElementType)
+	}
+	return nil
+}

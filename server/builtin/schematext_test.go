@@ -1,0 +1,175 @@
+package builtin
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kubernetes/pkg/generated/openapi"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+var update = flag.Bool("update", false, "write the text of the schemas anew")
+
+// The text says what Kubernetes' own definitions say, of every type that a served kind reaches; -update makes it so.
+func TestSchemaText(t *testing.T) {
+	want := upstreamSchema(t)
+	var text strings.Builder
+	text.WriteString("# Made by go generate from the definitions of k8s.io/kubernetes; the grammar is in schematext.go.\n")
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		line := printAtom(want[name].Atom)
+		back, err := parseAtom(line)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(back, want[name].Atom) {
+			t.Errorf("%s does not survive the text:\n%s", name, line)
+		}
+		fmt.Fprintf(&text, "%s %s\n", name, line)
+	}
+	if *update {
+		if err := os.WriteFile("schemas.txt", []byte(text.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if text.String() != schemaText {
+		t.Error("schemas.txt is not what Kubernetes' definitions give: run go generate")
+	}
+}
+
+// upstreamSchema has the types that the served kinds reach, as Kubernetes would make them.
+func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
+	t.Helper()
+	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		return spec.MustCreateRef("#/components/schemas/" + common.EscapeJsonPointer(name))
+	})
+	models := map[string]*spec.Schema{}
+	var collect func(name string)
+	collect = func(name string) {
+		def, ok := definitions[name]
+		if _, done := models[name]; done || !ok {
+			return
+		}
+		models[name] = &def.Schema
+		for _, dep := range def.Dependencies {
+			collect(dep)
+		}
+	}
+	list, err := Resources(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		for _, version := range r.Versions {
+			obj, err := Scheme().New(r.GVK(version.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Review == nil {
+				collect(obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName())
+			}
+		}
+	}
+	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]smd.TypeDef{}
+	for _, def := range converted.Types {
+		if def.Map != nil { // made from a map in no order; the order has no meaning
+			for i, f := range def.Map.Fields {
+				switch v := reflect.ValueOf(f.Default); v.Kind() {
+				case reflect.Int, reflect.Int32: // all integers are one to a schema
+					def.Map.Fields[i].Default = v.Int()
+				case reflect.String: // and a named string type, of which there is one, is a string
+					def.Map.Fields[i].Default = v.String()
+				}
+			}
+			slices.SortFunc(def.Map.Fields, func(a, b smd.StructField) int { return strings.Compare(a.Name, b.Name) })
+		}
+		out[def.Name] = def
+	}
+	return out
+}
+
+func letterOf[V comparable](letters map[byte]V, value V) string {
+	for letter, v := range letters {
+		if v == value {
+			return string(letter)
+		}
+	}
+	return ""
+}
+
+func printAtom(a smd.Atom) string {
+	var b strings.Builder
+	if a.Scalar != nil {
+		b.WriteString(letterOf(scalars, *a.Scalar))
+	}
+	if l := a.List; l != nil {
+		b.WriteString("[" + letterOf(relations, l.ElementRelationship))
+		for _, key := range l.Keys {
+			b.WriteString("," + key)
+		}
+		b.WriteString(" " + printRef(l.ElementType) + "]")
+	}
+	if m := a.Map; m != nil {
+		b.WriteString("{")
+		if m.ElementRelationship != "" {
+			b.WriteString(letterOf(relations, m.ElementRelationship) + ",")
+		}
+		for _, f := range m.Fields {
+			b.WriteString(f.Name + ":" + printRef(f.Type))
+			if f.Default != nil {
+				value, _ := json.Marshal(f.Default)
+				b.WriteString("=" + strconv.Quote(string(value)))
+			}
+			b.WriteString(";")
+		}
+		b.WriteString(" " + printRef(m.ElementType) + "}")
+	}
+	return b.String()
+}
+
+func printRef(t smd.TypeRef) string {
+	var b strings.Builder
+	if t.ElementRelationship != nil {
+		b.WriteString("!" + letterOf(relations, *t.ElementRelationship))
+	}
+	if t.NamedType != nil {
+		b.WriteString("@" + *t.NamedType + " ")
+	} else {
+		b.WriteString(printAtom(t.Inlined))
+	}
+	if t.Nullable {
+		b.WriteString("?")
+	}
+	return b.String()
+}
+
+func FuzzParseAtom(f *testing.F) {
+	for _, line := range splitSchemaText(schemaText) {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := parseAtom(text)
+		if err != nil {
+			return
+		}
+		again, err := parseAtom(printAtom(a))
+		if err != nil || !reflect.DeepEqual(a, again) {
+			t.Errorf("%q became %q: %v", text, printAtom(a), err)
+		}
+	})
+}
