@@ -2,8 +2,11 @@ package crd
 
 import (
 	"fmt"
+	"net/http"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,7 +50,10 @@ func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVers
 	}
 	out, err := convertor.ConvertToVersion(u, to)
 	if err != nil {
-		return nil, err
+		// It is the webhook's failure, not the client's, wherever in a request it happens.
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+		}}
 	}
 	converted, ok := out.(*unstructured.Unstructured)
 	if !ok {

@@ -98,6 +98,11 @@ func TestKubectl(t *testing.T) {
 		{args: "wait --for=jsonpath={.status.phase}=Up wd/a", want: "condition met"},
 		{stdin: widget("a", `{"color":"green","replicas":3}`), args: "diff -f -", want: "", fails: "exit 1"},
 		{args: "describe wd a", want: "Kind:         Widget"},
+		{stdin: widget("b", `{"color":"green","replicas":3,"ports":[{"port":1}]}`), args: "apply --server-side -f -", want: "widget.example.com/b serverside-applied"},
+		{stdin: widget("b", `{"ports":[{"port":2}]}`), args: "apply --server-side --field-manager=other -f -", want: "widget.example.com/b serverside-applied"},
+		{args: "get wd b -o jsonpath={.spec.ports[*].port}", want: "1 2"},
+		{stdin: widget("b", `{"replicas":4}`), args: "apply --server-side --field-manager=third -f -", fails: `conflict with "kubectl": .spec.replicas`},
+		{stdin: widget("b", `{"nope":4}`), args: "apply --server-side -f -", fails: ".spec.nope: field not declared in schema"},
 		{args: "delete wd a", want: "deleted"},
 	} {
 		out, err := p.kubectl(step.stdin, strings.Fields(step.args)...)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -34,22 +35,26 @@ type plane struct {
 	handler     http.Handler
 }
 
-func newPlane(t testing.TB) *plane {
+func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
 	t.Helper()
 	s, err := store.Open(store.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return planeOver(t, s)
+	return planeOver(t, s, change...)
 }
 
-func planeOver(t testing.TB, s *store.Store) *plane {
+func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane {
 	t.Helper()
 	p := &plane{t: t, store: s, registry: resource.NewRegistry()}
 	h := verbs.New(verbs.Config{Store: s, Registry: p.registry})
+	cfg := crd.Config{Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }}
+	for _, f := range change {
+		f(&cfg)
+	}
 	var err error
-	p.definitions, err = crd.New(crd.Config{Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }})
+	p.definitions, err = crd.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,4 +215,8 @@ func widgets(mods ...string) string {
 
 func widget(name, spec string) string {
 	return `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+}
+
+func resourceOf(plural string) schema.GroupResource {
+	return schema.GroupResource{Group: "example.com", Resource: plural}
 }

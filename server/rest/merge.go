@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/yaml" // keeps integers whole, which sigs.k8s.io/yaml does not
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
