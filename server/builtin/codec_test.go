@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for _, r := range list {
 		for _, version := range r.Versions {
-			t.Run(r.Prefix()+"."+r.Group+"."+version.Name, func(t *testing.T) { roundTrip(t, r, version.Name) })
+			t.Run(r.Plural+"."+version.Name+"."+r.Group, func(t *testing.T) { roundTrip(t, r, version.Name) })
 		}
 	}
 }

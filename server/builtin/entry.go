@@ -50,15 +50,9 @@ func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fi
 
 // build makes the Resource of an entry.
 func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion]decoders) (*resource.Resource, error) {
-	kinds, _, err := scheme.ObjectKinds(e.hub)
+	hub, err := e.hubKind(scheme)
 	if err != nil {
-		return nil, fmt.Errorf("make resource %s: %w", e.plural, err)
-	}
-	hub := kinds[0]
-	for _, kind := range kinds {
-		if kind.Group == e.group {
-			hub = kind
-		}
+		return nil, err
 	}
 	storage := hub.GroupKind().WithVersion(e.versions[0])
 	if e.storedAs != "" {
@@ -85,8 +79,8 @@ func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion
 		Owner:          "builtin",
 	}
 	for _, version := range e.versions {
-		if !scheme.Recognizes(hub.GroupKind().WithVersion(version)) {
-			return nil, fmt.Errorf("make resource %s: no type for %s", e.plural, hub.GroupKind().WithVersion(version))
+		if kind := hub.GroupKind().WithVersion(version); !scheme.Recognizes(kind) {
+			return nil, fmt.Errorf("make resource %s: no type for %s", e.plural, kind)
 		}
 		r.Versions = append(r.Versions, resource.Version{Name: version})
 	}
@@ -107,6 +101,21 @@ func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion
 	}
 	r.Codec = newCodec(scheme, hub, storage, decodersOf[hub.GroupVersion()], r)
 	return r, nil
+}
+
+// hubKind finds the kind of the hub type. Some types are registered in two groups, one of them "extensions", which is no longer served.
+func (e *entry) hubKind(scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+	kinds, _, err := scheme.ObjectKinds(e.hub)
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("make resource %s: %w", e.plural, err)
+	}
+	hub := kinds[0]
+	for _, kind := range kinds {
+		if kind.Group == e.group || hub.Group == "extensions" {
+			hub = kind
+		}
+	}
+	return hub, nil
 }
 
 // newCodec makes the codec of a resource.
