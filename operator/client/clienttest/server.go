@@ -350,3 +350,12 @@ func (s *Server) record(kind string, resource string, old, obj *unstructured.Uns
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
+
+// SetRevision begins anew, without objects and counting from revision, like a server that lost its storage.
+func (s *Server) SetRevision(revision uint64) {
+	s.CutWatches()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision, s.compacted, s.log = revision, 0, nil
+	s.objects = map[string]map[types.NamespacedName]*unstructured.Unstructured{}
+}

@@ -29,6 +29,13 @@ func (c *call) watch() {
 			fail(c.w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+version)
 			return
 		}
+		if from > c.revision {
+			c.mu.Unlock()
+			s := status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version: "+version)
+			s.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}
+			reply(c.w, http.StatusGatewayTimeout, s)
+			return
+		}
 	}
 	var objs []*unstructured.Unstructured
 	if initial {

@@ -1,0 +1,585 @@
+package informer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/informer"
+)
+
+// world is a server, a client of it, and informers that run until the test ends.
+type world struct {
+	t      *testing.T
+	ctx    context.Context
+	server *clienttest.Server
+	direct client.Client
+	set    informer.Informers
+	client client.Client // reads from the informers
+	stop   context.CancelFunc
+	log    *buffer
+}
+
+func newWorld(t *testing.T, change ...func(*informer.Config)) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &world{t: t, ctx: ctx, server: clienttest.New(), stop: cancel, log: &buffer{}}
+	var err error
+	w.direct, err = client.New(client.Config{REST: w.server.RESTConfig()})
+	w.must(err)
+	cfg := informer.Config{Client: w.direct, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	for _, c := range change {
+		c(&cfg)
+	}
+	w.set, err = informer.New(cfg)
+	w.must(err)
+	w.client = w.set.Client()
+	return w
+}
+
+func (w *world) run() {
+	done := make(chan error, 1)
+	go func() { done <- w.set.Run(w.ctx) }()
+	w.t.Cleanup(func() {
+		w.stop()
+		if err := <-done; err != nil {
+			w.t.Errorf("run: %v", err)
+		}
+		synctest.Wait() // for the server's side
+		if n := w.server.Watches(); n != 0 {
+			w.t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) create(objs ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objs {
+		w.must(w.direct.Create(w.ctx, obj))
+	}
+}
+
+func (w *world) pods() informer.Informer {
+	w.t.Helper()
+	inf, err := w.set.For(&corev1.Pod{})
+	w.must(err)
+	return inf
+}
+
+func (w *world) handle(inf informer.Informer, h informer.Handler) informer.Registration {
+	w.t.Helper()
+	reg, err := inf.AddHandler(h)
+	w.must(err)
+	return reg
+}
+
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// recorder writes down what a handler is told.
+type recorder struct {
+	delay time.Duration
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *recorder) add(format string, args ...any) {
+	time.Sleep(r.delay)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) OnAdd(obj client.Object, initial bool) {
+	if initial {
+		r.add("+%s initial", obj.GetName())
+		return
+	}
+	r.add("+%s", obj.GetName())
+}
+func (r *recorder) OnUpdate(old, obj client.Object) {
+	r.add("~%s %s", obj.GetName(), obj.GetLabels()["v"])
+}
+func (r *recorder) OnDelete(obj client.Object, stale bool) {
+	if stale {
+		r.add("-%s stale", obj.GetName())
+		return
+	}
+	r.add("-%s", obj.GetName())
+}
+
+// take is what was told since it was called last.
+func (r *recorder) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := r.lines
+	r.lines = nil
+	return strings.Join(lines, ", ")
+}
+
+func (w *world) told(r *recorder, want string) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := r.take(); got != want {
+		w.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+func labelled(p *corev1.Pod, v string) *corev1.Pod {
+	metav1.SetMetaDataLabel(&p.ObjectMeta, "v", v)
+	return p
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// MACH-05
+func TestHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := pod("a"), pod("b")
+		w.create(a)
+		inf := w.pods()
+		first, second := &recorder{}, &recorder{}
+		reg := w.handle(inf, first)
+		if isDone(inf.Synced()) || isDone(reg.Synced()) {
+			t.Error("synced before it runs")
+		}
+		w.run()
+		w.told(first, "+a initial")
+		if !isDone(inf.Synced()) || !isDone(reg.Synced()) {
+			t.Error("not synced")
+		}
+		w.create(b)
+		w.must(w.direct.Update(w.ctx, labelled(b, "2")))
+		w.told(first, "+b, ~b 2")
+
+		late := w.handle(inf, second)
+		synctest.Wait()
+		if lines := strings.Split(second.take(), ", "); len(lines) != 2 || !slices.Contains(lines, "+a initial") || !slices.Contains(lines, "+b initial") {
+			t.Errorf("a late handler was told %q", lines)
+		}
+		if !isDone(late.Synced()) {
+			t.Error("late handler is not synced")
+		}
+		w.must(w.direct.Delete(w.ctx, a))
+		w.told(first, "-a")
+		w.told(second, "-a")
+
+		late.Remove()
+		late.Remove() // again is nothing
+		w.must(w.direct.Delete(w.ctx, b))
+		w.told(first, "-b")
+		w.told(second, "")
+		if n := w.server.Watches(); n != 1 {
+			t.Errorf("%d watches, want 1", n)
+		}
+	})
+}
+
+// MACH-05: a slow handler stalls nobody, and loses nothing.
+func TestSlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		inf := w.pods()
+		slow, fast := &recorder{delay: time.Minute}, &recorder{}
+		slowReg := w.handle(inf, slow)
+		w.handle(inf, fast)
+		w.run()
+		synctest.Wait()
+		var want []string
+		for n := range 100 {
+			w.create(pod(fmt.Sprint(n)))
+			want = append(want, fmt.Sprintf("+%d", n))
+		}
+		w.told(fast, strings.Join(want, ", "))
+		if got := slow.take(); got != "" || len(inf.List("")) != 100 {
+			t.Errorf("slow was told %q; %d in the store", got, len(inf.List("")))
+		}
+		if !isDone(slowReg.Synced()) {
+			t.Error("there was nothing to wait for")
+		}
+		time.Sleep(101 * time.Minute)
+		w.told(slow, strings.Join(want, ", "))
+	})
+}
+
+func TestSyncedWaitsForTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(pod("a"), pod("b"))
+		reg := w.handle(w.pods(), &recorder{delay: time.Minute})
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		time.Sleep(119 * time.Second)
+		if isDone(reg.Synced()) {
+			t.Error("synced before it was told all")
+		}
+		time.Sleep(2 * time.Second)
+		if !isDone(reg.Synced()) {
+			t.Error("not synced")
+		}
+	})
+}
+
+func TestRemoveFromWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(pod("a"), pod("b"))
+		h := &selfRemoving{}
+		h.reg = w.handle(w.pods(), h)
+		w.run()
+		synctest.Wait()
+		if h.calls != 1 {
+			t.Errorf("%d calls, want 1", h.calls)
+		}
+	})
+}
+
+type selfRemoving struct {
+	recorder
+	reg   informer.Registration
+	calls int
+}
+
+func (s *selfRemoving) OnAdd(client.Object, bool) { s.calls++; s.reg.Remove() }
+
+// MACH-05: reference-counted.
+func TestEndsWithItsLastHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(pod("a"))
+		w.run()
+		inf := w.pods()
+		one, two := w.handle(inf, &recorder{}), w.handle(inf, &recorder{})
+		synctest.Wait()
+		one.Remove()
+		synctest.Wait()
+		if n := w.server.Watches(); n != 1 {
+			t.Errorf("%d watches with one handler", n)
+		}
+		two.Remove()
+		synctest.Wait()
+		if n := w.server.Watches(); n != 0 {
+			t.Errorf("%d watches with no handler", n)
+		}
+		again := &recorder{}
+		w.handle(inf, again) // what ended begins anew
+		w.told(again, "+a initial")
+		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok { // whoever reads, holds
+			t.Error("nothing to read")
+		}
+		if w.pods() == inf {
+			t.Error("the informer that ended was given out again")
+		}
+	})
+}
+
+// MACH-02, MACH-05: what was deleted while nobody watched is told as stale.
+func TestMissedDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := pod("a"), pod("b"), pod("c")
+		w.create(a, b, c)
+		r := &recorder{}
+		w.handle(w.pods(), r)
+		w.run()
+		synctest.Wait()
+		r.take()
+		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") == "" {
+				return false
+			}
+			http.Error(rw, "down", http.StatusInternalServerError)
+			return true
+		}})
+		w.server.CutWatches()
+		synctest.Wait()
+		w.must(w.direct.Delete(w.ctx, a))
+		w.must(w.direct.Delete(w.ctx, b))
+		w.create(pod("b")) // another of that name
+		w.must(w.direct.Update(w.ctx, labelled(c, "9")))
+		w.server.Compact()
+		w.server.SetFaults(clienttest.Faults{})
+		time.Sleep(2 * time.Minute)
+		lines := strings.Split(r.take(), ", ")
+		slices.Sort(lines)
+		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
+			t.Errorf("told %s", got)
+		}
+		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "reads Pod again") {
+			t.Errorf("log:\n%s", log)
+		}
+	})
+}
+
+func TestServersWithoutStreaming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.SetFaults(clienttest.Faults{NoStreaming: true})
+		for n := range 1200 { // several pages
+			w.create(pod(fmt.Sprint(n)))
+		}
+		inf := w.pods()
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		if n := len(inf.List("default")); n != 1200 {
+			t.Errorf("%d pods", n)
+		}
+		w.create(pod("new"))
+		synctest.Wait()
+		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "new"}); !ok {
+			t.Error("the watch did not follow the list")
+		}
+	})
+}
+
+func TestResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *informer.Config) { c.Resync = time.Hour })
+		w.create(labelled(pod("a"), "1"))
+		r := &recorder{}
+		w.handle(w.pods(), r)
+		w.run()
+		time.Sleep(150 * time.Minute)
+		w.told(r, "+a initial, ~a 1, ~a 1")
+	})
+}
+
+func TestTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *informer.Config) {
+			c.Transform = func(obj client.Object) client.Object { obj.SetLabels(nil); return obj }
+		})
+		w.create(labelled(pod("a"), "1"))
+		w.run()
+		a, err := client.Get[corev1.Pod](t.Context(), w.client, client.Key{Namespace: "default", Name: "a"})
+		w.must(err)
+		b := labelled(pod("b"), "1")
+		w.server.SetFaults(clienttest.Faults{WatchLag: time.Minute})
+		w.must(w.client.Create(t.Context(), b))
+		read, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(b)) // from the overlay
+		w.must(err)
+		if a.Labels != nil || read.Labels != nil || b.Labels == nil {
+			t.Errorf("labels %v, %v, %v", a.Labels, read.Labels, b.Labels)
+		}
+	})
+}
+
+func TestScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *informer.Config) {
+			c.Scope = informer.Scope{Namespaces: []string{"one", "two"}}
+			c.Scopes = map[client.Object]informer.Scope{
+				&corev1.ConfigMap{}: {Labels: labels.SelectorFromSet(labels.Set{"mine": "yes"})},
+			}
+		})
+		for _, namespace := range []string{"one", "two", "three"} {
+			p := pod("p")
+			p.Namespace = namespace
+			mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine", Labels: map[string]string{"mine": "yes"}}}
+			other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
+			w.create(p, mine, other, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		}
+		w.run()
+		ctx := t.Context()
+		if pods, err := client.List[corev1.Pod](ctx, w.client); err != nil || len(pods) != 2 {
+			t.Errorf("pods: %v, %v", pods, err)
+		}
+		if p, err := client.Get[corev1.Pod](ctx, w.client, client.Key{Namespace: "three", Name: "p"}); err != nil || p.UID == "" {
+			t.Errorf("outside of the scope the server is asked: %v, %v", p, err)
+		}
+		if pods, err := client.List[corev1.Pod](ctx, w.client, client.InNamespace("three")); err != nil || len(pods) != 1 {
+			t.Errorf("outside of the scope the server is asked: %v, %v", pods, err)
+		}
+		if nodes, err := client.List[corev1.Node](ctx, w.client); err != nil || len(nodes) != 3 {
+			t.Errorf("nodes have no namespace: %v, %v", nodes, err)
+		}
+		if maps, err := client.List[corev1.ConfigMap](ctx, w.client); err != nil || len(maps) != 3 {
+			t.Errorf("configmaps: %v, %v", maps, err)
+		}
+	})
+}
+
+func TestFormsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(labelled(pod("a"), "1"))
+		w.run()
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(u.GroupVersionKind())
+		for _, obj := range []client.Object{u, m, &corev1.Pod{}} {
+			w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, obj))
+			if obj.GetLabels()["v"] != "1" || obj.GetObjectKind().GroupVersionKind() != u.GroupVersionKind() {
+				t.Errorf("%T: %v", obj, obj)
+			}
+		}
+		if n := w.server.Watches(); n != 3 {
+			t.Errorf("%d watches, want 3", n)
+		}
+	})
+}
+
+func TestListers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 6 {
+			p := labelled(pod(fmt.Sprint(n)), fmt.Sprint(n%2))
+			p.Spec.NodeName = fmt.Sprintf("node-%d", n%3)
+			w.create(p)
+		}
+		pods, err := informer.ListerOf[corev1.Pod](w.set)
+		w.must(err)
+		byNode := func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }
+		w.must(pods.Informer.AddIndex("node", byNode))
+		if err := pods.Informer.AddIndex("node", byNode); err == nil {
+			t.Error("an index was added twice")
+		}
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		if p, ok := pods.Get(client.Key{Namespace: "default", Name: "4"}); !ok || p.Name != "4" {
+			t.Errorf("get: %v", p)
+		}
+		if on, err := pods.ByIndex("node", "node-1"); err != nil || len(on) != 2 {
+			t.Errorf("by index: %v, %v", on, err)
+		}
+		if odd := pods.List("default", labels.SelectorFromSet(labels.Set{"v": "1"})); len(odd) != 3 {
+			t.Errorf("odd: %v", odd)
+		}
+		if none := pods.List("other", nil); len(none) != 0 {
+			t.Errorf("none: %v", none)
+		}
+		if _, err := pods.ByIndex("nothing", ""); err == nil {
+			t.Error("an index that is not there answered")
+		}
+	})
+}
+
+// A missing permission or kind is logged at once and named, and is what a wait ends with.
+func TestWhatCannotBeRead(t *testing.T) {
+	forbidden := func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/pods") {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is forbidden: not you"}`))
+		return true
+	}
+	gadget := &unstructured.Unstructured{}
+	gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
+	for name, tt := range map[string]struct {
+		obj  client.Object
+		want string
+	}{
+		"permission": {&corev1.Pod{}, "pods is forbidden: not you"},
+		"kind":       {gadget, `no matches for kind \"Gadget\" in version \"example.com/v1\"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.server.SetFaults(clienttest.Faults{Intercept: forbidden})
+				_, err := w.set.For(tt.obj)
+				w.must(err)
+				w.run()
+				synctest.Wait()
+				if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, tt.want) {
+					t.Errorf("log:\n%s", log)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				unquoted := strings.ReplaceAll(tt.want, `\`, "")
+				if err := w.set.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, informer.ErrNotSynced) || !strings.Contains(err.Error(), unquoted) {
+					t.Errorf("wait: %v", err)
+				}
+				if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 {
+					t.Errorf("the same was logged again:\n%s", log)
+				}
+				begin := time.Now()
+				if err := w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, tt.obj); err == nil || !strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {
+					t.Errorf("get after %v: %v", time.Since(begin), err)
+				}
+				w.server.SetFaults(clienttest.Faults{})
+				w.server.AddKind(clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets", Namespaced: true})
+				w.must(w.set.WaitForSync(t.Context()))
+			})
+		})
+	}
+}
+
+func TestReadsWithoutRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		get := func(opts ...client.GetOption) error {
+			return w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{}, opts...)
+		}
+		if err := get(); !errors.Is(err, informer.ErrNotRunning) {
+			t.Errorf("before: %v", err)
+		}
+		if err := get(client.Live); !apierrors.IsNotFound(err) {
+			t.Errorf("live: %v", err)
+		}
+		w.run()
+		if err := get(); !apierrors.IsNotFound(err) {
+			t.Errorf("running: %v", err)
+		}
+		w.stop()
+		synctest.Wait()
+		if _, err := client.List[corev1.Secret](t.Context(), w.client); !errors.Is(err, informer.ErrNotRunning) {
+			t.Errorf("after: %v", err)
+		}
+		if err := w.set.Run(t.Context()); err == nil {
+			t.Error("run twice")
+		}
+	})
+}

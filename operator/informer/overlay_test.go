@@ -1,0 +1,572 @@
+package informer_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/informer"
+)
+
+// newLagging is a world whose informers hear of everything a minute late, one thing after the other.
+func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
+	w := newWorld(t, change...)
+	w.run()
+	_, err := client.List[corev1.Pod](t.Context(), w.client)
+	w.must(err)
+	w.lag(time.Minute)
+	return w
+}
+
+func (w *world) lag(d time.Duration) {
+	w.server.SetFaults(clienttest.Faults{WatchLag: d})
+	w.server.CutWatches() // the lag is that of new watches
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// get reads from the informer's client: the pod, or nil.
+func (w *world) get(name string) *corev1.Pod {
+	w.t.Helper()
+	p, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.must(err)
+	return p
+}
+
+func (w *world) names(opts ...client.ListOption) string {
+	w.t.Helper()
+	pods, err := client.List[corev1.Pod](w.ctx, w.client, opts...)
+	w.must(err)
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// atOnce fails the test if f takes (virtual) time: it should be answered from what is known.
+func (w *world) atOnce(f func()) {
+	w.t.Helper()
+	begin := time.Now()
+	f()
+	if took := time.Since(begin); took > 0 {
+		w.t.Errorf("took %v", took)
+	}
+}
+
+// RUN-02
+func TestReadsItsOwnWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		a := labelled(pod("a"), "1")
+		w.atOnce(func() {
+			w.must(w.client.Create(w.ctx, a))
+			read := w.get("a")
+			if read == nil || read.ResourceVersion != a.ResourceVersion || read == a {
+				t.Fatalf("after create: %v", read)
+			}
+			read.Labels["v"] = "changed by its owner" // what is read is a private copy
+			if w.get("a").Labels["v"] != "1" || a.Labels["v"] != "1" {
+				t.Error("the copy is shared")
+			}
+
+			w.must(w.client.Update(w.ctx, labelled(a, "2")))
+			if v := w.get("a").Labels["v"]; v != "2" {
+				t.Errorf("after update: %s", v)
+			}
+			patch := client.MergeFrom(a)
+			w.must(w.client.Patch(w.ctx, labelled(a, "3"), patch))
+			if v := w.get("a").Labels["v"]; v != "3" {
+				t.Errorf("after patch: %s", v)
+			}
+			w.must(w.client.Apply(w.ctx, labelled(pod("a"), "4")))
+			if v := w.get("a").Labels["v"]; v != "4" {
+				t.Errorf("after apply: %s", v)
+			}
+			a = w.get("a")
+			a.Status.Phase = corev1.PodRunning
+			w.must(w.client.Subresource("status").Update(w.ctx, a, nil))
+			if phase := w.get("a").Status.Phase; phase != corev1.PodRunning {
+				t.Errorf("after status: %s", phase)
+			}
+			w.must(w.client.Subresource("binding").Create(w.ctx, a, &corev1.Binding{}))
+			if w.get("a").Annotations["binding"] == "" {
+				t.Error("after a binding, whose answer says nothing")
+			}
+			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with oneself
+
+			w.must(w.client.Delete(w.ctx, a))
+			if p := w.get("a"); p != nil {
+				t.Errorf("after delete: %v", p)
+			}
+			again := pod("a")
+			w.must(w.client.Create(w.ctx, again))
+			if p := w.get("a"); p == nil || p.UID != again.UID {
+				t.Errorf("after it was created again: %v", p)
+			}
+			w.must(w.client.Delete(w.ctx, again))
+			if p := w.get("a"); p != nil {
+				t.Errorf("after it was deleted again: %v", p)
+			}
+		})
+		w.must(w.client.Create(w.ctx, pod("last")))
+		for range 30 { // while the informer sees all that, bit by bit
+			if p := w.get("a"); p != nil {
+				t.Fatalf("it came back: %v", p)
+			}
+			if w.get("last") == nil {
+				t.Fatal("the last is not there")
+			}
+			time.Sleep(time.Minute)
+		}
+		w.isDrained()
+	})
+}
+
+// isDrained fails the test if the overlay has entries left.
+func (w *world) isDrained() {
+	w.t.Helper()
+	if n := informer.Pending(w.set); n != 0 {
+		w.t.Errorf("%d entries are left over the copies", n)
+	}
+}
+
+func TestListsHaveOwnWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run()
+		inf := w.pods()
+		w.must(inf.AddIndex("node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }))
+		old, doomed := labelled(pod("old"), "1"), labelled(pod("doomed"), "1")
+		w.create(old, doomed)
+		w.must(w.set.WaitForSync(t.Context()))
+		w.lag(time.Minute)
+		fresh := labelled(pod("fresh"), "1")
+		fresh.Spec.NodeName = "n1"
+		elsewhere := labelled(pod("elsewhere"), "1")
+		elsewhere.Namespace = "other"
+		w.must(w.client.Create(w.ctx, fresh))
+		w.must(w.client.Create(w.ctx, elsewhere))
+		w.must(w.client.Update(w.ctx, labelled(old, "2")))
+		w.must(w.client.Delete(w.ctx, doomed))
+		for name, tt := range map[string]struct {
+			opts []client.ListOption
+			want string
+		}{
+			"all":            {nil, "fresh old elsewhere"},
+			"namespace":      {[]client.ListOption{client.InNamespace("default")}, "fresh old"},
+			"label":          {[]client.ListOption{client.MatchingLabels{"v": "1"}}, "fresh elsewhere"},
+			"changed label":  {[]client.ListOption{client.MatchingLabels{"v": "2"}}, "old"},
+			"index":          {[]client.ListOption{client.MatchingFields{"node": "n1"}}, "fresh"},
+			"index and more": {[]client.ListOption{client.MatchingFields{"node": "n1", "metadata.name": "x"}}, ""},
+			"field":          {[]client.ListOption{client.MatchingFields{"spec.nodeName": "n1"}}, "fresh"},
+			"no field":       {[]client.ListOption{client.MatchingFields{"spec.nodeName": "", "metadata.namespace": "default"}}, "old"},
+			"not":            {[]client.ListOption{client.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName!=n1")}}, "old elsewhere"},
+			"page":           {[]client.ListOption{client.Limit(2)}, "fresh old"},
+			"live":           {[]client.ListOption{client.Live}, "fresh old elsewhere"},
+		} {
+			w.atOnce(func() {
+				if got := w.names(tt.opts...); got != tt.want {
+					t.Errorf("%s: %q, want %q", name, got, tt.want)
+				}
+			})
+		}
+		var names []string
+		for p, err := range client.Each[corev1.Pod](w.ctx, w.client, client.Limit(1)) {
+			w.must(err)
+			names = append(names, p.Name)
+		}
+		if got := strings.Join(names, " "); got != "fresh old elsewhere" {
+			t.Errorf("page by page: %s", got)
+		}
+		if _, err := client.List[corev1.Pod](w.ctx, w.client, client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
+			t.Errorf("field that is not there: %v", err)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := w.names(); got != "fresh old elsewhere" {
+			t.Errorf("in the end: %s", got)
+		}
+		w.isDrained()
+	})
+}
+
+func TestDeletesThatTakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		held := pod("held")
+		held.Finalizers = []string{"example.com/hold"}
+		w.must(w.client.Create(w.ctx, held))
+		w.must(w.client.Delete(w.ctx, held))
+		p := w.get("held")
+		if p == nil || p.DeletionTimestamp == nil {
+			t.Fatalf("it waits for its finalizer: %v", p)
+		}
+		p.Finalizers = nil
+		w.must(w.client.Update(w.ctx, p)) // the answer is the object; and it is gone
+		w.atOnce(func() {
+			if p := w.get("held"); p != nil {
+				t.Errorf("its last finalizer is gone: %v", p)
+			}
+		})
+		for range 10 {
+			time.Sleep(time.Minute)
+			if p := w.get("held"); p != nil {
+				t.Errorf("it came back: %v", p)
+			}
+		}
+		w.isDrained()
+	})
+}
+
+// The answer to most deletes has a uid and no version.
+func TestDeletesWithoutVersion(t *testing.T) {
+	cm := func() *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}}
+	}
+	for name, seen := range map[string]bool{"known to the informer": true, "not yet known": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLagging(t)
+				get := func() error { return w.client.Get(w.ctx, client.KeyOf(cm()), cm()) }
+				if seen {
+					w.create(cm())
+				}
+				if err := get(); (err == nil) != seen {
+					t.Fatal(err)
+				}
+				if !seen {
+					w.create(cm()) // by somebody else
+				}
+				w.must(w.client.Delete(w.ctx, cm()))
+				for range 8 {
+					if err := get(); !apierrors.IsNotFound(err) {
+						t.Fatalf("after delete: %v", err)
+					}
+					time.Sleep(time.Minute)
+				}
+				w.create(cm())
+				time.Sleep(4 * time.Minute)
+				if err := get(); err != nil {
+					t.Errorf("another of that name: %v", err)
+				}
+				w.isDrained()
+			})
+		})
+	}
+}
+
+func TestDeleteOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(pod("a"))
+		w.run()
+		if w.get("a") == nil {
+			t.Fatal("not there")
+		}
+		w.lag(time.Minute)
+		w.must(w.direct.Delete(w.ctx, pod("a"))) // by somebody else
+		if w.get("a") == nil {
+			t.Fatal("the informer knows already")
+		}
+		if err := w.client.Delete(w.ctx, pod("a")); !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		if p := w.get("a"); p != nil { // the server has said so
+			t.Errorf("got %v", p)
+		}
+	})
+}
+
+func TestDeleteAllOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		held := pod("held")
+		held.Finalizers = []string{"example.com/hold"}
+		w.create(pod("a"), held)
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		w.names()
+		w.lag(time.Minute)
+		w.create(pod("b"))
+		w.must(w.client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")))
+		if p := w.get("a"); p != nil {
+			t.Errorf("a is there: %v", p)
+		}
+		if got := w.names(); got != "held" {
+			t.Errorf("left: %s", got)
+		}
+		if p := w.get("held"); p == nil || p.DeletionTimestamp == nil {
+			t.Errorf("held is %v", p)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := w.names(); got != "held" {
+			t.Errorf("left in the end: %s", got)
+		}
+		w.isDrained()
+	})
+}
+
+func TestDryRunIsNoWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		w.must(w.client.Create(w.ctx, pod("a"), client.DryRunAll))
+		if p := w.get("a"); p != nil {
+			t.Errorf("got %v", p)
+		}
+	})
+}
+
+// Other forms of a written object cannot be made of it: a read waits for the informer, and asks the server when that takes long.
+func TestOtherForms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(u.GroupVersionKind())
+		key := client.KeyOf(pod("a"))
+		for _, obj := range []client.Object{u, m} {
+			if err := w.client.Get(w.ctx, key, obj); !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+		}
+		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))
+		for _, obj := range []client.Object{u, m} {
+			w.must(w.client.Get(w.ctx, key, obj))
+			if obj.GetLabels()["v"] != "1" {
+				t.Errorf("%T: %v", obj, obj)
+			}
+		}
+		items := client.NewItems(u)
+		w.must(w.client.List(w.ctx, items))
+		if len(items.Items) != 1 {
+			t.Errorf("listed %v", items.Items)
+		}
+		w.lag(10 * time.Millisecond)
+		w.must(w.client.Update(w.ctx, labelled(w.get("a"), "2")))
+		begin := time.Now()
+		w.must(w.client.Get(w.ctx, key, u))
+		if took := time.Since(begin); u.GetLabels()["v"] != "2" || took != 10*time.Millisecond {
+			t.Errorf("after %v: %v", took, u)
+		}
+	})
+}
+
+func TestWritesOutOfScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t, func(c *informer.Config) {
+			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}), Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
+		})
+		in := labelled(pod("in"), "1")
+		in.Spec.NodeName = "n1"
+		label := labelled(pod("label"), "2")
+		label.Spec.NodeName = "n1"
+		for _, p := range []*corev1.Pod{in, label, labelled(pod("field"), "1")} {
+			w.must(w.client.Create(w.ctx, p))
+		}
+		w.atOnce(func() {
+			if got := w.names(); got != "in" {
+				t.Errorf("got %q", got)
+			}
+			if w.get("label") != nil || w.get("field") != nil || w.get("in") == nil {
+				t.Error("get does not know the scope")
+			}
+		})
+		w.must(w.client.Update(w.ctx, labelled(in, "3")))
+		for range 8 {
+			if got := w.names(); got != "" {
+				t.Errorf("got %q", got)
+			}
+			time.Sleep(time.Minute)
+		}
+		w.isDrained()
+	})
+}
+
+// Versions that are no numbers cannot be compared: the server is asked until the informer has that very version.
+func TestOpaqueVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		a := pod("a")
+		w.must(w.client.Create(w.ctx, a))
+		reads := 0
+		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+			switch r.Method {
+			case http.MethodPut:
+				_, _ = rw.Write([]byte(`{"metadata":{"namespace":"default","name":"a","uid":"uid-1","resourceVersion":"opaque"}}`))
+				return true
+			case http.MethodGet:
+				reads++
+			}
+			return false
+		}})
+		w.must(w.client.Update(w.ctx, a))
+		w.get("a")
+		w.names()
+		if reads != 2 {
+			t.Errorf("the server was asked %d times, want 2", reads)
+		}
+	})
+}
+
+// A server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
+func TestHistoryThatIsRewritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		w.must(w.client.Create(w.ctx, pod("before")))
+		if w.get("before") == nil {
+			t.Fatal("not written")
+		}
+		w.server.SetRevision(50)
+		time.Sleep(5 * time.Minute)
+		if p := w.get("before"); p != nil {
+			t.Errorf("it is there: %v", p)
+		}
+	})
+}
+
+// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run it with -race.
+func TestWritersReadThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run()
+		w.names()
+		w.lag(30 * time.Millisecond)
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		var writers sync.WaitGroup
+		for n := range 8 {
+			writers.Go(func() {
+				random := rand.New(rand.NewPCG(seed, uint64(n)))
+				w.write(random, fmt.Sprintf("p%d", n))
+			})
+		}
+		writers.Go(func() { // somebody else, whose writes may be seen late but never undone
+			for n := range 100 {
+				time.Sleep(7 * time.Millisecond)
+				p := pod(fmt.Sprintf("other%d", n%3))
+				if w.direct.Create(w.ctx, p) != nil {
+					_ = w.direct.Delete(w.ctx, p)
+				}
+				if n%30 == 0 {
+					w.server.CutWatches()
+				}
+				if n%45 == 0 {
+					w.server.Compact()
+				}
+			}
+		})
+		writers.Wait()
+		time.Sleep(10 * time.Minute)
+		w.names()
+		w.isDrained()
+	})
+}
+
+// write changes one pod at random and compares each read with what it must be.
+func (w *world) write(random *rand.Rand, name string) {
+	var want *corev1.Pod // nil: it is not there
+	for step := range 150 {
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		var err error
+		what := "nothing"
+		switch next := random.IntN(6); {
+		case want == nil && next < 4:
+			what = "create"
+			want = labelled(pod(name), fmt.Sprint(step))
+			err = w.client.Create(w.ctx, want)
+		case want == nil:
+		case next == 0:
+			what = "delete"
+			err = w.client.Delete(w.ctx, want)
+			want = nil
+		case next == 1:
+			what = "delete and create"
+			if err = w.client.Delete(w.ctx, want); err == nil {
+				want = labelled(pod(name), fmt.Sprint(step))
+				err = w.client.Create(w.ctx, want)
+			}
+		case next == 2:
+			what = "update what was read"
+			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err == nil {
+				err = w.client.Update(w.ctx, labelled(want, fmt.Sprint(step)))
+			}
+		case next == 3:
+			what = "patch"
+			patch := client.MergeFrom(want, client.OptimisticLock)
+			err = w.client.Patch(w.ctx, labelled(want, fmt.Sprint(step)), patch)
+		case next == 4:
+			what = "finalized delete"
+			want.Finalizers = []string{"example.com/hold"}
+			if err = w.client.Update(w.ctx, want); err != nil {
+				break
+			}
+			if err = w.client.Delete(w.ctx, want); err != nil {
+				break
+			}
+			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err != nil {
+				break
+			}
+			if want.DeletionTimestamp == nil {
+				err = fmt.Errorf("it is not being deleted")
+				break
+			}
+			want.Finalizers = nil
+			err = w.client.Update(w.ctx, want)
+			want = nil
+		}
+		if err != nil {
+			w.t.Errorf("%s, step %d, %s: %v", name, step, what, err)
+			return
+		}
+		w.compare(name, fmt.Sprintf("step %d, %s", step, what), want)
+	}
+}
+
+func (w *world) compare(name, when string, want *corev1.Pod) {
+	identity := func(p *corev1.Pod) string {
+		if p == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%s at %s", p.UID, p.ResourceVersion)
+	}
+	got, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Errorf("%s, %s: %v", name, when, err)
+		return
+	}
+	if identity(got) != identity(want) {
+		w.t.Errorf("%s, %s: got %s, want %s", name, when, identity(got), identity(want))
+	}
+	all, err := client.List[corev1.Pod](w.ctx, w.client)
+	if err != nil {
+		w.t.Errorf("%s, %s: %v", name, when, err)
+		return
+	}
+	var listed *corev1.Pod
+	if n := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.Name == name }); n >= 0 {
+		listed = all[n]
+	}
+	if identity(listed) != identity(want) {
+		w.t.Errorf("%s, %s: listed %s, want %s", name, when, identity(listed), identity(want))
+	}
+}
