@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -149,17 +150,20 @@ func segments(path string) []string {
 
 // longRunning says whether a request lasts as long as its client wants.
 func longRunning(req *http.Request) bool {
-	parts := segments(req.URL.Path)
-	if len(parts) < 3 || (parts[0] != "api" && parts[0] != "apis") {
+	// Most requests show at a glance that they are not.
+	if !strings.ContainsAny(req.URL.RawQuery, "w%") && !slices.ContainsFunc(longParts(), func(part string) bool {
+		return strings.Contains(req.URL.Path, part)
+	}) {
 		return false
 	}
 	info, err := Info(req)
-	if err != nil {
+	if err != nil || !info.IsResourceRequest {
 		return false
 	}
-	switch info.Subresource {
-	case "attach", "exec", "proxy", "log", "portforward":
-		return true
-	}
-	return info.Verb == "watch" || info.Verb == "proxy"
+	return info.Verb == "watch" || info.Verb == "proxy" || slices.Contains(longParts(), "/"+info.Subresource)
+}
+
+// longParts are the verbs of old and the subresources that are long-running, as they stand in paths.
+func longParts() []string {
+	return []string{"/watch", "/proxy", "/log", "/exec", "/attach", "/portforward"}
 }

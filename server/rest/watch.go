@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a watch that wants bookmarks gets one.
+	// bookmarkEvery is how often a watch that wants bookmarks gets one, as long as there is anything to tell: on an idle server
+	// nothing ticks, and weeks of virtual time cost nothing.
 	bookmarkEvery = time.Minute
 	// watchTimeout is how long a watch lasts at least if the client doesn't say; at most it is twice that.
 	watchTimeout = 30 * time.Minute
@@ -156,12 +157,10 @@ func (w *watcher) initial(snap *store.Snapshot) error {
 func (w *watcher) run(timeout time.Duration) error {
 	end := time.NewTimer(timeout)
 	defer end.Stop()
-	var tick <-chan time.Time
-	if w.bookmarks {
-		ticker := time.NewTicker(bookmarkEvery)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
+	tick := time.NewTimer(bookmarkEvery)
+	defer tick.Stop()
+	tick.Stop() // until there is news
+	news, due := w.news(), false
 	done := w.req.Context().Done()
 	for {
 		events, revision, err := w.cursor.Next()
@@ -174,6 +173,12 @@ func (w *watcher) run(timeout time.Duration) error {
 			}
 		}
 		w.sent = max(w.sent, revision)
+		if due && len(events) == 0 {
+			if err := w.bookmark(false); err != nil {
+				return err
+			}
+			news, due = w.news(), false
+		}
 		if err := w.flush(); err != nil {
 			return nil
 		}
@@ -187,10 +192,11 @@ func (w *watcher) run(timeout time.Duration) error {
 		}
 		select {
 		case <-w.cursor.Ready():
-		case <-tick:
-			if err := w.bookmark(false); err != nil {
-				return err
-			}
+		case <-news:
+			news = nil
+			tick.Reset(bookmarkEvery)
+		case <-tick.C:
+			due = true
 		case <-end.C:
 			if w.bookmarks {
 				if err := w.bookmark(false); err != nil {
@@ -203,6 +209,21 @@ func (w *watcher) run(timeout time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// news is closed when the store, in any resource, has gone past what was sent, so that a bookmark has something to tell. It is nil, never
+// ready, for watches without bookmarks.
+func (w *watcher) news() <-chan struct{} {
+	if !w.bookmarks {
+		return nil
+	}
+	all, err := w.store.Watch("", w.sent)
+	if err != nil { // the log does not reach back that far: there is news
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return all.Ready()
 }
 
 // event sends what an event means to this watch: an update may be the beginning or the end of an object to a selector.

@@ -1,4 +1,4 @@
-package chain_test
+package resttest_test
 
 import (
 	"context"
@@ -18,12 +18,14 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"kelson.dev/server/rest/resttest"
 )
 
-func (p *plane) config(contentType string) *rest.Config {
+func config(p *resttest.Plane, contentType string) *rest.Config {
 	return &rest.Config{
 		Host:          "http://kelson",
-		Transport:     p.client.Transport,
+		Transport:     p.Client.Transport,
 		QPS:           -1,
 		ContentConfig: rest.ContentConfig{ContentType: contentType, AcceptContentTypes: contentType + ",application/json"},
 	}
@@ -33,15 +35,15 @@ func (p *plane) config(contentType string) *rest.Config {
 func TestClientGo(t *testing.T) {
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/cbor"} {
 		t.Run(media, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testClientGo(t, newPlane(t), media) })
+			synctest.Test(t, func(t *testing.T) { testClientGo(t, resttest.New(t), media) })
 		})
 	}
 }
 
-func testClientGo(t *testing.T, p *plane, media string) {
+func testClientGo(t *testing.T, p *resttest.Plane, media string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := kubernetes.NewForConfigOrDie(p.config(media))
+	client := kubernetes.NewForConfigOrDie(config(p, media))
 	maps := client.CoreV1().ConfigMaps("default")
 
 	var events []string
@@ -96,19 +98,19 @@ func testClientGo(t *testing.T, p *plane, media string) {
 
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	if media != "application/vnd.kubernetes.protobuf" {
-		got, err := dynamic.NewForConfigOrDie(p.config(media)).Resource(gvr).Namespace("default").Get(ctx, "m0", metav1.GetOptions{})
+		got, err := dynamic.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").Get(ctx, "m0", metav1.GetOptions{})
 		if err != nil || got.GetKind() != "ConfigMap" {
 			t.Errorf("dynamic: %v %v", err, got)
 		}
 	}
-	partial, err := metadata.NewForConfigOrDie(p.config(media)).Resource(gvr).Namespace("default").List(ctx, metav1.ListOptions{})
+	partial, err := metadata.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").List(ctx, metav1.ListOptions{})
 	if err != nil || len(partial.Items) != 2 || partial.Items[0].Name != "m0" {
 		t.Errorf("metadata: %v %v", err, partial)
 	}
 	if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	if p.store.Snapshot().Count("configmaps", "default") != 0 {
+	if p.Store.Snapshot().Count("configmaps", "default") != 0 {
 		t.Error("some are left")
 	}
 	cancel()

@@ -1,0 +1,111 @@
+package resttest_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"kelson.dev/server/rest/resttest"
+)
+
+// API-04
+func TestFinalizers(t *testing.T) {
+	p := resttest.New(t)
+	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a","finalizers":["x.example/y"]}}`)
+	marked := p.Want(t, 200, "DELETE", maps+"/a", "")
+	if marked["kind"] != "ConfigMap" || resttest.At(marked, "metadata", "deletionTimestamp") == nil || resttest.At(marked, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("%v", marked)
+	}
+	again := p.Want(t, 200, "DELETE", maps+"/a", "")
+	if resttest.At(again, "metadata", "resourceVersion") != resttest.At(marked, "metadata", "resourceVersion") {
+		t.Error("the second deletion wrote")
+	}
+	status := p.Want(t, 409, "POST", maps, configMap("a", ""))
+	if status["message"] != `object is being deleted: configmaps "a" already exists` {
+		t.Errorf("%v", status)
+	}
+	p.Want(t, 422, "PATCH", maps+"/a", `{"metadata":{"finalizers":["x.example/y","x.example/z"]}}`, mergePatch)
+	s := p.Watch(t, maps+"?watch=1&resourceVersion="+resttest.At(marked, "metadata", "resourceVersion").(string))
+	p.Want(t, 200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, mergePatch)
+	s.Expect(t, "DELETED a")
+	p.Want(t, 404, "GET", maps+"/a", "")
+}
+
+// API-04
+func TestPropagation(t *testing.T) {
+	p := resttest.New(t)
+	for _, c := range []struct{ policy, finalizers string }{
+		{"Orphan", "[orphan]"},
+		{"Foreground", "[foregroundDeletion]"},
+	} {
+		p.Want(t, 201, "POST", maps, configMap("a", ""))
+		got := p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":%q}`, c.policy))
+		if f := fmt.Sprint(resttest.At(got, "metadata", "finalizers")); f != c.finalizers {
+			t.Errorf("%s: %s", c.policy, f)
+		}
+		p.Want(t, 200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, mergePatch)
+	}
+	p.Want(t, 201, "POST", maps, configMap("a", ""))
+	status := p.Want(t, 200, "DELETE", maps+"/a?propagationPolicy=Background", "")
+	if status["status"] != "Success" || resttest.At(status, "details", "kind") != "configmaps" || resttest.At(status, "details", "uid") == nil {
+		t.Errorf("%v", status)
+	}
+}
+
+// API-05
+func TestDeletePreconditions(t *testing.T) {
+	p := resttest.New(t)
+	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
+	uid, rv := resttest.At(a, "metadata", "uid"), resttest.At(a, "metadata", "resourceVersion")
+	status := p.Want(t, 409, "DELETE", maps+"/a", `{"preconditions":{"uid":"other"}}`)
+	t.Log(status["message"])
+	p.Want(t, 409, "DELETE", maps+"/a", `{"preconditions":{"resourceVersion":"1"}}`)
+	p.Want(t, 200, "DELETE", maps+"/a?dryRun=All", "")
+	p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"preconditions":{"uid":%q,"resourceVersion":%q}}`, uid, rv))
+}
+
+// API-04
+func TestGracefulDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := resttest.New(t)
+		const pods = "/api/v1/namespaces/default/pods"
+		p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
+		p.Want(t, 201, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}`)
+		s := p.Watch(t, pods+"?watch=1")
+		s.Expect(t, "ADDED a")
+		marked := p.Want(t, 200, "DELETE", pods+"/a", "")
+		if resttest.At(marked, "metadata", "deletionGracePeriodSeconds") != 30.0 || resttest.At(marked, "metadata", "generation") != 2.0 {
+			t.Errorf("%v", marked["metadata"])
+		}
+		s.Expect(t, "MODIFIED a")
+		gone := p.Want(t, 200, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
+		if resttest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+			t.Errorf("%v", gone["metadata"])
+		}
+		s.Expect(t, "MODIFIED a", "DELETED a")
+		p.Want(t, 404, "DELETE", pods+"/a", "")
+	})
+}
+
+func TestNamespaceDeletion(t *testing.T) {
+	p := resttest.New(t)
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`)
+	marked := p.Want(t, 200, "DELETE", "/api/v1/namespaces/x", "")
+	if resttest.At(marked, "status", "phase") != "Terminating" || resttest.At(marked, "metadata", "deletionTimestamp") == nil {
+		t.Errorf("%v", marked)
+	}
+	p.Want(t, 200, "PUT", "/api/v1/namespaces/x/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":[]}}`)
+	p.Want(t, 404, "GET", "/api/v1/namespaces/x", "")
+}
+
+func TestDeleteCollection(t *testing.T) {
+	p := resttest.New(t)
+	for i := range 4 {
+		p.Want(t, 201, "POST", maps, configMap(fmt.Sprint("m", i), fmt.Sprintf(`"odd":"%d"`, i%2)))
+	}
+	gone := p.Want(t, 200, "DELETE", maps+"?labelSelector=odd=1", "")
+	left := p.Want(t, 200, "GET", maps, "")
+	if fmt.Sprint(names(gone), names(left)) != "[m1 m3] [m0 m2]" {
+		t.Error(names(gone), names(left))
+	}
+}
