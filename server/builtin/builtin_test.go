@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"testing"
-	"time"
 
 	"kelson.dev/server/resource"
 )
@@ -25,18 +24,6 @@ func resources(t testing.TB, cfg Config) func(group, plural string) *resource.Re
 		t.Fatalf("no resource %s in group %q", plural, group)
 		return nil
 	}
-}
-
-func TestResourcesCost(t *testing.T) {
-	begin := time.Now()
-	list, err := Resources(Config{})
-	t.Logf("first: %d resources in %s", len(list), time.Since(begin))
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin = time.Now()
-	Resources(Config{})
-	t.Logf("second: %s", time.Since(begin))
 }
 
 func BenchmarkResources(b *testing.B) {
