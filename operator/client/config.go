@@ -48,6 +48,7 @@ type restClient struct {
 	codec    codec
 	owner    string
 	warnings func(context.Context, string)
+	steady   bool
 }
 
 var _ Client = (*restClient)(nil)
@@ -87,6 +88,9 @@ func New(cfg Config) (Client, error) {
 		owner:    cfg.FieldOwner,
 		warnings: cfg.Warnings,
 	}
+	if t, ok := cfg.REST.Transport.(interface{ Steady() bool }); ok {
+		c.steady = t.Steady()
+	}
 	if c.scheme == nil {
 		c.scheme = scheme.Scheme
 	}
@@ -104,6 +108,13 @@ func New(cfg Config) (Client, error) {
 		c.mapper = NewMapper(c.getDocument)
 	}
 	return c, nil
+}
+
+// Steady says that a watch through c never dies unnoticed, since the server is in the same process; its transport says so by a method
+// of the same name. Such watches need not be renewed now and then.
+func Steady(c Client) bool {
+	r, ok := c.(*restClient)
+	return ok && r.steady
 }
 
 func (c *restClient) Scheme() *runtime.Scheme { return c.scheme }

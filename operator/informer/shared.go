@@ -143,6 +143,9 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 		if n == 0 {
 			cfg.Resync = i.set.cfg.Resync // of all parts
 		}
+		if client.Steady(i.set.cfg.Client) {
+			cfg.WatchTimeout = reflector.Forever
+		}
 		i.tasks.Go(func() { _ = reflector.New(cfg).Run(ctx) }) // the error is that of ctx
 	}
 }

@@ -62,6 +62,9 @@ type Config[T metav1.Object] struct {
 	Failed func(error)
 }
 
+// Forever is a WatchTimeout longer than any process lives, for watches that need not be renewed.
+const Forever = 50 * 365 * 24 * time.Hour
+
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second

@@ -24,6 +24,9 @@ type Transport struct {
 	Context func(context.Context) context.Context
 }
 
+// Steady says that a stream never dies unnoticed, as one over a network may: clients need not renew it now and then.
+func (t *Transport) Steady() bool { return true }
+
 // RoundTrip calls the handler and returns as soon as the handler has sent its header and flushed, or has returned.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())

@@ -28,11 +28,15 @@ type mirror[T any, P client.Pointer[T]] struct {
 // run follows the kind until ctx ends.
 func (m *mirror[T, P]) run(ctx context.Context) error {
 	m.objects = map[client.Key]P{}
-	return reflector.New(reflector.Config[P]{Source: m, Sink: m, Failed: func(err error) {
+	cfg := reflector.Config[P]{Source: m, Sink: m, Failed: func(err error) {
 		if ctx.Err() == nil {
 			m.log.Warn("follow the server", "kind", metav1.Object(P(new(T))), "error", err)
 		}
-	}}).Run(ctx)
+	}}
+	if client.Steady(m.client) {
+		cfg.WatchTimeout = reflector.Forever
+	}
+	return reflector.New(cfg).Run(ctx)
 }
 
 // List implements reflector.Source.
