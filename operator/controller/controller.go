@@ -161,7 +161,7 @@ func (c *Controller) work(ctx, graceful context.Context) {
 			return
 		}
 		c.process(graceful, item.Key, item.Payload)
-		c.queue.Done(item.Key)
+		c.queue.Done(item)
 	}
 }
 

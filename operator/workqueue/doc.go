@@ -30,7 +30,7 @@
 //		} else {
 //			q.Forget(item.Key)
 //		}
-//		q.Done(item.Key)
+//		q.Done(item)
 //	}
 //
 // # Concurrency

@@ -6,7 +6,7 @@ import "slices"
 type state uint8
 
 const (
-	idle    state = iota // nothing wants it: it is running, or about to be recycled
+	idle    state = iota // nothing wants it: it is running or resting
 	waiting              // in the heap, until it is due
 	queued               // in a level
 	held                 // wanted, but running: Done queues it
@@ -23,8 +23,10 @@ type entry[T comparable, P any] struct {
 	index    int   // waiting: place in the heap
 	stamp    int64 // queued: since when; running: since when
 
-	next, prev *entry[T, P] // neighbours in its level, or among the running
-	level      *list[T, P]
+	turn uint64 // counts how often it was handed out
+
+	next, prev *entry[T, P] // neighbours in its list: a level, the running or the resting
+	list       *list[T, P]  // that list
 }
 
 // list is a doubly linked list of entries, threaded through them.
@@ -34,7 +36,7 @@ type list[T comparable, P any] struct {
 }
 
 func (l *list[T, P]) push(e *entry[T, P]) {
-	e.level, e.prev, e.next = l, l.tail, nil
+	e.list, e.prev, e.next = l, l.tail, nil
 	if l.tail == nil {
 		l.head = e
 	} else {
@@ -54,7 +56,7 @@ func (l *list[T, P]) remove(e *entry[T, P]) {
 	} else {
 		e.next.prev = e.prev
 	}
-	e.level, e.prev, e.next = nil, nil, nil
+	e.list, e.prev, e.next = nil, nil, nil
 }
 
 // level is the list of a priority, made if there is none.
@@ -78,7 +80,7 @@ func (q *Queue[T, P]) level(priority int) *list[T, P] {
 
 // unlink takes an entry out of its level, and the level away when that was its last.
 func (q *Queue[T, P]) unlink(e *entry[T, P]) {
-	l := e.level
+	l := e.list
 	l.remove(e)
 	q.ready--
 	if l.head == nil {
@@ -123,25 +125,35 @@ func (q *Queue[T, P]) next() *entry[T, P] {
 	return best
 }
 
-// maxSpares bounds the entries that are kept for reuse.
-const maxSpares = 1024
+// maxResting bounds the entries that are kept although nothing wants them. A few megabytes are little beside the objects that so many
+// keys name.
+const maxResting = 16384
 
-func (q *Queue[T, P]) newEntry(key T) *entry[T, P] {
-	e := q.spareEntries
-	if e == nil {
-		return &entry[T, P]{key: key}
+// entry finds the entry of a key, or makes one of the one that has rested longest.
+func (q *Queue[T, P]) entry(key T) *entry[T, P] {
+	e := q.entries[key]
+	if e != nil {
+		if e.list == &q.resting {
+			q.resting.remove(e)
+			q.restingCount--
+		}
+		return e
 	}
-	q.spareEntries = e.next
-	q.spareCount--
-	e.key, e.next = key, nil
+	if q.restingCount == maxResting {
+		e = q.resting.head
+		q.resting.remove(e)
+		q.restingCount--
+		delete(q.entries, e.key)
+		*e = entry[T, P]{key: key, turn: e.turn}
+	} else {
+		e = &entry[T, P]{key: key}
+	}
+	q.entries[key] = e
 	return e
 }
 
-func (q *Queue[T, P]) recycle(e *entry[T, P]) {
-	if q.spareCount == maxSpares {
-		return
-	}
-	*e = entry[T, P]{next: q.spareEntries}
-	q.spareEntries = e
-	q.spareCount++
+// rest puts away an entry that nothing wants.
+func (q *Queue[T, P]) rest(e *entry[T, P]) {
+	q.resting.push(e)
+	q.restingCount++
 }

@@ -26,6 +26,9 @@ type Item[T comparable, P any] struct {
 	Key      T
 	Payload  P
 	Priority int
+
+	entry *entry[T, P]
+	turn  uint64
 }
 
 // Options of AddWith.
@@ -66,8 +69,10 @@ type Queue[T comparable, P any] struct {
 	shut    bool
 	drained chan struct{} // closed when a draining queue is empty, or the drain is given up
 
-	spareEntries *entry[T, P]
-	spareCount   int
+	// Entries that nothing wants stay for a while, oldest first, as most keys come back.
+	resting      list[T, P]
+	restingCount int
+
 	spareLevel   *list[T, P]
 	spareSleeper *sleeper
 }
@@ -132,11 +137,7 @@ func (q *Queue[T, P]) add(key T, payload P, priority int, after time.Duration) {
 	if q.shut {
 		return
 	}
-	e := q.entries[key]
-	if e == nil {
-		e = q.newEntry(key)
-		q.entries[key] = e
-	}
+	e := q.entry(key)
 	if e.state == idle {
 		e.payload, e.priority = payload, priority
 		if q.metrics != nil {
@@ -201,7 +202,8 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	}
 	e := q.next()
 	q.unlink(e)
-	item := Item[T, P]{Key: e.key, Payload: e.payload, Priority: e.priority}
+	e.turn++
+	item := Item[T, P]{Key: e.key, Payload: e.payload, Priority: e.priority, entry: e, turn: e.turn}
 	var none P
 	e.state, e.running, e.payload = idle, true, none
 	q.running.push(e)
@@ -222,13 +224,13 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 }
 
 // Done ends the work on a key that Get handed out; the key is queued again if it was added meanwhile. It must be called once for
-// each Get.
-func (q *Queue[T, P]) Done(key T) {
+// each Get, with what that returned.
+func (q *Queue[T, P]) Done(item Item[T, P]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := q.entries[key]
-	if e == nil || !e.running {
-		return
+	e := item.entry
+	if e == nil || !e.running || e.turn != item.turn {
+		return // done already
 	}
 	q.running.remove(e)
 	q.runningCount--
@@ -241,8 +243,7 @@ func (q *Queue[T, P]) Done(key T) {
 		e.state = idle
 		q.enqueue(e)
 	case idle:
-		delete(q.entries, key)
-		q.recycle(e)
+		q.rest(e)
 	}
 	q.checkDrained()
 }
@@ -294,9 +295,6 @@ func (q *Queue[T, P]) shutDown() {
 	}
 	for _, e := range q.waiting {
 		e.state = idle
-		if !e.running {
-			delete(q.entries, e.key)
-		}
 	}
 	q.waiting = nil
 	for s := q.sleepers; s != nil; s = q.sleepers {

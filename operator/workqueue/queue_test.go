@@ -27,6 +27,13 @@ func get(t *testing.T, q *plain) string {
 	return item.Key
 }
 
+// done gives back a key that is running.
+func done[P any](q *Queue[string, P], key string) {
+	if e := q.entries[key]; e != nil {
+		q.Done(Item[string, P]{Key: key, entry: e, turn: e.turn})
+	}
+}
+
 func wantReady(t *testing.T, q *plain, n int) {
 	t.Helper()
 	if got := q.Len(); got != n {
@@ -44,7 +51,7 @@ func TestOrderAndDeduplication(t *testing.T) {
 		if got := get(t, q); got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		q.Done(want)
+		done(q, want)
 	}
 	wantReady(t, q, 0)
 }
@@ -57,15 +64,47 @@ func TestKeyInProcessing(t *testing.T) {
 	q.Add("a", struct{}{})
 	q.Add("a", struct{}{})
 	wantReady(t, q, 0) // not for a second worker
-	q.Done("a")
+	done(q, "a")
 	wantReady(t, q, 1) // once
 	get(t, q)
-	q.Done("a")
-	q.Done("a")
-	q.Done("unknown")
+	done(q, "a")
+	done(q, "a")
+	q.Done(Item[string, struct{}]{Key: "a"})
 	wantReady(t, q, 0)
-	if len(q.entries) != 0 {
-		t.Errorf("%d entries are left", len(q.entries))
+}
+
+// What Get returned is good for one Done, whatever the key does afterwards.
+func TestDoneTwice(t *testing.T) {
+	q := newPlain(Config[string, struct{}]{})
+	q.Add("a", struct{}{})
+	first, _ := q.Get(t.Context())
+	q.Add("a", struct{}{})
+	q.Done(first)
+	second, _ := q.Get(t.Context())
+	q.Done(first)
+	if s := q.Stats(); s.Running != 1 {
+		t.Errorf("%+v", s)
+	}
+	q.Done(second)
+	if s := q.Stats(); s != (Stats{}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRestingKeysAreBounded(t *testing.T) {
+	q := New(Config[int, struct{}]{})
+	for round := range 2 {
+		for key := range 2*maxResting + 1 {
+			q.Add(key, struct{}{})
+			item, err := q.Get(t.Context())
+			if err != nil || item.Key != key {
+				t.Fatalf("round %d: got %v, %v, want %d", round, item, err, key)
+			}
+			q.Done(item)
+		}
+		if len(q.entries) != maxResting || q.restingCount != maxResting {
+			t.Errorf("%d entries, %d rest", len(q.entries), q.restingCount)
+		}
 	}
 }
 
@@ -94,7 +133,7 @@ func TestNoKeyTwiceAtOnce(t *testing.T) {
 				mu.Lock()
 				held[item.Key] = false
 				mu.Unlock()
-				q.Done(item.Key)
+				q.Done(item)
 			}
 		})
 	}
@@ -140,7 +179,7 @@ func TestDelays(t *testing.T) {
 						break
 					}
 					got = append(got, fmt.Sprint(time.Since(start), " ", item.Key))
-					q.Done(item.Key)
+					q.Done(item)
 				}
 				if !slices.Equal(got, tt.want) {
 					t.Errorf("got %q, want %q", got, tt.want)
@@ -162,11 +201,11 @@ func TestDelayWhileRunning(t *testing.T) {
 		later(q, "a", 1)
 		time.Sleep(2 * time.Second)
 		wantReady(t, q, 0) // due, but held back
-		q.Done("a")
+		done(q, "a")
 		wantReady(t, q, 1)
 		get(t, q)
 		later(q, "a", 1)
-		q.Done("a")
+		done(q, "a")
 		wantReady(t, q, 0)
 		time.Sleep(2 * time.Second)
 		wantReady(t, q, 1)
@@ -182,7 +221,7 @@ func TestBackoff(t *testing.T) {
 			start := time.Now()
 			q.AddRateLimited("a", struct{}{})
 			get(t, q)
-			q.Done("a")
+			done(q, "a")
 			got = append(got, time.Since(start))
 		}
 		if want := []time.Duration{1e9, 2e9, 4e9, 5e9, 5e9}; !slices.Equal(got, want) {
@@ -231,7 +270,7 @@ func TestPriority(t *testing.T) {
 				for q.Len() > 0 {
 					key := get(t, q)
 					got = append(got, key)
-					q.Done(key)
+					done(q, key)
 				}
 				if s := strings.Join(got, " "); s != tt.want {
 					t.Errorf("got %s, want %s", s, tt.want)
@@ -257,9 +296,9 @@ func TestPayload(t *testing.T) {
 		check(1, 2, 3)
 		q.Add("a", []int{4})
 		q.AddAfter("a", []int{5}, time.Second) // it is due sooner: only the payload counts
-		q.Done("a")
+		done(q, "a")
 		check(4, 5)
-		q.Done("a")
+		done(q, "a")
 		time.Sleep(time.Minute)
 		if q.Len() != 0 {
 			t.Error("queued again")
@@ -330,7 +369,7 @@ func TestShutDown(t *testing.T) {
 		if key := get(t, q); key != "a" {
 			t.Errorf("got %s", key)
 		}
-		q.Done("a")
+		done(q, "a")
 		if _, err := q.Get(t.Context()); err != ErrShutDown {
 			t.Errorf("got %v, want ErrShutDown", err)
 		}
@@ -350,7 +389,7 @@ func TestShutDownWithDrain(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- q.ShutDownWithDrain(t.Context()) }()
 		synctest.Wait()
-		q.Done("a")
+		done(q, "a")
 		for _, want := range []string{"b", "a"} {
 			if key := get(t, q); key != want {
 				t.Errorf("got %s, want %s", key, want)
@@ -359,7 +398,7 @@ func TestShutDownWithDrain(t *testing.T) {
 			if len(ended) > 0 {
 				t.Fatal("drained while a key is held")
 			}
-			q.Done(want)
+			done(q, want)
 		}
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -418,9 +457,9 @@ func TestMetrics(t *testing.T) {
 		if got, want := q.Stats(), (Stats{Waiting: 1, Running: 2, Unfinished: 6 * time.Second, Longest: 3 * time.Second}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		q.Done("a")
+		done(q, "a")
 		q.AddRateLimited("b", struct{}{})
-		q.Done("b")
+		done(q, "b")
 		want := counts{depth: 0, added: 4, got: 2, finished: 2, retried: 1, waited: 2 * time.Second, worked: 6 * time.Second}
 		if c != want {
 			t.Errorf("got %+v, want %+v", c, want)
