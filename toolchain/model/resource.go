@@ -86,7 +86,7 @@ func (a *API) findResources() (errs []error) {
 				continue
 			}
 			if !p.HasAPI {
-				if t.Markers.Has("kubebuilder:object:root", "kubebuilder:resource") {
+				if t.Markers.Has("kubebuilder:resource", "kubebuilder:subresource:status", "kubebuilder:printcolumn", "kubebuilder:storageversion") {
 					errs = append(errs, loader.Errorf(t.Pos(), "%s is a kind, but its package has no +groupName marker", t.Name))
 				}
 				continue

@@ -94,7 +94,7 @@ func (g *generator) into(t loader.Type, name string) {
 	case *loader.Struct:
 		g.intoStruct(t, u)
 	case *loader.Pointer:
-		g.intoPointer(u)
+		g.intoPointer(t, u)
 	case *loader.Interface:
 		g.fail(t, "it is an interface; use a concrete type, or runtime.RawExtension for any object")
 	case *loader.Param:
@@ -240,15 +240,19 @@ func (g *generator) intoMap(m *loader.Map, name string) {
 	}
 }
 
-func (g *generator) intoPointer(p *loader.Pointer) {
+func (g *generator) intoPointer(t loader.Type, p *loader.Pointer) {
+	from := "(*in)"
+	if _, named := t.(*loader.Named); named { // a declared pointer type has no methods
+		from = "(**in)"
+	}
 	u := p.Elem.Underlying()
 	have := manual(p.Elem)
 	switch {
 	case have.any():
 		if copyIsPointer(p.Elem, have) {
-			g.linef("*out = (*in).DeepCopy()")
+			g.linef("*out = %s.DeepCopy()", from)
 		} else {
-			g.linef("x := (*in).DeepCopy()\n*out = &x")
+			g.linef("x := %s.DeepCopy()\n*out = &x", from)
 		}
 	case flat(p.Elem):
 		g.linef("*out = new(%s)\n**out = **in", g.syntax(p.Elem))
@@ -258,7 +262,7 @@ func (g *generator) intoPointer(p *loader.Pointer) {
 		g.into(p.Elem, name)
 		g.linef("}")
 	case callable(p.Elem) && isStruct(u):
-		g.linef("*out = new(%s)\n(*in).DeepCopyInto(*out)", g.syntax(p.Elem))
+		g.linef("*out = new(%s)\n%s.DeepCopyInto(*out)", g.syntax(p.Elem), from)
 	default:
 		g.linef("*out = new(%s)\n{\nin, out := *in, *out", g.syntax(p.Elem))
 		g.into(p.Elem, "")
