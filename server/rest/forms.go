@@ -65,6 +65,9 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 
 // verbatim says whether stored bytes may be sent as they are.
 func verbatim(res *resource.Resource, obj *store.Object) bool {
+	if res.StoredAs != "" { // they say another apiVersion
+		return false
+	}
 	v, ok := res.Codec.(resource.Verbatim)
 	return !ok || v.Verbatim(obj)
 }

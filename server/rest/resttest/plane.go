@@ -38,8 +38,8 @@ type Plane struct {
 // Retain is how many events per kind its store keeps for watches.
 const Retain = 100
 
-// New makes one that ends with the test. It is empty.
-func New(t *testing.T) *Plane {
+// New makes one that ends with the test. It is empty. The options change how the verbs are made.
+func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Helper()
 	st, err := store.Open(store.Config{Retain: Retain})
 	if err != nil {
@@ -52,7 +52,11 @@ func New(t *testing.T) *Plane {
 		t.Fatal(err)
 	}
 	registry := resource.NewRegistry(resources...)
-	h = rest.New(rest.Config{Store: st, Registry: registry})
+	cfg := rest.Config{Store: st, Registry: registry}
+	for _, option := range options {
+		option(&cfg)
+	}
+	h = rest.New(cfg)
 	c := chain.New(chain.Config{Resources: h, Authorizer: authz.Basic()})
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	return &Plane{Chain: c, Store: st, Registry: registry, Client: &http.Client{Transport: &inprocess.Transport{
