@@ -195,7 +195,7 @@ func (c *Collector) work(ctx context.Context) {
 			}
 			c.queue.AddRateLimited(it, struct{}{})
 		}
-		c.queue.Done(it)
+		c.queue.Done(next)
 	}
 }
 

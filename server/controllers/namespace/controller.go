@@ -138,7 +138,7 @@ func (c *Controller) work(ctx context.Context) {
 		} else {
 			c.queue.Forget(name)
 		}
-		c.queue.Done(name)
+		c.queue.Done(next)
 	}
 }
 
