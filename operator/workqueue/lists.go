@@ -23,9 +23,9 @@ type entry[T comparable, P any] struct {
 	index    int   // waiting: place in the heap
 	stamp    int64 // queued: since when; running: since when
 
-	turn uint64 // counts how often it was handed out
+	turn uint64 // counts how often it was handed out, for whatever key
 
-	next, prev *entry[T, P] // neighbours in its list: a level, the running or the resting
+	next, prev *entry[T, P] // neighbours in its list: a level, or the running
 	list       *list[T, P]  // that list
 }
 
@@ -125,35 +125,44 @@ func (q *Queue[T, P]) next() *entry[T, P] {
 	return best
 }
 
-// maxResting bounds the entries that are kept although nothing wants them. A few megabytes are little beside the objects that so many
-// keys name.
+// maxResting bounds the entries that stay in the map although nothing wants them, as most keys come back; and so what is kept for reuse
+// when they are forgotten. They are a few megabytes, which is little beside the objects that so many keys name.
 const maxResting = 16384
 
-// entry finds the entry of a key, or makes one of the one that has rested longest.
+// entry finds the entry of a key, or makes one.
 func (q *Queue[T, P]) entry(key T) *entry[T, P] {
 	e := q.entries[key]
 	if e != nil {
-		if e.list == &q.resting {
-			q.resting.remove(e)
-			q.restingCount--
+		if e.state == idle && !e.running {
+			q.resting--
 		}
 		return e
 	}
-	if q.restingCount == maxResting {
-		e = q.resting.head
-		q.resting.remove(e)
-		q.restingCount--
-		delete(q.entries, e.key)
-		*e = entry[T, P]{key: key, turn: e.turn}
+	if e = q.spares; e != nil {
+		q.spares, e.next = e.next, nil
 	} else {
-		e = &entry[T, P]{key: key}
+		e = &entry[T, P]{}
 	}
+	e.key = key
 	q.entries[key] = e
 	return e
 }
 
-// rest puts away an entry that nothing wants.
+// rest is called for an entry that nothing wants any longer.
 func (q *Queue[T, P]) rest(e *entry[T, P]) {
-	q.resting.push(e)
-	q.restingCount++
+	if q.resting++; q.resting > maxResting {
+		q.forgetResting()
+	}
+}
+
+// forgetResting empties the map of what rests. The entries replace the spares, which there are none of if so many came to rest.
+func (q *Queue[T, P]) forgetResting() {
+	q.spares, q.resting = nil, 0
+	for key, e := range q.entries {
+		if e.state == idle && !e.running {
+			delete(q.entries, key)
+			*e = entry[T, P]{turn: e.turn, next: q.spares}
+			q.spares = e
+		}
+	}
 }

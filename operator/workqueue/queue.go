@@ -69,10 +69,8 @@ type Queue[T comparable, P any] struct {
 	shut    bool
 	drained chan struct{} // closed when a draining queue is empty, or the drain is given up
 
-	// Entries that nothing wants stay for a while, oldest first, as most keys come back.
-	resting      list[T, P]
-	restingCount int
-
+	resting      int          // entries in the map that nothing wants
+	spares       *entry[T, P] // that are not in the map
 	spareLevel   *list[T, P]
 	spareSleeper *sleeper
 }

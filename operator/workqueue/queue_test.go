@@ -91,20 +91,25 @@ func TestDoneTwice(t *testing.T) {
 	}
 }
 
-func TestRestingKeysAreBounded(t *testing.T) {
+func TestKeysAreForgotten(t *testing.T) {
 	q := New(Config[int, struct{}]{})
-	for round := range 2 {
-		for key := range 2*maxResting + 1 {
-			q.Add(key, struct{}{})
-			item, err := q.Get(t.Context())
-			if err != nil || item.Key != key {
-				t.Fatalf("round %d: got %v, %v, want %d", round, item, err, key)
-			}
+	const waiting = 10
+	for key := range waiting {
+		q.AddAfter(-1-key, struct{}{}, time.Hour)
+	}
+	for key := range 5 * maxResting {
+		q.Add(key, struct{}{})
+		q.Add(key/2, struct{}{})
+		for q.Len() > 0 {
+			item, _ := q.Get(t.Context())
 			q.Done(item)
 		}
-		if len(q.entries) != maxResting || q.restingCount != maxResting {
-			t.Errorf("%d entries, %d rest", len(q.entries), q.restingCount)
+		if len(q.entries) > maxResting+waiting || len(q.entries) != q.resting+waiting {
+			t.Fatalf("%d entries, %d rest", len(q.entries), q.resting)
 		}
+	}
+	if s := q.Stats(); s != (Stats{Waiting: waiting}) {
+		t.Errorf("%+v", s)
 	}
 }
 
