@@ -5,6 +5,9 @@ GO      ?= go
 KELSON  := bin/kelson
 MODULES := . operator examples bench
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The linked-in kubectl learns its version as upstream's build stamps it: at link time.
+STAMP   := k8s.io/component-base/version
+LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean
 TESTED  := ./... ./operator/... ./examples/...
 
 .PHONY: run test race check generate build kubectl-story bench-start bench-store tidy clean help
@@ -14,7 +17,7 @@ help: ## show the targets
 
 build: ## the binary: bin/kelson
 	@mkdir -p bin
-	$(GO) build -o $(KELSON) ./cmd/kelson
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
 run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
 	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m

@@ -1,25 +1,16 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/version"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
-
-	"kelson.dev/server/controlplane"
 )
 
 // kubectl is the upstream kubectl, linked in. args begins with "kubectl".
 func kubectl(args []string) int {
-	// Upstream's build stamps the version in; a linked-in kubectl is told.
-	if err := version.SetDynamicVersion(controlplane.KubernetesVersion); err != nil {
-		fmt.Fprintln(os.Stderr, "kelson:", err)
-		return 1
-	}
 	os.Args = args // kubectl looks for plugins and its own name there
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err) // prints as kubectl does, and exits
