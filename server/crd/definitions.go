@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
@@ -39,6 +40,7 @@ type Definitions struct {
 	scheme     *runtime.Scheme
 	resource   *resource.Resource
 	converters *conversion.CRConverterFactory
+	metadata   func() (map[string]*spec.Schema, error) // type models of ObjectMeta
 	names      nameTable
 
 	mu    sync.Mutex
@@ -73,6 +75,7 @@ func New(cfg Config) (*Definitions, error) {
 		seen:       map[string]uint64{},
 		refused:    map[string]bool{},
 	}
+	d.metadata = sync.OnceValues(func() (map[string]*spec.Schema, error) { return metadataModels(d.scheme) })
 	d.resource = d.newResource()
 	return d, nil
 }

@@ -78,7 +78,7 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 		_, unsafe, err := d.converters.NewConverter(definition)
 		return unsafe, err
 	})
-	c.models = newModels(c)
+	c.models = newModels(c, d.metadata)
 	return c
 }
 

@@ -2,18 +2,25 @@ package crd
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/kube-openapi/pkg/spec3"
+	endpoints "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // models makes the field managers of a kind. The type models of all versions are built when the first one is asked for.
 type models struct {
 	*compiled
+	metadata func() (map[string]*spec.Schema, error) // shared by all kinds
 	types    func() (managedfields.TypeConverter, error)
 	mu       sync.Mutex
 	managers map[managerKey]*managedfields.FieldManager
@@ -21,27 +28,87 @@ type models struct {
 
 type managerKey struct{ version, subresource string }
 
-func newModels(c *compiled) *models {
-	m := &models{compiled: c, managers: map[managerKey]*managedfields.FieldManager{}}
+func newModels(c *compiled, metadata func() (map[string]*spec.Schema, error)) *models {
+	m := &models{compiled: c, metadata: metadata, managers: map[managerKey]*managedfields.FieldManager{}}
 	m.types = sync.OnceValues(m.newTypes)
 	return m
 }
 
 func (m *models) newTypes() (managedfields.TypeConverter, error) {
-	var specs []*spec3.OpenAPI
-	for i := range m.definition.Spec.Versions {
-		// What the builder says of metadata comes with every version.
-		s, err := builder.BuildOpenAPIV3(m.definition, m.definition.Spec.Versions[i].Name, builder.Options{})
-		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", m.name, err)
-		}
-		specs = append(specs, s)
+	shared, err := m.metadata()
+	if err != nil {
+		return nil, err
 	}
-	merged, err := builder.MergeSpecsV3(specs...)
+	schemas := maps.Clone(shared)
+	for name, v := range m.versions {
+		s, err := v.structural()
+		if err != nil {
+			return nil, err
+		}
+		schemas[m.gvk(name).String()] = modelOf(s, m.gvk(name))
+	}
+	types, err := managedfields.NewTypeConverter(schemas, m.preserves())
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.name, err)
 	}
-	return managedfields.NewTypeConverter(merged.Components.Schemas, m.preserves())
+	return types, nil
+}
+
+const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+// metadataModels describes ObjectMeta, which all kinds share.
+func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
+	models, err := builder3.BuildOpenAPIDefinitionsForResources(&common.OpenAPIV3Config{
+		Info:              &spec.Info{},
+		GetDefinitions:    generated.GetOpenAPIDefinitions,
+		GetDefinitionName: endpoints.NewDefinitionNamer(scheme).GetDefinitionName,
+	}, objectMeta)
+	if err != nil {
+		return nil, fmt.Errorf("model metadata: %w", err)
+	}
+	return models, nil
+}
+
+// modelOf describes one version of a kind as far as managedFields need it: the structure and the list types. The documents of
+// /openapi say the same and more, but cost ten times as much.
+func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.Schema {
+	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
+	if s != nil {
+		model = s.Unfold().ToKubeOpenAPI()
+		addTypeMeta(model)
+		addEmbedded(model)
+	}
+	model.AddExtension("x-kubernetes-group-version-kind", []any{
+		map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+	})
+	return model
+}
+
+// addTypeMeta gives an object what every object has.
+func addTypeMeta(s *spec.Schema) {
+	s.SetProperty("apiVersion", *spec.StringProperty())
+	s.SetProperty("kind", *spec.StringProperty())
+	s.SetProperty("metadata", *spec.RefSchema("#/components/schemas/" + objectMeta))
+}
+
+// addEmbedded does it to every embedded resource.
+func addEmbedded(s *spec.Schema) {
+	if s == nil {
+		return
+	}
+	for name, property := range s.Properties {
+		addEmbedded(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		addEmbedded(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil {
+		addEmbedded(s.AdditionalProperties.Schema)
+	}
+	if embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); embedded {
+		addTypeMeta(s)
+	}
 }
 
 // manager tracks managedFields of writes in a version.
