@@ -167,12 +167,12 @@ func (c *collector) group(l *layout, g *ast.CommentGroup, later []*ast.CommentGr
 		return
 	}
 	if l.trailing[g] {
-		c.misplaced(g, "at the end of a line; it belongs in the comment above")
+		c.misplaced(g, "at the end of a line, not in the comment above")
 		return
 	}
 	if s, ok := l.docs[g]; ok {
 		if s.node == nil {
-			c.misplaced(g, "in a doc comment that is no type's or field's; leave an empty line below it")
+			c.misplaced(g, "in a doc comment that is no type's or field's")
 			return
 		}
 		c.take(g, s.node, target(s.node))
@@ -291,6 +291,10 @@ func (c *collector) misplaced(g *ast.CommentGroup, where string) {
 			continue
 		}
 		pos := c.file.Position(cm.Pos() + token.Pos(strings.IndexByte(cm.Text, '+')))
-		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it stands %s", def.Name, where))
+		advice := ""
+		if def.On&OnPackage != 0 && strings.HasPrefix(where, "in a doc") {
+			advice = "; leave an empty line below it"
+		}
+		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but stands %s%s", def.Name, def.On, where, advice))
 	}
 }

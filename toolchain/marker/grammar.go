@@ -3,6 +3,7 @@ package marker
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -132,7 +133,7 @@ func (s *scanner) value(k Kind) (any, error) {
 	case Number:
 		text := s.token()
 		n, err := strconv.ParseFloat(text, 64)
-		if err != nil {
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) { // which JSON cannot express
 			return nil, fmt.Errorf("expected %s, got %q", k, text)
 		}
 		return n, nil

@@ -102,8 +102,11 @@ func suggestion(name string, names []string) string {
 	best, at := "", len(name)/3+2
 	for _, n := range names {
 		d := distance(strings.ToLower(name), strings.ToLower(n))
-		if tail := n[strings.LastIndexByte(n, ':')+1:]; strings.EqualFold(tail, name[strings.LastIndexByte(name, ':')+1:]) {
-			d = min(d, 1) // the right word in the wrong family
+		if strings.EqualFold(lastPart(name), lastPart(n)) { // the right word in the wrong family
+			d = min(d, 2)
+			if family, _, _ := strings.Cut(name, ":"); strings.HasPrefix(n, family+":") {
+				d = min(d, 1)
+			}
 		}
 		if d < at || d == at && best != "" && n < best {
 			best, at = n, d
@@ -117,6 +120,8 @@ func suggestion(name string, names []string) string {
 	}
 	return "; did you mean " + best + "?"
 }
+
+func lastPart(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
 
 // distance is the number of edits (insert, delete, replace) from a to b.
 func distance(a, b string) int {

@@ -1,0 +1,159 @@
+package marker_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/marker"
+)
+
+// load reads one file as a package.
+func load(t *testing.T, src string) *loader.Package {
+	t.Helper()
+	t.Setenv("GOWORK", "off")
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m.go": src} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ws.Packages()[0]
+}
+
+func names(ms marker.Markers) string {
+	var ns []string
+	for _, m := range ms {
+		ns = append(ns, m.Name)
+	}
+	return strings.Join(ns, " ")
+}
+
+// GEN-03: which marker belongs to what.
+func TestPlaces(t *testing.T) {
+	pkg := load(t, `// Package m.
+// +groupName=a
+package m
+
+// +kubebuilder:rbac:groups=a,verbs=b
+
+// +kubebuilder:resource:path=x
+// +versionName=v2
+
+// A has its markers above and in its comment.
+// +kubebuilder:object:root=true
+type A struct {
+	// far
+
+	// +optional
+
+	// B is documented.
+	// +nullable
+	B int
+
+	C struct {
+		// +required
+		D int
+	}
+}
+
+type (
+	// +kubebuilder:storageversion
+
+	// E is one of a group.
+	// +kubebuilder:skipversion
+	E struct{}
+
+	// F
+	// +kubebuilder:unservedversion
+	F struct{}
+)
+
+// G has a function inside.
+// +k8s:enum
+type G func(a int /* +optional */)
+
+// H is a function.
+func H() {
+	// +kubebuilder:scaffold:inside
+	_ = struct {
+		// +optional
+		X int
+	}{}
+}
+
+// +kubebuilder:validation:Optional
+`)
+	set, err := marker.Collect(pkg, marker.Standard(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, got marker.Markers, want string) {
+		t.Helper()
+		if names(got) != want {
+			t.Errorf("%s has %q, want %q", what, names(got), want)
+		}
+	}
+	check("the package", set.Package, "groupName kubebuilder:rbac versionName kubebuilder:validation:Optional")
+	check("A", set.Type(pkg.Type("A")), "kubebuilder:resource kubebuilder:object:root")
+	check("E", set.Type(pkg.Type("E")), "kubebuilder:storageversion kubebuilder:skipversion")
+	check("F", set.Type(pkg.Type("F")), "kubebuilder:unservedversion")
+	check("G", set.Type(pkg.Type("G")), "k8s:enum")
+	fields := pkg.Type("A").Type().Underlying().(*loader.Struct).Fields
+	check("B", set.Field(fields[0]), "optional nullable")
+	check("D", set.Field(fields[1].Type().(*loader.Struct).Fields[0]), "required")
+}
+
+// GEN-02: what belongs nowhere is told, where it stands.
+func TestMisplaced(t *testing.T) {
+	pkg := load(t, `package m
+
+// V is a variable.
+// +optional
+var V int
+
+const (
+	// +listType=set
+	C = 1 // +nullable
+)
+
+type T struct {
+	// +optional
+	A int // +nullable
+
+	// +required
+}
+
+// +k8s:immutable
+func F() {}
+
+// + prose, and +1 more
+// +whatever it is
+var W int
+`)
+	reg := marker.Standard()
+	_, err := marker.Collect(pkg, reg, true)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	var places []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		_, rest, _ := strings.Cut(line, "m.go:")
+		place, _, _ := strings.Cut(rest, " m")
+		places = append(places, strings.TrimSuffix(place, ":"))
+	}
+	slices.Sort(places)
+	if want := []string{"14:11", "16:5", "19:4", "4:4", "8:5", "9:11"}; !slices.Equal(places, want) {
+		t.Errorf("errors at %v, want %v:\n%v", places, want, err)
+	}
+	if _, err := marker.Collect(pkg, reg, false); err != nil {
+		t.Errorf("in a package that is only imported: %v", err)
+	}
+}
