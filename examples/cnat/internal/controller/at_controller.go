@@ -3,7 +3,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,19 +82,17 @@ func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 // follow looks what became of the pod.
 func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	pod, err := client.Get[corev1.Pod](ctx, r.Client, client.Key{Namespace: at.Namespace, Name: at.Status.Pod})
-	if apierrors.IsNotFound(err) {
-		r.complete(at, cnat.Failed, "PodLost", fmt.Sprintf("pod %s is gone; the command may or may not have run, and is not run again", at.Status.Pod))
-		return nil
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	switch pod.Status.Phase {
-	case corev1.PodSucceeded:
+	switch {
+	case err == nil && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
-	case corev1.PodFailed:
+	case err != nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
+		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" was deleted; nobody knows how far the command came, so it is not run again")
+	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
-	case corev1.PodRunning:
+	case pod.Status.Phase == corev1.PodRunning:
 		incomplete(at, "Running", "the command runs in pod "+pod.Name)
 	default:
 		if why := whyWaiting(pod); why != "" {
