@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -149,6 +150,9 @@ func (s *Store) run() {
 		s.process(batch)
 		for _, r := range batch {
 			close(r.done)
+		}
+		if len(batch) > 1 {
+			runtime.Gosched() // who was answered now is likely to write again: let all of them into the next batch
 		}
 	}
 }
