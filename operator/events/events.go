@@ -104,12 +104,35 @@ func (b *Broadcaster) Run(ctx context.Context) error {
 func (b *Broadcaster) Dropped() int64 { return b.dropped.Load() }
 
 // Recorder records events on behalf of a component, which is their source.
-func (b *Broadcaster) Recorder(component string) *Recorder { return &Recorder{b, component} }
+func (b *Broadcaster) Recorder(component string) *Recorder {
+	return &Recorder{b: b, component: component}
+}
 
 // Recorder puts events into the buffer of its Broadcaster. A nil Recorder records nothing.
 type Recorder struct {
-	b         *Broadcaster
-	component string
+	b               *Broadcaster
+	component, host string
+	field           string
+}
+
+// OnHost returns a recorder of events that happen on a host, as those of a node's agent.
+func (r *Recorder) OnHost(host string) *Recorder {
+	if r == nil {
+		return nil
+	}
+	on := *r
+	on.host = host
+	return &on
+}
+
+// About returns a recorder of events about a part of objects, by its field path, such as spec.containers{app}.
+func (r *Recorder) About(field string) *Recorder {
+	if r == nil {
+		return nil
+	}
+	about := *r
+	about.field = field
+	return &about
 }
 
 // Event records that something happened to an object. eventType is corev1.EventTypeNormal or EventTypeWarning; reason is short and in
@@ -123,6 +146,8 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 		r.b.cfg.Log.Warn("an event was not recorded", "reason", reason, "err", err)
 		return
 	}
+	e.InvolvedObject.FieldPath = r.field
+	e.Source.Host, e.ReportingInstance = r.host, r.host
 	select {
 	case r.b.events <- e:
 	default:

@@ -85,7 +85,7 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 	}
 	broadcaster := events.New(events.Config{Client: c, Log: config.Log})
 	return &Agent{config: config, client: c, broadcaster: broadcaster, log: config.Log.With("node", config.Name),
-		events: reporter{broadcaster.Recorder("kubelet")}, workers: map[types.UID]*worker{}}, nil
+		events: reporter{broadcaster.Recorder("kubelet").OnHost(config.Name)}, workers: map[types.UID]*worker{}}, nil
 }
 
 // Name is the node's.
@@ -148,6 +148,10 @@ func (r reporter) pod(pod *corev1.Pod, kind, reason, message string) {
 	r.recorder.Event(pod, kind, reason, message)
 }
 
-func (r reporter) container(pod *corev1.Pod, _ *corev1.Container, kind, reason, message string) {
-	r.recorder.Event(pod, kind, reason, message)
+func (r reporter) container(pod *corev1.Pod, about *record, kind, reason, message string) {
+	list := "containers"
+	if about.role != roleMain {
+		list = "initContainers"
+	}
+	r.recorder.About(fmt.Sprintf("spec.%s{%s}", list, about.spec.Name)).Event(pod, kind, reason, message)
 }

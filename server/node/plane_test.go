@@ -19,6 +19,8 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/server/controlplane"
+	"kelson.dev/server/node"
+	"kelson.dev/server/node/simulated"
 	"kelson.dev/server/store"
 )
 
@@ -87,7 +89,7 @@ func (w *world) log(opts corev1.PodLogOptions) string {
 	return string(text)
 }
 
-// events are the pod's, "Reason: message (xN)", in order of their first time.
+// events are the pod's, "Reason: message (xN)", in the order of their names, which are their times.
 func (w *world) events() []string {
 	w.t.Helper()
 	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": "p"})
@@ -153,6 +155,10 @@ func TestSimulatedPod(t *testing.T) {
 			`Pulled: Container image "busybox" already present on machine and can be accessed by the pod (x1)`,
 			"Created: Container created (x1)",
 			"Started: Container started (x1)",
+		}
+		list, err := client.List[corev1.Event](t.Context(), w.client, client.MatchingFields{"reason": "Started"})
+		if err != nil || len(list) != 1 || list[0].InvolvedObject.FieldPath != "spec.containers{app}" || list[0].Source != (corev1.EventSource{Component: "kubelet", Host: "kelson"}) {
+			t.Errorf("event %+v, %v", list, err)
 		}
 		if got := w.events(); !slices.Equal(got, want) {
 			t.Errorf("events:\n%s", strings.Join(got, "\n"))
@@ -287,25 +293,47 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
+// CTRL-04
 func TestLeaseAndNode(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, controlplane.Config{})
+		w.run("node-1", 0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		lease, err := client.Get[coordinationv1.Lease](t.Context(), w.client, client.Key{Namespace: "kube-node-lease", Name: "kelson"})
+		lease, err := client.Get[coordinationv1.Lease](t.Context(), w.client, client.Key{Namespace: "kube-node-lease", Name: "node-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if age := time.Since(lease.Spec.RenewTime.Time); age > 10*time.Second || *lease.Spec.LeaseDurationSeconds != 40 || *lease.Spec.HolderIdentity != "kelson" {
+		if age := time.Since(lease.Spec.RenewTime.Time); age > 10*time.Second || *lease.Spec.LeaseDurationSeconds != 40 || *lease.Spec.HolderIdentity != "node-1" {
 			t.Errorf("lease %+v, age %v", lease.Spec, age)
 		}
-		node, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "kelson"})
+		node, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "node-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if node.Labels["kubernetes.io/hostname"] != "kelson" || node.Status.NodeInfo.ContainerRuntimeVersion != "simulated://1.0" || node.Status.Allocatable.Cpu().IsZero() {
+		if node.Labels["kubernetes.io/hostname"] != "node-1" || node.Status.NodeInfo.ContainerRuntimeVersion != "simulated://1.0" || node.Status.Allocatable.Cpu().IsZero() {
 			t.Errorf("node %+v", node)
 		}
+		if refs := lease.OwnerReferences; len(refs) != 1 || refs[0].UID != node.UID {
+			t.Errorf("owners %+v", refs)
+		}
 	})
+}
+
+// run runs an agent of the test's own until the test ends.
+func (w *world) run(name string, lease time.Duration) {
+	w.t.Helper()
+	agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: name, Runtime: simulated.New(simulated.Config{}), LeaseDuration: lease})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		agent.Run(ctx)
+	}()
+	w.t.Cleanup(func() { cancel(); <-ended })
 }
 
 // Another control plane over the same store goes on where the first one stopped.

@@ -217,7 +217,7 @@ func (w *worker) stop(p plan) {
 			w.mu.Lock()
 			r.stopping = true
 			w.mu.Unlock()
-			w.agent.events.container(w.pod, r.spec, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Stopping container %s", r.spec.Name))
+			w.agent.events.container(w.pod, r, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Stopping container %s", r.spec.Name))
 		}
 		r.container.Stop(p.grace)
 	}
@@ -226,7 +226,7 @@ func (w *worker) stop(p plan) {
 // start starts the next attempt of a container.
 func (w *worker) start(ctx context.Context, r *record) {
 	event := func(kind, reason, message string) {
-		w.agent.events.container(w.pod, r.spec, kind, reason, message)
+		w.agent.events.container(w.pod, r, kind, reason, message)
 	}
 	env, err := environment(ctx, w.agent, w.pod, r.spec, w.agent.config.Capacity)
 	if err != nil {
@@ -269,7 +269,7 @@ func (w *worker) tellBackoff(now time.Time) {
 			continue
 		}
 		r.backoffTold = true
-		w.agent.events.container(w.pod, r.spec, corev1.EventTypeWarning, "BackOff",
+		w.agent.events.container(w.pod, r, corev1.EventTypeWarning, "BackOff",
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s", r.spec.Name, fullName(w.pod)))
 	}
 }

@@ -157,3 +157,27 @@ func TestFollow(t *testing.T) {
 		}
 	})
 }
+
+// What is written comes back, whatever the pieces.
+func FuzzWriter(f *testing.F) {
+	f.Add("a\nb", 1)
+	f.Add("", 3)
+	f.Add("\n\n x y z\r\n", 2)
+	f.Add(strings.Repeat("z", maxLine+1), 1000)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		l, _ := New(Config{})
+		w := l.Writer(Stdout)
+		for rest := text; len(rest) > 0; {
+			n := min(max(size, 1), len(rest))
+			io.WriteString(w, rest[:n])
+			rest = rest[n:]
+		}
+		l.Close()
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if got := read(t, l, Options{}); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	})
+}

@@ -87,7 +87,7 @@ func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*c
 		}
 		return nil, fmt.Errorf("run container %q: %w", spec.Container.Name, err)
 	}
-	c := &container{id: fmt.Sprintf("process://%d-%s", cmd.Process.Pid, spec.Pod.UID), started: time.Now(), log: log, done: make(chan struct{}), cmd: cmd}
+	c := &container{id: fmt.Sprintf(idFormat, cmd.Process.Pid) + string(spec.Pod.UID), started: time.Now(), log: log, done: make(chan struct{}), cmd: cmd}
 	go c.wait(outputs, spec.Container, message)
 	return c, nil
 }

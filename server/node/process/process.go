@@ -31,8 +31,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,6 +126,9 @@ func mountable(c *corev1.Container) error {
 	return nil
 }
 
+// idFormat is the beginning of a container's id, with its process.
+const idFormat = "process://%d-"
+
 type sandbox struct {
 	runtime *Runtime
 	ctx     context.Context
@@ -177,6 +182,7 @@ func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev
 		c.exit = node.Exit{Code: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt.Time}
 	case state.Running != nil:
 		c.started = state.Running.StartedAt.Time
+		endLeftover(status.ContainerID, filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)))
 	}
 	if log, err := containerlog.Open(filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)) + ".log"); err == nil {
 		c.log = log
@@ -186,6 +192,19 @@ func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev
 	defer s.mu.Unlock()
 	s.containers = append(s.containers, c)
 	return c
+}
+
+// endLeftover kills the processes of a container whose agent was killed before it could end them. That a process id of old still
+// means the container is known by its HOME, where the system shows processes' environments; elsewhere nothing is killed.
+func endLeftover(id, dir string) {
+	var pid int
+	if _, err := fmt.Sscanf(id, idFormat, &pid); err != nil || pid <= 1 {
+		return
+	}
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), "HOME="+dir) {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
 }
 
 // Remove kills what still runs and deletes the pod's directory.

@@ -290,3 +290,29 @@ func TestRemoveAndOldAttempts(t *testing.T) {
 		t.Errorf("the pod's directory: %v", err)
 	}
 }
+
+// What an agent that was killed left running is ended by the next one.
+func TestLeftover(t *testing.T) {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("this system does not show processes' environments")
+	}
+	spec := shell("echo here; sleep 1000")
+	s := place(t, t.Context(), spec)
+	c, err := s.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := int64(5)
+	logOf(t, c, corev1.PodLogOptions{Follow: true, LimitBytes: &one})
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	other := spec
+	other.Attempt = 5 // whose directory is another: not this process
+	s.Adopt(t.Context(), other, corev1.ContainerStatus{ContainerID: c.ID(), State: running})
+	select {
+	case <-c.Done():
+		t.Error("another container was killed")
+	default:
+	}
+	s.Adopt(t.Context(), spec, corev1.ContainerStatus{ContainerID: c.ID(), State: running})
+	<-c.Done()
+}
