@@ -9,12 +9,18 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
+	// Under another command's name this binary is that command.
+	if name := filepath.Base(os.Args[0]); slices.Contains(dropIns, name) {
+		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		os.Exit(kubectl(os.Args[1:])) // it has its own flags and its own manner of failing
 	}
@@ -33,7 +39,8 @@ func run(ctx context.Context, args []string) int {
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), devCommand(), generateCommand(), versionCommand(), kubectlHelp())
+	root.AddCommand(serveCommand(), devCommand(), generateCommand(), envtestCommand(), versionCommand(), kubectlHelp(),
+		apiserverCommand(), etcdCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var code exitCode

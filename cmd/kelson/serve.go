@@ -158,11 +158,12 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 
 	var handler lateHandler
 	p.server, err = https.New(https.Config{
-		Listener:  listener,
-		Handler:   &handler,
-		Authority: authority,
-		Drain:     func(ctx context.Context) error { return p.ControlPlane.Drain(ctx) },
-		Log:       log,
+		Listener:    listener,
+		Handler:     &handler,
+		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
+		ClientCAs:   authority.Pool(),
+		Drain:       func(ctx context.Context) error { return p.ControlPlane.Drain(ctx) },
+		Log:         log,
 	})
 	if err != nil {
 		return nil, err

@@ -1,23 +1,21 @@
 // Package https puts a control plane on a TLS port: listener, certificates, HTTP/2, drain.
 //
 //	listener, err := https.Listen("127.0.0.1:0")
-//	srv, err := https.New(https.Config{Listener: listener, Handler: plane.Handler(), Authority: ca})
+//	srv, err := https.New(https.Config{Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1")})
 //	err = srv.Run(ctx) // serves until ctx ends, then drains
 package https
 
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"syscall"
 	"time"
-
-	"kelson.dev/server/pki"
 )
 
 // Config says what to serve where.
@@ -25,11 +23,10 @@ type Config struct {
 	// Listener is the bound port; the server closes it.
 	Listener net.Listener
 	Handler  http.Handler
-	// Authority issues the serving certificate and is asked for in client certificates.
-	Authority *pki.Authority
-	// Hosts are names and addresses for the serving certificate beside localhost, the loopback addresses, the
-	// names of the kubernetes service and the listener's own address.
-	Hosts []string
+	// Certificate gives the serving certificate for each connection: see pki.Authority.Serving and pki.Files.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ClientCAs are the authorities that clients are told to have certificates of; nil: any.
+	ClientCAs *x509.CertPool
 	// Drain ends what the handler still has in hand (watches first) and returns when short requests are done or ctx ends.
 	// nil: none.
 	Drain func(ctx context.Context) error
@@ -46,9 +43,6 @@ type Server struct {
 
 // ErrPortInUse says that another process listens on the address.
 var ErrPortInUse = errors.New("address already in use")
-
-// renewBefore is how long before its end the serving certificate is issued anew.
-const renewBefore = 30 * 24 * time.Hour
 
 // Listen binds host:port; port 0 picks a free one. Connections wait from now on until a Server answers them.
 func Listen(address string) (net.Listener, error) {
@@ -70,15 +64,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	hosts := append([]string{
-		"localhost", "127.0.0.1", "::1",
-		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-	}, cfg.Hosts...)
-	if ip := cfg.Listener.Addr().(*net.TCPAddr).IP; !ip.IsUnspecified() {
-		hosts = append(hosts, ip.String())
-	}
-	serving := &serving{authority: cfg.Authority, hosts: hosts}
-	if _, err := serving.certificate(nil); err != nil {
+	if _, err := cfg.Certificate(&tls.ClientHelloInfo{}); err != nil {
 		return nil, err
 	}
 	return &Server{cfg: cfg, http: &http.Server{
@@ -86,10 +72,10 @@ func New(cfg Config) (*Server, error) {
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			NextProtos:     []string{"h2", "http/1.1"},
-			GetCertificate: serving.certificate,
+			GetCertificate: cfg.Certificate,
 			// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
 			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  cfg.Authority.Pool(),
+			ClientCAs:  cfg.ClientCAs,
 		},
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       3 * time.Minute,
@@ -135,31 +121,4 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("drain: %w", drained)
 	}
 	return nil
-}
-
-// serving holds the serving certificate and issues it anew before it ends.
-type serving struct {
-	authority *pki.Authority
-	hosts     []string
-
-	mu      sync.Mutex
-	current *tls.Certificate
-}
-
-func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current != nil && time.Until(s.current.Leaf.NotAfter) > renewBefore {
-		return s.current, nil
-	}
-	issued, err := s.authority.Server(s.hosts...)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("issue serving certificate: %w", err)
-	}
-	s.current = &pair
-	return s.current, nil
 }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/server/controlplane"
+	"kelson.dev/server/https"
+	"kelson.dev/server/pki"
+)
+
+// apiserverOptions are the flags of kube-apiserver that mean something here.
+type apiserverOptions struct {
+	bindAddress  string
+	securePort   int
+	certDir      string
+	certFile     string
+	keyFile      string
+	clientCA     string
+	serviceRange string
+}
+
+// accepted are the flags of kube-apiserver that test suites set and that change nothing here yet. That they are accepted lets the
+// suites start; what they ask for is not done.
+var accepted = []string{
+	"etcd-servers", "etcd-prefix", "authorization-mode", "disable-admission-plugins", "enable-admission-plugins",
+	"admission-control-config-file", "service-account-issuer", "service-account-key-file", "service-account-signing-key-file",
+	"feature-gates", "runtime-config", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
+	"audit-policy-file", "advertise-address", "external-hostname", "requestheader-client-ca-file", "requestheader-username-headers",
+	"requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names", "watch-cache-sizes",
+	"storage-backend", "api-audiences", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
+}
+
+func apiserverCommand() *cobra.Command {
+	var opts apiserverOptions
+	c := &cobra.Command{
+		Use:   "kube-apiserver",
+		Short: "Stands in for kube-apiserver where envtest starts one",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return apiserver(c.Context(), opts, c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.bindAddress, "bind-address", "0.0.0.0", "address to listen on")
+	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
+	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")
+	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
+	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
+	f.StringVar(&opts.clientCA, "client-ca-file", "", "authorities of client certificates")
+	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
+	for _, name := range accepted {
+		f.StringArray(name, nil, "accepted; changes nothing here")
+	}
+	f.Bool("allow-privileged", false, "accepted; changes nothing here")
+	f.Bool("anonymous-auth", true, "accepted; changes nothing here")
+	f.StringP("v", "v", "0", "accepted; changes nothing here")
+	return c
+}
+
+func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) error {
+	certificate, err := opts.certificate()
+	if err != nil {
+		return err
+	}
+	var clientCAs *x509.CertPool
+	if opts.clientCA != "" {
+		data, err := os.ReadFile(opts.clientCA)
+		if err != nil {
+			return fmt.Errorf("read --client-ca-file: %w", err)
+		}
+		if clientCAs = x509.NewCertPool(); !clientCAs.AppendCertsFromPEM(data) {
+			return fmt.Errorf("read --client-ca-file: no certificate in %s", opts.clientCA)
+		}
+	}
+	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
+		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer plane.Stop()
+	server, err := https.New(https.Config{
+		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: clientCAs, Drain: plane.Drain, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx)
+}
+
+// certificate is the one given, the one that lies in --cert-dir, or one made for this run.
+func (o *apiserverOptions) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if o.certFile != "" || o.keyFile != "" {
+		return pki.Files(o.certFile, o.keyFile)
+	}
+	if o.certDir != "" {
+		cert, key := filepath.Join(o.certDir, "apiserver.crt"), filepath.Join(o.certDir, "apiserver.key")
+		if _, err := os.Stat(cert); err == nil {
+			return pki.Files(cert, key)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read --cert-dir: %w", err)
+		}
+	}
+	authority, err := pki.NewAuthority("kelson-ca")
+	if err != nil {
+		return nil, err
+	}
+	return authority.Serving(o.bindAddress), nil
+}

@@ -1,0 +1,60 @@
+package pki
+
+import (
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// renewBefore is how long before its end a serving certificate is issued anew.
+const renewBefore = 30 * 24 * time.Hour
+
+// localHosts are the names and addresses under which a server on this machine, or the kubernetes service, is reached.
+var localHosts = []string{
+	"localhost", "127.0.0.1", "::1",
+	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+}
+
+// Serving gives a serving certificate for hosts, for the loopback addresses and for the kubernetes service, as tls.Config.GetCertificate
+// wants it. It is issued anew before it ends.
+func (a *Authority) Serving(hosts ...string) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s := &serving{authority: a, hosts: append(append([]string{}, localHosts...), hosts...)}
+	return s.certificate
+}
+
+// Files gives the serving certificate of two PEM files.
+func Files(certFile, keyFile string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read serving certificate: %w", err)
+	}
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, nil
+}
+
+// serving holds a serving certificate.
+type serving struct {
+	authority *Authority
+	hosts     []string
+
+	mu      sync.Mutex
+	current *tls.Certificate
+}
+
+func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && time.Until(s.current.Leaf.NotAfter) > renewBefore {
+		return s.current, nil
+	}
+	issued, err := s.authority.Server(s.hosts...)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("issue serving certificate: %w", err)
+	}
+	s.current = &pair
+	return s.current, nil
+}
