@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
 // CRD-01
@@ -115,6 +117,33 @@ func TestValidation(t *testing.T) {
 	}
 	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`), "Content-Type", "application/vnd.kubernetes.protobuf").want(415)
 	p.do("PATCH", widgetsPath+"/a", `{}`, "Content-Type", "application/strategic-merge-patch+json").want(415)
+}
+
+// API-08
+func TestMedia(t *testing.T) {
+	p := newPlane(t)
+	p.do("POST", definitionsPath, widgets()).want(201)
+	yaml := "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {color: green, foo: 1, replicas: 2}\n"
+	a := p.do("POST", widgetsPath, yaml, "Content-Type", "application/yaml").want(201)
+	if a.field("spec.replicas") != 2.0 || !slices.Contains(a.warnings, `unknown field "spec.foo"`) {
+		t.Errorf("%s, warnings %q", a.body, a.warnings)
+	}
+	twice := strings.Replace(yaml, "foo: 1", "color: blue", 1)
+	if m := p.do("POST", widgetsPath+"?fieldValidation=Strict", twice, "Content-Type", "application/yaml").want(400).message(); !strings.Contains(m, `key "color" already set in map`) {
+		t.Error(m)
+	}
+	body, err := cbor.Marshal(map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "b"}, "spec": map[string]any{"color": "blue", "replicas": 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.do("POST", widgetsPath, string(body), "Content-Type", "application/cbor").want(201)
+	if got := p.do("GET", widgetsPath+"/b", "").want(200).field("spec.replicas"); got != 3.0 {
+		t.Errorf("replicas %v", got)
+	}
+	p.do("GET", widgetsPath+"/b", "", "Accept", "application/vnd.kubernetes.protobuf").want(406)
+	p.do("GET", definitionsPath+"/widgets.example.com", "", "Accept", "application/vnd.kubernetes.protobuf").want(200)
 }
 
 // CRD-03

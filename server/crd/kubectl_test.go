@@ -68,6 +68,9 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 
 // API-09, CRD-02, CRD-04, CRD-05
 func TestKubectl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
 	p := newPlane(t)
 	for _, step := range []struct {
 		stdin string
