@@ -81,18 +81,18 @@ func compareDiscovery(t *testing.T, r *resource.Resource, version string, docs [
 		if kind.Empty() {
 			kind.Kind = r.Kind
 		}
-		wantVerbs := []string{"get", "patch", "update"}
+		verbs := []string{"get", "patch", "update"}
 		switch {
 		case sub.Create != nil:
-			wantVerbs = []string{"create"}
+			verbs = []string{"create"}
 		case sub.Connect != nil:
-			wantVerbs = []string{"get"}
+			verbs = []string{"get"}
 		}
-		if sub.Name == "finalize" {
-			wantVerbs = doc.Verbs // documented without get and patch, which it answers as well
+		if sub.Verbs != nil {
+			verbs = sub.Verbs
 		}
-		if doc.Kind != kind.Kind || doc.Group != kind.Group || doc.Version != kind.Version && kind.Group != "" || !slices.Equal(doc.Verbs, wantVerbs) {
-			t.Errorf("%s/%s is %s with %v, documented as %s/%s %s with %v", r.GVR(version), sub.Name, kind, wantVerbs, doc.Group, doc.Version, doc.Kind, doc.Verbs)
+		if doc.Kind != kind.Kind || doc.Group != kind.Group || doc.Version != kind.Version && kind.Group != "" || !slices.Equal(doc.Verbs, verbs) {
+			t.Errorf("%s/%s is %s with %v, documented as %s/%s %s with %v", r.GVR(version), sub.Name, kind, verbs, doc.Group, doc.Version, doc.Kind, doc.Verbs)
 		}
 	}
 	for _, doc := range docs {
