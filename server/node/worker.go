@@ -108,13 +108,13 @@ func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 // step does what is to be done now. at is when to step again if nothing happens; zero: not before something does.
 func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	w.observe()
-	now := time.Now()
-	if !w.life.deleted && w.sandbox == nil && w.making.due(now) {
+	if !w.life.deleted && w.sandbox == nil && w.making.due(time.Now()) {
 		w.makeSandbox(ctx)
 	}
 	w.collect()
 
 	w.mu.Lock()
+	now := time.Now()
 	failed := w.life.failure
 	p := w.life.next(w.pod, now)
 	w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	if len(p.start) > 0 {
 		w.poke() // what they are now decides what is next
 	}
-	w.tellBackoff(now)
+	w.tellBackoff(time.Now())
 	return p.wake, false
 }
 
