@@ -131,6 +131,14 @@ func newWorld(t *testing.T, parts ...operator.Part) *world {
 	return w
 }
 
+// records is the account so far, when all is quiet.
+func (w *world) records() []trace.Record {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
+}
+
 func (w *world) timer(t *testing.T, name string) *Timer {
 	t.Helper()
 	timer, err := client.Get[Timer](t.Context(), w.Client, client.Key{Namespace: "default", Name: name})
@@ -200,8 +208,8 @@ func TestTimer(t *testing.T) {
 // checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names it as the cause of another.
 func (w *world) checkChains(t *testing.T) {
 	t.Helper()
-	chained := 0
-	for _, r := range w.log {
+	chained, log := 0, w.records()
+	for _, r := range log {
 		if len(r.Causes.All()) == 0 {
 			t.Errorf("reconcile %d has no cause", r.ID)
 		}
@@ -210,8 +218,8 @@ func (w *world) checkChains(t *testing.T) {
 				continue
 			}
 			chained++
-			i := slices.IndexFunc(w.log, func(o trace.Record) bool { return o.ID == c.By })
-			if i < 0 || !slices.ContainsFunc(w.log[i].Writes, func(wr trace.Write) bool {
+			i := slices.IndexFunc(log, func(o trace.Record) bool { return o.ID == c.By })
+			if i < 0 || !slices.ContainsFunc(log[i].Writes, func(wr trace.Write) bool {
 				return wr.Kind == c.Kind && wr.Key == c.Key && wr.ResourceVersion == c.ResourceVersion && wr.Changed
 			}) {
 				t.Errorf("reconcile %d: cause %+v is not what reconcile %d wrote", r.ID, c, c.By)
@@ -233,7 +241,7 @@ func TestInvalid(t *testing.T) {
 		if !ok || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "spec.at: parsing time") || c.ObservedGeneration != 1 {
 			t.Fatalf("the condition is %+v", c)
 		}
-		if n := len(w.log); n > 2 {
+		if n := len(w.records()); n > 2 {
 			t.Errorf("reconciled %d times", n)
 		}
 		events := w.Objects("events")
@@ -259,14 +267,15 @@ func TestWatchesByMethod(t *testing.T) {
 		w := newWorld(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
 		w.create(t, newTimer("tea", "9999-01-01T00:00:00Z"))
 		time.Sleep(time.Second)
-		before := len(w.log)
+		before := len(w.records())
 		w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tea"}})
 		time.Sleep(time.Second)
-		if len(w.log) != before+1 {
-			t.Fatalf("%d reconciles, want %d", len(w.log), before+1)
+		log := w.records()
+		if len(log) != before+1 {
+			t.Fatalf("%d reconciles, want %d", len(log), before+1)
 		}
 		want := trace.Cause{Event: trace.Add, Kind: "ConfigMap", Key: client.Key{Namespace: "default", Name: "tea"}}
-		got := w.log[before].Causes.All()[0]
+		got := log[before].Causes.All()[0]
 		if got.ResourceVersion = ""; got != want {
 			t.Errorf("the cause is %+v, want %+v", got, want)
 		}

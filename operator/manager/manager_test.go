@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,13 +45,19 @@ func configMap(name string) *corev1.ConfigMap {
 func TestLastReconcileFindsEverythingRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newManager(t, manager.Config{})
+		var mu sync.Mutex
 		var order []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		add := func(name string) {
 			m.Add(manager.Func(func(ctx context.Context) error {
-				order = append(order, "start "+name)
+				note("start " + name)
 				<-ctx.Done()
-				order = append(order, "stop "+name)
+				note("stop " + name)
 				return ctx.Err()
 			}))
 		}
@@ -73,7 +80,7 @@ func TestLastReconcileFindsEverythingRunning(t *testing.T) {
 					t.Errorf("write at the end: %v", err)
 				}
 				m.Recorder("test").Event(cm, "Normal", "Last", "at the end")
-				order = append(order, "reconciled")
+				note("reconciled")
 				return reconcile.Result{}, nil
 			}),
 		})
@@ -149,9 +156,10 @@ func TestProbes(t *testing.T) {
 		m, s := newManager(t, manager.Config{})
 		var health error
 		m.AddHealthCheck("heart", func(context.Context) error { return health })
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		s.Fault = func(string, string) (int, metav1.StatusReason) {
-			if down {
+			if down.Load() {
 				return http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
 			}
 			return 0, ""
@@ -170,7 +178,7 @@ func TestProbes(t *testing.T) {
 		synctest.Wait()
 		check("/healthz", 200, "ok")
 		check("/readyz", 500, "[-]informers: not synced yet\n")
-		down = false
+		down.Store(false)
 		time.Sleep(time.Minute)
 		check("/readyz", 200, "ok")
 		check("/readyz?verbose", 200, "[+]informers ok\n")
@@ -201,6 +209,7 @@ func TestMetrics(t *testing.T) {
 		go func() { ended <- m.Run(ctx) }()
 		must(t, m.LiveClient().Create(ctx, configMap("a")))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		_, body := get(t, m.MetricsHandler(), "/metrics")
 		for _, want := range []string{
 			`controller_runtime_reconcile_total{controller="test",result="success"} 1`,
