@@ -46,7 +46,8 @@ const (
 	firstRevision = 1
 )
 
-// Open loads the backend's state and starts the committer. The caller closes the store.
+// Open loads the backend's state and starts the committer. The caller closes the store, which closes the backend;
+// Open closes it itself when it fails.
 func Open(cfg Config) (*Store, error) {
 	v, revision := newView(), uint64(firstRevision)
 	if cfg.Backend != nil {
@@ -58,6 +59,7 @@ func Open(cfg Config) (*Store, error) {
 			return err
 		})
 		if err != nil {
+			cfg.Backend.Close() // what went wrong before counts
 			return nil, fmt.Errorf("load store: %w", err)
 		}
 		revision = max(revision, loaded)

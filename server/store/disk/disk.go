@@ -3,11 +3,11 @@
 // The directory holds one file, kelson.db, of the engine bbolt: a copy-on-write B+ tree whose newest consistent root is found after a
 // crash at any instant. Every batch of writes is one transaction, synced before it is acknowledged.
 //
-//	objects  resource \0 namespace \0 name → revision (8 bytes) created (8 bytes) object (JSON)
+//	objects  resource \0 namespace \0 name → checksum (4) revision (8) created (8) object (JSON)
 //	store    "format"   → the version of this layout
-//	         "revision" → the newest revision (8 bytes), which the deletion of the newest object must not take along
+//	         "revision" → the newest revision (8), which the deletion of the newest object must not take along
 //
-// Numbers are big-endian. One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
+// Numbers are big-endian, of so many bytes; the checksum is CRC-32C of the key and what follows. One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
 //
 //	backend, err := disk.Open(dir)
 //	…
@@ -17,8 +17,8 @@ package disk
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -33,8 +33,10 @@ type Backend struct {
 
 const (
 	format     = "1"
-	headerSize = 16
+	headerSize = 20
 )
+
+var checksum = crc32.MakeTable(crc32.Castagnoli)
 
 var (
 	objectsBucket = []byte("objects")
@@ -45,10 +47,10 @@ var (
 
 // Load implements [store.Backend].
 func (b *Backend) Load(each func(store.Record) error) (revision uint64, err error) {
-	err = b.db.View(func(tx *bolt.Tx) error {
+	err = b.view(func(tx *bolt.Tx) error {
 		newest := tx.Bucket(storeBucket).Get(revisionKey)
 		if len(newest) != 8 {
-			return errors.New("no revision")
+			return fmt.Errorf("%w: no revision", errDamaged)
 		}
 		revision = binary.BigEndian.Uint64(newest)
 		return tx.Bucket(objectsBucket).ForEach(func(k, v []byte) error {
@@ -57,7 +59,7 @@ func (b *Backend) Load(each func(store.Record) error) (revision uint64, err erro
 				return err
 			}
 			if r.Revision > revision {
-				return fmt.Errorf("object %q has revision %d, but the newest is %d", k, r.Revision, revision)
+				return fmt.Errorf("%w: object %q has revision %d, but the newest is %d", errDamaged, k, r.Revision, revision)
 			}
 			return each(r)
 		})
@@ -73,7 +75,7 @@ func (b *Backend) Append(records []store.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	err := b.db.Update(func(tx *bolt.Tx) error {
+	err := b.update(func(tx *bolt.Tx) error {
 		objects := tx.Bucket(objectsBucket)
 		for i := range records {
 			r := &records[i]
@@ -84,7 +86,7 @@ func (b *Backend) Append(records []store.Record) error {
 				}
 				continue
 			}
-			if err := objects.Put(key, encode(r)); err != nil {
+			if err := objects.Put(key, encode(key, r)); err != nil {
 				return err
 			}
 		}
@@ -94,6 +96,14 @@ func (b *Backend) Append(records []store.Record) error {
 		return fmt.Errorf("write %s: %w", b.dir, err)
 	}
 	return nil
+}
+
+func (b *Backend) view(do func(*bolt.Tx) error) error {
+	return guard(func() error { return b.db.View(do) })
+}
+
+func (b *Backend) update(do func(*bolt.Tx) error) error {
+	return guard(func() error { return b.db.Update(do) })
 }
 
 func putRevision(tx *bolt.Tx, revision uint64) error {
@@ -115,23 +125,32 @@ func encodeKey(k store.Key) []byte {
 	return append(key, k.Name...)
 }
 
-func encode(r *store.Record) []byte {
-	value := make([]byte, 0, headerSize+len(r.Data))
+func encode(key []byte, r *store.Record) []byte {
+	value := make([]byte, 4, headerSize+len(r.Data))
 	value = binary.BigEndian.AppendUint64(value, r.Revision)
 	value = binary.BigEndian.AppendUint64(value, r.Created)
-	return append(value, r.Data...)
+	value = append(value, r.Data...)
+	binary.BigEndian.PutUint32(value, sum(key, value))
+	return value
+}
+
+func sum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, checksum), checksum, value[4:])
 }
 
 // decode copies: what the engine gives is valid during the transaction only.
 func decode(k, v []byte) (store.Record, error) {
 	parts := bytes.Split(k, []byte{0})
 	if len(parts) != 3 || len(v) < headerSize {
-		return store.Record{}, fmt.Errorf("record %q of %d bytes is none of ours", k, len(v))
+		return store.Record{}, fmt.Errorf("%w: record %q of %d bytes", errDamaged, k, len(v))
+	}
+	if sum(k, v) != binary.BigEndian.Uint32(v) {
+		return store.Record{}, fmt.Errorf("%w: checksum of %q", errDamaged, k)
 	}
 	return store.Record{
 		Key:      store.Key{Resource: string(parts[0]), Namespace: string(parts[1]), Name: string(parts[2])},
-		Revision: binary.BigEndian.Uint64(v),
-		Created:  binary.BigEndian.Uint64(v[8:]),
+		Revision: binary.BigEndian.Uint64(v[4:]),
+		Created:  binary.BigEndian.Uint64(v[12:]),
 		Data:     bytes.Clone(v[headerSize:]),
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -36,7 +37,7 @@ func Open(dir string) (store.Backend, error) {
 	if err != nil {
 		return nil, describe(dir, err)
 	}
-	if err := db.View(checkFormat); err != nil {
+	if err := guard(func() error { return db.View(checkFormat) }); err != nil {
 		db.Close()
 		return nil, describe(dir, err)
 	}
@@ -50,14 +51,32 @@ func describe(dir string, err error) error {
 	return fmt.Errorf("open data directory %s: %w", dir, err)
 }
 
-func openFile(name string) (*bolt.DB, error) {
-	return bolt.Open(name, 0o600, &bolt.Options{
-		Timeout:      time.Nanosecond, // for the lock: one attempt
-		FreelistType: bolt.FreelistMapType,
-		// The list of free pages is found by a walk over the tree when the file is opened, which is read then anyway.
-		NoFreelistSync: true,
-		NoStatistics:   true,
+// openFile leaves the file locked until the process ends if the engine panics over it.
+func openFile(name string) (db *bolt.DB, err error) {
+	err = guard(func() (err error) {
+		db, err = bolt.Open(name, 0o600, &bolt.Options{
+			Timeout:      time.Nanosecond, // for the lock: one attempt
+			FreelistType: bolt.FreelistMapType,
+			NoStatistics: true,
+		})
+		return err
 	})
+	return db, err
+}
+
+// errDamaged says that the file is not what was written.
+var errDamaged = errors.New("damaged file")
+
+// guard makes errors of the engine's panics over a file that contradicts itself, and of the faults when mapped memory cannot be read:
+// the disk fails, or the file was cut short.
+func guard(do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, r)
+		}
+	}()
+	return do()
 }
 
 // create makes an empty store under another name and moves it into place.
