@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -149,5 +148,3 @@ func (e equivalents) KindFor(gvr schema.GroupVersionResource, subresource string
 	}
 	return res.GVK(gvr.Version)
 }
-
-var errNoMetadata = errors.New("object has no metadata")

@@ -74,10 +74,7 @@ func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) err
 		return err
 	}
 	codecs := serializer.NewCodecFactory(metainternal.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
-	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media)
-	if !ok {
-		return apierrors.NewInternalError(errNoMetadata)
-	}
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // all that BodyMedia gives are there
 	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, opts)
 	if err != nil {

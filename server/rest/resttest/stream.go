@@ -16,7 +16,7 @@ type Stream struct {
 }
 
 // Watch opens a watch, which must succeed.
-func (p *Plane) Watch(t *testing.T, path string, header ...string) *Stream {
+func (p *Plane) Watch(t testing.TB, path string, header ...string) *Stream {
 	t.Helper()
 	resp := p.Do(t, "GET", path, "", header...)
 	if resp.StatusCode != 200 {
@@ -28,7 +28,7 @@ func (p *Plane) Watch(t *testing.T, path string, header ...string) *Stream {
 }
 
 // Next reads one event; ok is false at the end of the stream.
-func (s *Stream) Next(t *testing.T) (typ string, obj Object, ok bool) {
+func (s *Stream) Next(t testing.TB) (typ string, obj Object, ok bool) {
 	t.Helper()
 	line, err := s.lines.ReadBytes('\n')
 	if err == io.EOF && len(line) == 0 {
@@ -48,7 +48,7 @@ func (s *Stream) Next(t *testing.T) (typ string, obj Object, ok bool) {
 }
 
 // Expect reads events and compares them, written as "TYPE name".
-func (s *Stream) Expect(t *testing.T, want ...string) {
+func (s *Stream) Expect(t testing.TB, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		typ, obj, ok := s.Next(t)
