@@ -38,8 +38,8 @@ require (
 )
 `
 
-// project writes a txtar archive's files to a directory, except those under want/, which are returned.
-func project(t testing.TB, ar *txtar.Archive) (dir string, want map[string]string) {
+// writeProject writes a txtar archive's files to a directory, except those under want/, which are returned.
+func writeProject(t testing.TB, ar *txtar.Archive) (dir string, want map[string]string) {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	dir, want = t.TempDir(), map[string]string{}
@@ -78,7 +78,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir, want := project(t, ar)
+			dir, want := writeProject(t, ar)
 			got := map[string]string{}
 			res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir})
 			if err != nil {
@@ -159,7 +159,7 @@ func TestWritesOnlyChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, _ := project(t, ar)
+	dir, _ := writeProject(t, ar)
 	ctx := t.Context()
 	cache := &loader.Cache{}
 
@@ -209,7 +209,7 @@ func TestKubebuilderLayout(t *testing.T) {
 	ar := txtar.Parse([]byte("-- api/v1/t.go --\n// +groupName=a.b\n// +kubebuilder:object:generate=true\npackage v1\n\n" +
 		"import metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype T struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata\"`\n}\n" +
 		"-- hack/boilerplate.go.txt --\n/* ours */\n-- config/crd/bases/.keep --\n"))
-	dir, _ := project(t, ar)
+	dir, _ := writeProject(t, ar)
 	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestNoModule(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	dir, _ := project(t, &txtar.Archive{})
+	dir, _ := writeProject(t, &txtar.Archive{})
 	if _, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}

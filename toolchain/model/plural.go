@@ -1,49 +1,54 @@
 package model
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// irregular are the words of English whose plural the rules miss and that kinds are called by.
+// irregular are words whose plural follows no rule below. As the end of a longer word they count too.
 var irregular = map[string]string{
-	"analysis": "analyses", "axis": "axes", "basis": "bases", "child": "children", "crisis": "crises", "criterion": "criteria",
-	"datum": "data", "foot": "feet", "goose": "geese", "half": "halves", "hero": "heroes", "hypothesis": "hypotheses", "index": "indices",
-	"knife": "knives", "leaf": "leaves", "life": "lives", "loaf": "loaves", "man": "men", "matrix": "matrices", "medium": "media",
-	"mouse": "mice", "person": "people", "phenomenon": "phenomena", "potato": "potatoes", "quiz": "quizzes", "self": "selves",
-	"shelf": "shelves", "synopsis": "synopses", "thesis": "theses", "tomato": "tomatoes", "tooth": "teeth", "vertex": "vertices",
-	"wife": "wives", "wolf": "wolves", "woman": "women", "echo": "echoes", "veto": "vetoes",
+	"agenda": "agendas", "alias": "aliases", "alumnus": "alumni", "antenna": "antennas", "atlas": "atlas", "bias": "bias", "bus": "buses",
+	"cactus": "cacti", "child": "children", "codex": "codices", "corpus": "corpora", "curriculum": "curriculums", "datum": "data", "die": "dice",
+	"focus": "foci", "foot": "feet", "formula": "formulas", "genesis": "geneses", "goose": "geese", "index": "indices", "kilo": "kilos",
+	"larva": "larvae", "louse": "lice", "matrix": "matrices", "mosquito": "mosquitos", "mouse": "mice", "nebula": "nebulae", "person": "people",
+	"piano": "pianos", "photo": "photos", "quiz": "quizzes", "radius": "radii", "syllabus": "syllabi", "tooth": "teeth", "vertex": "vertices",
+	"veto": "vetos", "vita": "vitae", "volcano": "volcanos", "vortex": "vortices", "appendix": "appendices", "criterion": "criteria",
+	"phenomenon": "phenomena", "solo": "solos", "medium": "media", "forum": "forums", "cello": "cellos", "slo": "slos", "ox": "oxen", "thief": "thieves", "blouse": "blouses",
+	"symposium": "symposia", "emphasis": "emphasis", "dwarf": "dwarfs", "auto": "autos", "alto": "altos", "soprano": "sopranos", "human": "humans",
 }
 
-// uncountable have no plural of their own.
-var uncountable = []string{"deer", "equipment", "feedback", "fish", "information", "media", "metadata", "middleware", "money", "news", "police", "rice",
-	"series", "sheep", "software", "species", "data", "advice", "traffic", "hardware", "homework", "firmware"}
+// same are words whose plural is the word itself, beside those in -s.
+var same = []string{"aircraft", "bison", "data", "deer", "equipment", "fish", "information", "media", "metadata", "money", "moose", "nova", "police",
+	"rice", "salmon", "sheep", "supernova", "swine", "trout"}
 
-// Plural is the plural of a lower-case English word, by rule; a kind whose plural is another says so with +kubebuilder:resource:path.
+// suffixes are rules, the first that fits counts: an ending, and what takes its place.
+var suffixes = []struct{ end, plural string }{
+	{"ss", "sses"}, {"us", "uses"}, {"sis", "ses"}, {"xis", "xes"}, {"s", "s"}, // most words in -s are plurals already
+	{"ouse", "ouses"}, {"ix", "ixes"}, {"ex", "exes"}, {"x", "xes"}, {"z", "zes"}, {"ch", "ches"}, {"sh", "shes"},
+	{"ay", "ays"}, {"ey", "eys"}, {"oy", "oys"}, {"uy", "uys"}, {"y", "ies"},
+	{"oof", "oofs"}, {"ief", "iefs"}, {"arf", "arves"}, {"elf", "elves"}, {"alf", "alves"}, {"eaf", "eaves"}, {"oaf", "oaves"}, {"olf", "olves"},
+	{"ife", "ives"}, {"man", "men"}, {"oo", "oos"}, {"dio", "dios"}, {"o", "oes"},
+	{"rum", "ra"}, {"tum", "ta"}, {"rium", "ria"}, {"nium", "nia"}, {"mum", "ma"}, {"ndum", "nda"},
+}
+
+// Plural is the plural of a lower-case word, as kubebuilder's projects have it. It goes by the rules of English and some of its
+// exceptions; a kind whose plural is another says so with +kubebuilder:resource:path.
 func Plural(word string) string {
-	for _, u := range uncountable {
-		if strings.HasSuffix(word, u) {
-			return word
-		}
+	if many, ok := irregular[word]; ok {
+		return many
 	}
 	for one, many := range irregular {
-		if word == one {
-			return many
+		if stem, ok := strings.CutSuffix(word, one); ok && (stem == "" || len(one) > 3) {
+			return stem + many
 		}
 	}
-	switch {
-	case word == "":
-		return ""
-	case endsIn(word, "s", "x", "z", "ch", "sh"):
-		return word + "es"
-	case endsIn(word, "y") && len(word) > 1 && !strings.ContainsRune("aeiou", rune(word[len(word)-2])):
-		return word[:len(word)-1] + "ies"
+	if word == "" || slices.ContainsFunc(same, func(s string) bool { return strings.HasSuffix(word, s) }) {
+		return word
+	}
+	for _, r := range suffixes {
+		if stem, ok := strings.CutSuffix(word, r.end); ok {
+			return stem + r.plural
+		}
 	}
 	return word + "s"
-}
-
-func endsIn(word string, suffixes ...string) bool {
-	for _, s := range suffixes {
-		if strings.HasSuffix(word, s) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,36 @@
+package toolchain_test
+
+import (
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/loader"
+)
+
+// GEN-02: cold is the first run of a process, warm the next run of one that watches.
+func BenchmarkGenerate(b *testing.B) {
+	for _, project := range []string{"resource", "types"} {
+		ar, err := txtar.ParseFile("testdata/" + project + ".txtar")
+		if err != nil {
+			b.Fatal(err)
+		}
+		dir, _ := writeProject(b, ar)
+		b.Run(project+"/cold", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(project+"/warm", func(b *testing.B) {
+			cache := &loader.Cache{}
+			for b.Loop() {
+				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir, Cache: cache}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,30 @@
+package model
+
+import (
+	"go/parser"
+	"go/token"
+	"testing"
+)
+
+func TestDoc(t *testing.T) {
+	for src, want := range map[string]string{
+		"":                                    "",
+		"// One.":                             "One.",
+		"// One\n// two.\n//\n// Three.":      "One\ntwo.\n\nThree.",
+		"// One.\n// +optional\n// Two.":      "One.\nTwo.",
+		"// One.\n// TODO: not this\n// Two.": "One.\nTwo.",
+		"// One.\n// ---\n// Not this.":       "One.",
+		"// ```\n// TODO\n// ---\n// ```\n// TODO(me)": "```\nTODO\n---\n```",
+		"/* One.\n\n   Two.\n*/":                       "One.\n\nTwo.",
+		"// +optional":                                 "",
+		"//+optional\n//nolint:all\n// One.":           "One.",
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "", src+"\npackage p\n", parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := doc(f.Doc); got != want {
+			t.Errorf("%q is documented as %q, want %q", src, got, want)
+		}
+	}
+}
