@@ -92,7 +92,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
-		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, Log: log,
+		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, NoControllers: true, Log: log,
 	})
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func Log(t testing.TB) Option {
 // New starts a control plane that ends with the test. It fails the test when something is wrong.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
-	var o options
+	o := options{plane: controlplane.Config{NodeLease: -1}}
 	for _, opt := range opts {
 		opt(&o)
 	}

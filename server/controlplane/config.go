@@ -25,8 +25,14 @@ type Config struct {
 	EventLifetime time.Duration
 	// Node says what runs pods; "" means NodeNone.
 	Node Node
+	// NodeLease is how long the node counts as alive after it was last heard of; 0 means 40 seconds, negative that it has no lease: its
+	// renewals, every ten seconds, would be most of the work of a month of virtual time.
+	NodeLease time.Duration
 	// NodeDir is where NodeProcess keeps the containers' directories and logs; needed for that only.
 	NodeDir string
+	// NoControllers leaves out the garbage collector and the namespace controller, which in Kubernetes belong to kube-controller-manager:
+	// dependents stay when their owner goes, and namespaces stay Terminating.
+	NoControllers bool
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
 }

@@ -12,6 +12,10 @@ import (
 
 // startControllers starts the controllers without which the API does not behave as one expects.
 func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
+	p.goRun(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
+	if cfg.NoControllers {
+		return nil
+	}
 	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
 	if err != nil {
 		return fmt.Errorf("make the controllers' client: %w", err)
@@ -22,6 +26,5 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
-	p.goRun(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
 	return nil
 }

@@ -39,7 +39,7 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 		return nil, fmt.Errorf("node %q is not known", cfg.Node)
 	}
 	n := &ownNode{}
-	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Log: cfg.Log, LeaseDuration: -1}); err != nil {
+	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	if n.scheduler, err = node.NewScheduler(node.SchedulerConfig{Config: p.RESTConfig(), Log: cfg.Log}); err != nil {

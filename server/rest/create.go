@@ -150,7 +150,8 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	if err := prepareCreate(ctx, res, hub, validate); err != nil {
 		return nil, err
 	}
-	if rv := object.GetResourceVersion(); rv != "" && rv != "0" {
+	// A dry run gets no further than the rules of the kind: what only storage objects to does not count, as in kube-apiserver.
+	if rv := object.GetResourceVersion(); !dryRun && rv != "" && rv != "0" {
 		return nil, storage.ErrResourceVersionSetOnCreate
 	}
 	key := res.Key(object.GetNamespace(), object.GetName())
