@@ -1,0 +1,218 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// script is a source that does what it is told: each call takes the next answer. Calls are written down with their time.
+type script struct {
+	answers []any // an error, a Page, or a watch.Interface
+	calls   []string
+}
+
+func (s *script) next(format string, args ...any) any {
+	s.calls = append(s.calls, fmt.Sprintf(format, args...))
+	if len(s.answers) == 0 {
+		return errServer
+	}
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	return answer
+}
+
+func (s *script) List(_ context.Context, o ListOptions) (Page[object], error) {
+	switch a := s.next("list %d %s", o.Limit, o.Continue).(type) {
+	case Page[object]:
+		return a, nil
+	case error:
+		return Page[object]{}, a
+	}
+	panic("not an answer to a list")
+}
+
+func (s *script) Watch(_ context.Context, o WatchOptions) (watch.Interface, error) {
+	switch a := s.next("watch %s %v", o.Version, o.InitialEvents).(type) {
+	case watch.Interface:
+		return a, nil
+	case error:
+		return nil, a
+	}
+	panic("not an answer to a watch")
+}
+
+// stream is a watch of given events; it ends by itself if closed is set.
+func stream(closed bool, events ...watch.Event) watch.Interface {
+	w := watch.NewFakeWithChanSize(len(events)+1, false)
+	for _, e := range events {
+		w.Action(e.Type, e.Object)
+	}
+	if closed {
+		w.Stop()
+	}
+	return w
+}
+
+func initialEnd(version int) watch.Event {
+	o := obj("", version)
+	o.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	return watch.Event{Type: watch.Bookmark, Object: o}
+}
+
+type sink struct{ lines []string }
+
+func (s *sink) Add(o object)      { s.lines = append(s.lines, "+"+o.Name) }
+func (s *sink) Update(o object)   { s.lines = append(s.lines, "~"+o.Name) }
+func (s *sink) Delete(o object)   { s.lines = append(s.lines, "-"+o.Name) }
+func (s *sink) Bookmark(v string) { s.lines = append(s.lines, "at "+v) }
+func (s *sink) Resync()           { s.lines = append(s.lines, "resync") }
+func (s *sink) Replace(items []object, v string) {
+	var names []string
+	for _, o := range items {
+		names = append(names, o.Name)
+	}
+	slices.Sort(names)
+	s.lines = append(s.lines, fmt.Sprintf("=%s at %s", strings.Join(names, ""), v))
+}
+
+// reflect runs a reflector for a time.
+func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...any) (calls, lines string) {
+	t.Helper()
+	source, into := &script{answers: answers}, &sink{}
+	cfg.Source, cfg.Sink = source, into
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	if err := New(cfg).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("run: %v", err)
+	}
+	return strings.Join(source.calls, ", "), strings.Join(into.lines, ", ")
+}
+
+func TestDriver(t *testing.T) {
+	added := func(name string, v int) watch.Event { return watch.Event{Type: watch.Added, Object: obj(name, v)} }
+	expired := errExpired.Status()
+	for name, tt := range map[string]struct {
+		answers      func() []any // made inside the bubble
+		calls, lines string
+	}{
+		"stream": {
+			func() []any {
+				return []any{stream(false, added("a", 1), added("b", 2), initialEnd(2), added("c", 3),
+					watch.Event{Type: watch.Modified, Object: obj("a", 4)}, watch.Event{Type: watch.Deleted, Object: obj("b", 5)}, watch.Event{Type: watch.Bookmark, Object: obj("", 9)})}
+			},
+			"watch  true", "=ab at 2, +c, ~a, -b, at 9",
+		},
+		"pages": {
+			func() []any {
+				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"}, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
+			},
+			"watch  true, list 500 , list 500 x, watch 2 false", "=ab at 2",
+		},
+		"resume": {
+			func() []any { return []any{stream(true, initialEnd(2), added("c", 3)), stream(false)} },
+			"watch  true, watch 3 false", "= at 2, +c",
+		},
+		"expired": {
+			func() []any {
+				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Error, Object: &expired}), stream(false, initialEnd(7))}
+			},
+			"watch  true, watch  true", "= at 2, = at 7",
+		},
+		"another type": {
+			func() []any {
+				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Added, Object: &metav1.Status{}}), stream(false)}
+			},
+			"watch  true, watch 2 false", "= at 2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, lines := reflect(t, time.Minute, Config[object]{}, tt.answers()...)
+				if calls != tt.calls {
+					t.Errorf("calls %q, want %q", calls, tt.calls)
+				}
+				if lines != tt.lines {
+					t.Errorf("deltas %q, want %q", lines, tt.lines)
+				}
+			})
+		})
+	}
+}
+
+func TestResyncAndTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config[object]{Resync: time.Minute, Transform: func(o object) object {
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.ToUpper(o.Name), ResourceVersion: o.ResourceVersion}}
+		}}
+		_, lines := reflect(t, 150*time.Second, cfg, stream(false, watch.Event{Type: watch.Added, Object: obj("a", 1)}, initialEnd(2)))
+		if lines != "=A at 2, resync, resync" {
+			t.Error(lines)
+		}
+		_, lines = reflect(t, 150*time.Second, cfg, errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2"}, stream(false))
+		if lines != "=A at 2, resync, resync" {
+			t.Error(lines)
+		}
+	})
+}
+
+// A server that does not end a watch in time is not waited for.
+func TestWatchThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
+		if calls != "watch  true, watch 2 false" {
+			t.Error(calls)
+		}
+	})
+}
+
+// A server that is down is asked less and less, and never in a row without a pause.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failures []error
+		var times []time.Time
+		cfg := Config[object]{Failed: func(err error) { failures, times = append(failures, err), append(times, time.Now()) }}
+		calls, _ := reflect(t, time.Hour, cfg)
+		if n := len(failures); n < 100 || n > 500 { // at 15 seconds in the mean, 240
+			t.Errorf("%d attempts in an hour", n)
+		}
+		if n := strings.Count(calls, "watch") + strings.Count(calls, "list"); n != len(failures) {
+			t.Errorf("%d calls, %d failures told", n, len(failures))
+		}
+		for n := range times[1:] {
+			if d := times[n+1].Sub(times[n]); d == 0 || d > maxBackoff+time.Millisecond {
+				t.Errorf("waited %v after failure %d", d, n+1)
+			}
+		}
+		if !errors.Is(failures[0], errServer) || !strings.HasPrefix(failures[0].Error(), "watch: ") {
+			t.Errorf("told %v", failures[0])
+		}
+	})
+	for failures, most := range map[int]time.Duration{0: minBackoff, 1: minBackoff, 2: time.Second, 6: 16 * time.Second, 7: maxBackoff, 1000: maxBackoff} {
+		for range 100 {
+			if d := backoff(failures); d <= 0 || d > most+time.Millisecond {
+				t.Errorf("backoff(%d) = %v", failures, d)
+			}
+		}
+	}
+}
+
+func TestServerSaysWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var failed time.Duration
+		cfg := Config[object]{Failed: func(error) { failed = time.Since(begin) }}
+		calls, lines := reflect(t, 8*time.Second, cfg, errBusy, stream(false, initialEnd(1)))
+		if failed != 0 || calls != "watch  true, watch  true" || lines != "= at 1" {
+			t.Errorf("failed after %v; %s; %s", failed, calls, lines)
+		}
+	})
+}
