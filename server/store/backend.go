@@ -2,11 +2,11 @@ package store
 
 // Backend makes batches of writes durable. Its methods are called by one goroutine at a time.
 type Backend interface {
-	// Load calls each once for every stored record, in any order, and returns the newest revision ever
+	// Load calls each once for every stored record, in any order, with Data that is the store's to keep, and returns the newest revision ever
 	// appended (which may be that of a deletion). It is called once, before any Append.
 	Load(each func(Record) error) (revision uint64, err error)
 	// Append makes the records durable as one unit and returns only when they are (after the sync). Records are in revision
-	// order. An error means that the outcome is unknown: the caller makes no further call but Close.
+	// order. Their Data must be neither kept nor changed. An error means that the outcome is unknown: the caller makes no further call but Close.
 	Append(records []Record) error
 	// Close releases files and locks.
 	Close() error

@@ -29,7 +29,7 @@ var (
 // ConflictError is a failed precondition of one Op.
 type ConflictError struct {
 	Key Key
-	// Current is the object as it is now (it may not be published yet); nil when there is none.
+	// Current is the object that the op met; nil when there was none. It is published, unless an earlier op of the same Commit made it.
 	Current *Object
 	// Reason is ErrNotFound, ErrExists or ErrConflict.
 	Reason error

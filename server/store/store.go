@@ -16,6 +16,11 @@
 //
 // Revisions are unique, grow by one with every written object, and are never
 // reused. The resourceVersion of an object is the decimal form of its revision.
+// A new store is at revision 1, since "0" means "any" to clients.
+//
+// Each Store has one goroutine, the committer; [Store.Close] ends it. It is
+// idle in the sense of testing/synctest when nobody writes. A fork is a Store
+// of its own and is closed by who made it.
 package store
 
 import (
@@ -39,7 +44,8 @@ type Op struct {
 	Key Key
 	// Data is the object in its storage version as JSON with a metadata
 	// object, with or without a resourceVersion: the committer sets it.
-	// The store keeps a copy of its own. nil deletes the object.
+	// The store keeps a copy of its own. nil deletes the object, which must
+	// be there.
 	Data []byte
 	// Expect is the precondition: the revision the stored object must have
 	// now, 0 for "no object", or AnyRevision.
@@ -84,8 +90,10 @@ func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.
 // deletion, the last state with the deletion's revision) once they are durable.
 //
 // A failed precondition gives a [*ConflictError], which unwraps to ErrNotFound,
-// ErrExists or ErrConflict; nothing is written then. When ctx ends before the
-// batch is taken, nothing is written; after that the outcome is awaited.
+// ErrExists or ErrConflict; nothing is written then. Data without metadata, or a
+// key without resource or name, gives ErrMalformed; a closed store ErrClosed.
+// When ctx ends before the batch is taken, nothing is written and the error is
+// that of ctx; after that the outcome is awaited.
 // A failure of the backend is final for the store: this and all later commits
 // give an error that unwraps to ErrFailed, while reads go on.
 func (s *Store) Commit(ctx context.Context, ops ...Op) ([]*Object, error) {
@@ -98,6 +106,8 @@ func (s *Store) Snapshot() *Snapshot { return s.snapshot() }
 // At returns the state as it was at a revision, if that is still retained:
 // ErrCompacted when it is not, ErrFuture when the revision is not yet given.
 // Revisions from Pin, and all not older than the watch log, are retained.
+// The cost grows with the events since then, unless the revision is pinned or the
+// newest. A revision within a Commit of several ops shows it in part.
 func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 
 // Pin retains the snapshot's revision for At for at least five minutes, as pages of a list need.
@@ -105,7 +115,8 @@ func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 func (s *Store) Pin(sn *Snapshot) { s.pin(sn) }
 
 // Watch returns a cursor over all events of a resource after a revision; the
-// resource "" means all. ErrCompacted when events after it may be gone.
+// resource "" means all. ErrCompacted when events after it may be gone, as those
+// are of before the store was opened; ErrClosed after Close.
 // A revision in the future is accepted: events up to it are skipped.
 func (s *Store) Watch(resource string, after uint64) (*Cursor, error) {
 	return s.watch(resource, after)
