@@ -342,7 +342,7 @@ func TestRetryEndsWithContext(t *testing.T) {
 		server, c := newClient(t)
 		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Retry-After", "20")
-			http.Error(w, "not now", 429)
+			http.Error(w, "not now", http.StatusTooManyRequests)
 			return true
 		}})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

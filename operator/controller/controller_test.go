@@ -74,27 +74,22 @@ func (r *runs) add(name string) {
 // RUN-03
 func TestOutcomes(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("meanwhile"))
-	type answer struct {
-		result reconcile.Result
-		err    error
-	}
-	again := answer{}
 	tests := []struct {
 		name   string
 		first  func() (reconcile.Result, error)
 		want   []string // times and causes of the reconciles
 		logged string   // "" for nothing
 	}{
-		{"success", func() (reconcile.Result, error) { return again.result, nil }, []string{"0s other"}, ""},
+		{"success", func() (reconcile.Result, error) { return reconcile.Result{}, nil }, []string{"0s other"}, ""},
 		{"requeue", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }, []string{"0s other", "1h0m0s after"}, ""},
-		{"error", func() (reconcile.Result, error) { return again.result, errors.New("broken") }, []string{"0s other", "5ms retry"}, "reconcile failed"},
+		{"error", func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("broken") }, []string{"0s other", "5ms retry"}, "reconcile failed"},
 		{"error and requeue", func() (reconcile.Result, error) {
 			return reconcile.Result{RequeueAfter: time.Hour}, errors.New("broken")
 		},
 			[]string{"0s other", "5ms retry"}, "reconcile failed"},
-		{"conflict", func() (reconcile.Result, error) { return again.result, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
-		{"terminal", func() (reconcile.Result, error) { return again.result, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
-		{"invalid", func() (reconcile.Result, error) { return again.result, reconcile.Invalid("spec", errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"conflict", func() (reconcile.Result, error) { return reconcile.Result{}, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
+		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"invalid", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken")) }, []string{"0s other"}, "not tried again"},
 		{"panic", func() (reconcile.Result, error) { panic("oh") }, []string{"0s other", "5ms retry"}, "panic: oh"},
 	}
 	for _, tt := range tests {

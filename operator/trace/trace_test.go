@@ -146,7 +146,7 @@ func TestWrites(t *testing.T) {
 }
 
 func TestNoTracer(t *testing.T) {
-	var tracer *trace.Tracer = trace.New(nil)
+	tracer := trace.New(nil)
 	c := newClient(t, apitest.New())
 	if tracer != nil || tracer.Client(c) != c {
 		t.Error("a tracer without sink does something")
