@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +9,6 @@ import (
 
 // Index gives the values under which an object is found; none if it is not to be found.
 type Index[T any] func(obj T) []string
-
-var (
-	// ErrNoIndex is wrapped when an index is asked that was never added.
-	ErrNoIndex = errors.New("no such index")
-	// ErrIndexExists is wrapped when an index is added twice under one name.
-	ErrIndexExists = errors.New("index exists")
-)
 
 // Config says what an Indexer holds.
 type Config[K comparable, T any] struct {

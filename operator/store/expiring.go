@@ -1,0 +1,75 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// Expiring is a map whose objects are gone some time after they were put in. There is no goroutine that removes them: what has
+// expired is not found, and is removed by the next Put that comes a lifetime after the last removal.
+type Expiring[K comparable, T any] struct {
+	key  func(T) K
+	life func(T) time.Duration
+
+	mu    sync.Mutex
+	items map[K]expiring[T]
+	swept time.Time
+}
+
+type expiring[T any] struct {
+	obj   T
+	until time.Time
+}
+
+// NewExpiring makes an empty store. key is the identity of an object, life how long it stays.
+func NewExpiring[K comparable, T any](key func(T) K, life func(T) time.Duration) *Expiring[K, T] {
+	return &Expiring[K, T]{key: key, life: life, items: map[K]expiring[T]{}}
+}
+
+// Put puts an object in, for its whole life from now.
+func (e *Expiring[K, T]) Put(obj T) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now, life := time.Now(), e.life(obj)
+	if now.Sub(e.swept) > life {
+		e.swept = now
+		for key, item := range e.items {
+			if !now.Before(item.until) {
+				delete(e.items, key)
+			}
+		}
+	}
+	e.items[e.key(obj)] = expiring[T]{obj, now.Add(life)}
+}
+
+// Get finds an object that has not expired.
+func (e *Expiring[K, T]) Get(key K) (obj T, had bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	item, ok := e.items[key]
+	if !ok || !time.Now().Before(item.until) {
+		return obj, false
+	}
+	return item.obj, true
+}
+
+// Delete removes an object.
+func (e *Expiring[K, T]) Delete(key K) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.items, key)
+}
+
+// List is all objects that have not expired, in no order.
+func (e *Expiring[K, T]) List() []T {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	var objs []T
+	for _, item := range e.items {
+		if now.Before(item.until) {
+			objs = append(objs, item.obj)
+		}
+	}
+	return objs
+}
