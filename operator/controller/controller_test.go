@@ -89,7 +89,9 @@ func TestOutcomes(t *testing.T) {
 			[]string{"0s other", "5ms retry"}, "reconcile failed"},
 		{"conflict", func() (reconcile.Result, error) { return reconcile.Result{}, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
 		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
-		{"invalid", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"invalid", func() (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken"))
+		}, []string{"0s other"}, "not tried again"},
 		{"panic", func() (reconcile.Result, error) { panic("oh") }, []string{"0s other", "5ms retry"}, "panic: oh"},
 	}
 	for _, tt := range tests {
