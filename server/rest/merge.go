@@ -100,7 +100,7 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 		return nil, nil, "", err
 	}
 	shown = fmt.Sprintf("%+v", patch)
-	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
+	merged, err := mergeStrategically(object, patch, lookup)
 	switch err {
 	case nil:
 	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
@@ -113,6 +113,16 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 	}
 	after, err = json.Marshal(merged)
 	return after, strict, shown, err
+}
+
+// mergeStrategically is the library's, which panics at some directives that are not of their form.
+func mergeStrategically(object, patch map[string]any, lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = apierrors.NewBadRequest(fmt.Sprintf("invalid strategic merge patch: %v", p))
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
 }
 
 // apply merges an applied configuration into the present state, or makes an object of it.

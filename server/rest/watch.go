@@ -3,6 +3,7 @@ package rest
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -65,12 +66,16 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
+	// Where the watch begins is settled before the client hears of it: what it does from then on, the watch sees.
+	snap, err := w.begin(opts, revision)
 	s.w.Header().Set("Content-Type", f.StreamType())
 	s.w.WriteHeader(http.StatusOK)
 	flusher.Flush()
 
 	// From here on errors are events.
-	err = w.start(opts, revision)
+	if err == nil && snap != nil {
+		err = w.initial(snap, opts)
+	}
 	if err == nil {
 		err = w.run(timeout)
 	}
@@ -94,63 +99,63 @@ type watcher struct {
 	sent uint64
 }
 
-// start sends the state to begin with, where it is asked for, and sets the cursor after it.
-func (w *watcher) start(opts *metainternalversion.ListOptions, revision uint64) error {
-	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
-	// SetListOptionsDefaults turns the initial events on for those who name no revision; only those who asked get the bookmark.
-	asked := initial && w.req.URL.Query().Has("sendInitialEvents")
+// begin sets the cursor, and gives the state to send first, where that is asked for.
+func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (snap *store.Snapshot, err error) {
 	switch {
-	case initial:
-		snap := w.store.Snapshot()
+	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
+		snap = w.store.Snapshot()
 		if err := notOlderThan(snap, opts.ResourceVersion); err != nil {
-			return err
-		}
-		if err := w.initial(snap); err != nil {
-			return err
+			return nil, err
 		}
 		revision = snap.Revision()
-		if asked && w.bookmarks {
-			w.sent = revision
-			if err := w.bookmark(true); err != nil {
-				return err
-			}
-		}
 	case revision == 0: // sendInitialEvents=false and no revision: from now on
 		revision = w.store.Snapshot().Revision()
 	}
 	w.sent = revision
-	cursor, err := w.store.Watch(w.res.Prefix(), revision)
-	if err != nil {
-		return w.expired(err, revision)
+	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
+		return nil, w.expired(err, revision)
 	}
-	w.cursor = cursor
-	return w.flush()
+	return snap, nil
 }
 
-// initial sends the present objects as if they were just added.
-func (w *watcher) initial(snap *store.Snapshot) error {
-	add := func(obj *store.Object) error {
-		if ok, err := w.sel.matches(obj); err != nil || !ok {
+// initial sends the objects of a state as if they were just added, and the bookmark after them.
+func (w *watcher) initial(snap *store.Snapshot, opts *metainternalversion.ListOptions) error {
+	for obj := range w.selected(snap) {
+		if ok, err := w.sel.matches(obj); err != nil {
 			return err
+		} else if !ok {
+			continue
 		}
 		frame, err := w.frames.object(watch.Added, obj)
 		if err != nil {
 			return err
 		}
-		return w.put(frame)
-	}
-	if w.sel.name != "" && (w.namespace != "" || !w.res.Namespaced) {
-		if obj := snap.Get(w.res.Key(w.namespace, w.sel.name)); obj != nil {
-			return add(obj)
-		}
-		return nil
-	}
-	for obj := range snap.Scan(w.res.Prefix(), w.namespace, store.Key{}) {
-		if err := add(obj); err != nil {
+		if err := w.put(frame); err != nil {
 			return err
 		}
 	}
+	// SetListOptionsDefaults turns the initial events on for those who name no revision; only those who asked get the bookmark.
+	if w.bookmarks && w.req.URL.Query().Has("sendInitialEvents") {
+		if err := w.bookmark(true); err != nil {
+			return err
+		}
+	}
+	if w.flush() != nil {
+		return errGone
+	}
 	return nil
+}
+
+// selected yields the objects among which are those that the watch selects.
+func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
+	if w.sel.name == "" || w.namespace == "" && w.res.Namespaced {
+		return snap.Scan(w.res.Prefix(), w.namespace, store.Key{})
+	}
+	return func(yield func(*store.Object) bool) {
+		if obj := snap.Get(w.res.Key(w.namespace, w.sel.name)); obj != nil {
+			yield(obj)
+		}
+	}
 }
 
 // run sends events until the timeout, the end of the request, or an error. The end of the client's connection is no error.
