@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/pkg/capabilities"
 
+	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/resource"
 )
 
@@ -27,6 +29,9 @@ type Config struct {
 	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
 	Authenticator authenticator.Request
 	Audiences     []string
+
+	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
+	Tokens *tokens.Issuer
 
 	// ServiceRange is the CIDR of cluster IPs; "" means DefaultServiceRange.
 	ServiceRange string
@@ -53,6 +58,8 @@ func (k *kinds) resource(group, plural string) *resource.Resource {
 // Resources makes the Resources of all built-in kinds, for one control plane. It takes about a
 // millisecond. An error names what is wrong with the Config.
 func Resources(cfg Config) ([]*resource.Resource, error) {
+	// Privileged containers are refused by policy, not by the validation of pods. Upstream keeps this one setting per process.
+	capabilities.Setup(true, 0)
 	k := &kinds{cfg: cfg, made: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)
 	if err != nil {

@@ -64,7 +64,7 @@ func (k *kinds) core(services *services) []entry {
 		{hub: &core.Secret{}, plural: "secrets", versions: v1,
 			strategy: secret.Strategy, fields: selectable(secret.SelectableFields)},
 		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,
-			strategy: serviceaccount.Strategy},
+			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
 		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true,
 			strategy: newServiceStrategy(), status: service.StatusStrategy, fields: selectable(service.SelectableFields),
 			hooks: services.hooks()},

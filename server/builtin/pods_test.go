@@ -128,3 +128,9 @@ func TestEviction(t *testing.T) { // API-01
 		t.Errorf("eviction of an ended pod: %d %s", code, body)
 	}
 }
+
+func TestPrivilegedPods(t *testing.T) {
+	s := serve(t, Config{})
+	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/pods",
+		"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}")
+}
