@@ -30,17 +30,22 @@ type apiserverOptions struct {
 	keyFile      string
 	clientCA     string
 	serviceRange string
+	// Of the tokens of service accounts.
+	tokenIssuers    []string
+	tokenAudiences  []string
+	tokenKeyFiles   []string
+	tokenSigningKey string
 }
 
 // accepted are the flags of kube-apiserver that test suites set and that change nothing here yet. That they are accepted lets the
 // suites start; what they ask for is not done.
 var accepted = []string{
 	"etcd-servers", "etcd-prefix", "authorization-mode", "disable-admission-plugins", "enable-admission-plugins",
-	"admission-control-config-file", "service-account-issuer", "service-account-key-file", "service-account-signing-key-file",
+	"admission-control-config-file",
 	"feature-gates", "runtime-config", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
 	"audit-policy-file", "advertise-address", "external-hostname", "requestheader-client-ca-file", "requestheader-username-headers",
 	"requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names", "watch-cache-sizes",
-	"storage-backend", "api-audiences", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
+	"storage-backend", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
 }
 
 func apiserverCommand() *cobra.Command {
@@ -61,6 +66,10 @@ func apiserverCommand() *cobra.Command {
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
 	f.StringVar(&opts.clientCA, "client-ca-file", "", "authorities of client certificates")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
+	f.StringArrayVar(&opts.tokenIssuers, "service-account-issuer", nil, "issuer of service account tokens; the first is written into them, all are accepted")
+	f.StringSliceVar(&opts.tokenAudiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
+	f.StringArrayVar(&opts.tokenKeyFiles, "service-account-key-file", nil, "keys whose service account tokens are accepted")
+	f.StringVar(&opts.tokenSigningKey, "service-account-signing-key-file", "", "key that signs service account tokens (default: one made for this run)")
 	for _, name := range accepted {
 		f.StringArray(name, nil, "accepted; changes nothing here")
 	}
@@ -85,6 +94,10 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 			return fmt.Errorf("read --client-ca-file: no certificate in %s", opts.clientCA)
 		}
 	}
+	accounts, err := opts.serviceAccounts()
+	if err != nil {
+		return err
+	}
 	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
 	if err != nil {
 		return err
@@ -92,7 +105,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
-		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, NoControllers: true, Log: log,
+		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, ServiceAccounts: accounts, NoControllers: true, Log: log,
 	})
 	if err != nil {
 		return err
@@ -105,6 +118,25 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	return server.Run(ctx)
+}
+
+// serviceAccounts reads the keys of service account tokens.
+func (o *apiserverOptions) serviceAccounts() (controlplane.ServiceAccounts, error) {
+	accounts := controlplane.ServiceAccounts{Issuers: o.tokenIssuers, Audiences: o.tokenAudiences}
+	var err error
+	if o.tokenSigningKey != "" {
+		if accounts.Key, err = pki.ReadKey(o.tokenSigningKey); err != nil {
+			return accounts, fmt.Errorf("--service-account-signing-key-file: %w", err)
+		}
+	}
+	for _, file := range o.tokenKeyFiles {
+		keys, err := pki.ReadPublicKeys(file)
+		if err != nil {
+			return accounts, fmt.Errorf("--service-account-key-file: %w", err)
+		}
+		accounts.Keys = append(accounts.Keys, keys...)
+	}
+	return accounts, nil
 }
 
 // certificate is the one given, the one that lies in --cert-dir, or one made for this run.

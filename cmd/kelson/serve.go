@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -128,6 +129,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	dir := opts.dataDir
 	var backend store.Backend
 	var authority *pki.Authority
+	var tokenKey crypto.Signer // in memory: none is kept
 	if opts.inMemory {
 		if dir, err = os.MkdirTemp("", "kelson-"); err != nil {
 			return nil, err
@@ -147,6 +149,9 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 			return nil, fmt.Errorf("open data directory: %w", err)
 		}
 		if authority, err = pki.OpenAuthority(filepath.Join(dir, "pki"), "kelson-ca"); err != nil {
+			return nil, errors.Join(err, backend.Close())
+		}
+		if tokenKey, err = pki.OpenKey(filepath.Join(dir, "pki", "sa.key")); err != nil {
 			return nil, errors.Join(err, backend.Close())
 		}
 	}
@@ -172,9 +177,12 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
 		Store:     state,
 		ClientCAs: authority.Pool(),
+		RootCA:    authority.PEM,
 		Node:      node,
 		NodeDir:   filepath.Join(dir, "node"),
 		Log:       log,
+
+		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey},
 	})
 	if err != nil {
 		return nil, err

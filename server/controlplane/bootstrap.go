@@ -12,13 +12,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kelson.dev/server/store"
 )
 
-// bootstrap creates, through the API, what every cluster has from the start and this one lacks. API-12
-func bootstrap(ctx context.Context, transport http.RoundTripper, serviceRange string) error {
+// bootstrap creates, through the API, what every cluster has from the start and state lacks. API-12
+func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundTripper, serviceRange string) error {
 	client := &http.Client{Transport: transport}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		err := createMissing(ctx, client, "/api/v1/namespaces", name, &corev1.Namespace{
+		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil {
+			continue
+		}
+		err := create(ctx, client, "/api/v1/namespaces", &corev1.Namespace{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 		})
@@ -26,12 +31,15 @@ func bootstrap(ctx context.Context, transport http.RoundTripper, serviceRange st
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
+	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil {
+		return nil
+	}
 	address, err := firstAddress(serviceRange)
 	if err != nil {
 		return err
 	}
 	policy := corev1.IPFamilyPolicySingleStack
-	err = createMissing(ctx, client, "/api/v1/namespaces/default/services", "kubernetes", &corev1.Service{
+	err = create(ctx, client, "/api/v1/namespaces/default/services", &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      "kubernetes",
@@ -70,39 +78,28 @@ func firstAddress(serviceRange string) (string, error) {
 	return ip.String(), nil
 }
 
-func createMissing(ctx context.Context, client *http.Client, collection, name string, obj any) error {
-	got, err := do(ctx, client, http.MethodGet, collection+"/"+name, nil)
-	if err != nil || got == http.StatusOK {
-		return err
-	}
+// create posts an object; one that is there already is no error, since another server of the same store may have been faster.
+func create(ctx context.Context, client *http.Client, collection string, obj any) error {
 	body, err := json.Marshal(obj)
 	if err != nil {
 		return err
 	}
-	_, err = do(ctx, client, http.MethodPost, collection, body)
-	return err
-}
-
-// do sends a request and gives the status; one that is neither a success, nor 404, nor 409 is an error.
-func do(ctx context.Context, client *http.Client, method, path string, body []byte) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://kelson.in-process"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kelson.in-process"+collection, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	switch code := resp.StatusCode; {
-	case code < 300, method == http.MethodGet && code == http.StatusNotFound, code == http.StatusConflict:
-		return code, nil
-	default:
-		return code, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	if resp.StatusCode >= 300 && resp.StatusCode != http.StatusConflict {
+		return fmt.Errorf("POST %s: %s: %s", collection, resp.Status, answer)
 	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"crypto"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -17,8 +18,16 @@ type Config struct {
 	// Store is the state; nil makes one in memory, which ends with the control plane. A given one is the caller's to close,
 	// after Stop.
 	Store *store.Store
+	// From is the state that a store of the control plane's own begins with: it is copied in O(1), and goes on from its revision. nil: an
+	// empty one. It has no meaning where Store is given.
+	From *store.Snapshot
 	// ClientCAs verify client certificates; nil: none are accepted.
 	ClientCAs *x509.CertPool
+	// RootCA is the certificate (PEM) by which clients within the cluster trust this control plane; every namespace gets it as the
+	// ConfigMap kube-root-ca.crt. nil: there is none, nor the ConfigMaps.
+	RootCA []byte
+	// ServiceAccounts says how the tokens of service accounts are made and checked.
+	ServiceAccounts ServiceAccounts
 	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.
@@ -35,6 +44,19 @@ type Config struct {
 	NoControllers bool
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
+}
+
+// ServiceAccounts is about the tokens of service accounts. The zero value signs them with a key that is made for this control plane
+// alone: its tokens end with it.
+type ServiceAccounts struct {
+	// Key signs tokens: an RSA key, or an ECDSA key on P-256, P-384 or P-521.
+	Key crypto.Signer
+	// Keys are further ones whose tokens are accepted.
+	Keys []crypto.PublicKey
+	// Issuers are the accepted issuers, of which the first is written into tokens; none: tokens.DefaultIssuer.
+	Issuers []string
+	// Audiences are the names of this API server in tokens; none: the issuers.
+	Audiences []string
 }
 
 // Node is a way to run pods.

@@ -62,7 +62,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 			p.Stop()
 		}
 	}()
-	if p.store == nil {
+	switch {
+	case p.store != nil:
+	case cfg.From != nil:
+		p.store, p.ownsStore = cfg.From.Fork(), true
+	default:
 		if p.store, err = store.Open(store.Config{}); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
@@ -73,7 +77,14 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 
 	objects := func() resource.Objects { return p.verbs }
-	kinds, err := builtin.Resources(builtin.Config{Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange})
+	issuer, identify, err := newAuthenticator(cfg, p.store)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := builtin.Resources(builtin.Config{
+		Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange,
+		Tokens: issuer, Authenticator: identify, Audiences: issuer.Audiences(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in kinds: %w", err)
 	}
@@ -90,10 +101,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Registry:  p.registry,
 		Admission: admission.NewChainHandler(lifecycle.New(p.store)),
 	})
-	if p.chain, err = newChain(cfg, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, identify, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
-	if err := bootstrap(ctx, p.Transport(), cfg.ServiceRange); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create what exists from the start: %w", err)
 	}
 	p.goRun(ctx, "definitions", definitions.Run)

@@ -9,23 +9,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kelson.dev/server/authn"
 	"kelson.dev/server/authz"
+	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/discovery"
 	"kelson.dev/server/openapi"
 	"kelson.dev/server/resource"
 	verbs "kelson.dev/server/rest"
+	"kelson.dev/server/store"
 )
 
-// newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
-	authenticator, err := authn.New(authn.Config{ClientCAs: cfg.ClientCAs})
+// newAuthenticator makes what knows callers, and what issues the tokens by which it knows service accounts.
+func newAuthenticator(cfg Config, st *store.Store) (*tokens.Issuer, authn.Authenticator, error) {
+	issuer, err := tokens.New(tokens.Config{
+		Store: st, Key: cfg.ServiceAccounts.Key, Keys: cfg.ServiceAccounts.Keys,
+		Issuers: cfg.ServiceAccounts.Issuers, Audiences: cfg.ServiceAccounts.Audiences,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("make authenticators: %w", err)
+		return nil, nil, err
 	}
+	identify, err := authn.New(authn.Config{ClientCAs: cfg.ClientCAs, Tokens: []authenticator.Token{issuer}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("make authenticators: %w", err)
+	}
+	return issuer, identify, nil
+}
+
+// newChain puts the pipeline before what answers requests.
+func newChain(cfg Config, identify authn.Authenticator, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	groups := discovery.New(registry)
@@ -36,7 +51,7 @@ func newChain(cfg Config, registry *resource.Registry, resources *verbs.Handler,
 			"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
 			"/openapi/": documents,
 		},
-		Authenticator: authenticator,
+		Authenticator: identify,
 		Authorizer:    authz.Basic(),
 		Version:       kubernetesVersion(),
 		Metrics:       metrics,

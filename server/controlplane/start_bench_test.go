@@ -17,3 +17,20 @@ func BenchmarkStartStop(b *testing.B) {
 		plane.Stop()
 	}
 }
+
+// LAB-01
+func BenchmarkFork(b *testing.B) {
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer plane.Stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		fork, err := controlplane.Start(b.Context(), controlplane.Config{From: plane.Store().Snapshot()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		fork.Stop()
+	}
+}

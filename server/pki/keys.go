@@ -1,0 +1,65 @@
+package pki
+
+import (
+	"crypto"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/util/keyutil"
+)
+
+// OpenKey reads the private key of a PEM file, or makes an ECDSA P-256 key there.
+func OpenKey(file string) (crypto.Signer, error) {
+	key, err := ReadKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	pem, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, fmt.Errorf("write key: %w", err)
+	}
+	if err := os.WriteFile(file, pem, 0o600); err != nil {
+		return nil, fmt.Errorf("write key: %w", err)
+	}
+	return ReadKey(file)
+}
+
+// ReadKey reads the private key of a PEM file.
+func ReadKey(file string) (crypto.Signer, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(pem)
+	if err != nil {
+		return nil, fmt.Errorf("read key %s: %w", file, err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("read key %s: a %T can't sign", file, key)
+	}
+	return signer, nil
+}
+
+// ReadPublicKeys reads the public keys of a PEM file; certificates and private keys count as their public keys.
+func ReadPublicKeys(file string) ([]crypto.PublicKey, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read public keys: %w", err)
+	}
+	parsed, err := keyutil.ParsePublicKeysPEM(pem)
+	if err != nil {
+		return nil, fmt.Errorf("read public keys %s: %w", file, err)
+	}
+	keys := make([]crypto.PublicKey, len(parsed))
+	for i, key := range parsed {
+		keys[i] = key
+	}
+	return keys, nil
+}
