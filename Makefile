@@ -3,14 +3,14 @@
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . operator examples bench
+MODULES := . operator examples bench bench/conformance
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The linked-in kubectl learns its version as upstream's build stamps it: at link time.
 STAMP   := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build kubectl-story bench-start bench-store tidy clean help
+.PHONY: run test race check generate build kubectl-story bench-start bench-store conformance tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ bench-start: build ## start-up and idle memory against kube-apiserver + etcd: bu
 
 bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
+
+conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about half an hour; writes docs/conformance.md
+	cd bench/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
 
 tidy: ## go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
