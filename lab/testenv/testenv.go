@@ -11,6 +11,19 @@
 //	}
 //
 // It works outside a testing/synctest bubble, too, except for Settle; there [Env.Eventually] waits for what events bring.
+//
+// What several tests need to begin with is prepared once, and each gets a copy, in O(1) whatever it holds:
+//
+//	base := testenv.New(t, testenv.CRDs("../config/crd"))
+//	base.Create(t, quota)
+//	for _, test := range tests {
+//		t.Run(test.name, func(t *testing.T) {
+//			env := base.Fork(t) // nothing that is written here is seen in base, or in another fork
+//		})
+//	}
+//
+// [Env.Kubeconfig] lets other programs in: only then is there a file and a port.
+//
 // Everything ends with the test. An Env may be used by several goroutines of its test.
 package testenv
 
@@ -42,6 +55,7 @@ import (
 type Env struct {
 	plane  *controlplane.ControlPlane
 	client client.Client
+	made   options // what it was made with, for its forks
 }
 
 // Option changes what New makes.
@@ -84,7 +98,11 @@ func Log(t testing.TB) Option {
 // New starts a control plane that ends with the test. It fails the test when something is wrong.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
-	o := options{plane: controlplane.Config{NodeLease: -1}}
+	return start(t, options{plane: controlplane.Config{NodeLease: -1}}, opts)
+}
+
+func start(t testing.TB, o options, opts []Option) *Env {
+	t.Helper()
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -101,7 +119,7 @@ func New(t testing.TB, opts ...Option) *Env {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	env := &Env{plane: plane, client: c}
+	env := &Env{plane: plane, client: c, made: o}
 	for _, path := range o.crds {
 		env.install(t, path)
 	}

@@ -1,0 +1,210 @@
+package testenv_test
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+func configMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"v": value}}
+}
+
+func ship(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "sea.example.com/v1", "kind": "Ship",
+		"metadata": map[string]any{"name": name, "namespace": "default"},
+		"spec":     map[string]any{"masts": int64(3)},
+	}}
+}
+
+func revision(t *testing.T, obj metav1.Object) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func wantValue(t *testing.T, env *testenv.Env, name, want string) {
+	t.Helper()
+	obj := configMap(name, "")
+	err := env.Client().Get(t.Context(), client.KeyOf(obj), obj)
+	if want == "" {
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v, want not found", name, err)
+		}
+		return
+	}
+	if err != nil || obj.Data["v"] != want {
+		t.Errorf("%s: %q, %v, want %q", name, obj.Data["v"], err, want)
+	}
+}
+
+// forksAreIndependent is the same in real and in virtual time.
+func forksAreIndependent(t *testing.T, base *testenv.Env) {
+	shared := configMap("shared", "base")
+	base.Create(t, shared)
+
+	one := base.Fork(t)
+	two := base.Fork(t)
+	wantValue(t, one, "shared", "base")
+
+	// What is written in one is seen nowhere else.
+	change := shared.DeepCopy()
+	change.Data["v"] = "one"
+	if err := one.Client().Update(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if revision(t, change) <= revision(t, shared) {
+		t.Errorf("the fork went from resourceVersion %s to %s", shared.ResourceVersion, change.ResourceVersion)
+	}
+	one.Create(t, configMap("only-one", "1"))
+	if err := two.Client().Delete(t.Context(), shared.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	base.Create(t, configMap("late", "base"))
+	wantValue(t, base, "shared", "base")
+	wantValue(t, one, "shared", "one")
+	wantValue(t, two, "shared", "")
+	wantValue(t, base, "only-one", "")
+	wantValue(t, two, "only-one", "")
+	wantValue(t, one, "late", "")
+
+	// A fork of a fork goes on from there.
+	third := one.Fork(t)
+	wantValue(t, third, "only-one", "1")
+	wantValue(t, third, "shared", "one")
+
+	// Custom kinds are there at once; new ones stay where they were made.
+	third.Create(t, ship("argo"))
+	got := ship("argo")
+	third.Get(t, got)
+	if masts, _, _ := unstructured.NestedInt64(got.Object, "spec", "masts"); masts != 3 {
+		t.Errorf("spec.masts is %d", masts)
+	}
+	if err := one.Client().Get(t.Context(), client.KeyOf(got), ship("argo")); !apierrors.IsNotFound(err) {
+		t.Errorf("argo sails in another fork: %v", err)
+	}
+	if sunk := ship("argo"); third.Client().Create(t.Context(), invalid(sunk)) == nil {
+		t.Error("a fork does not validate by the schema of the base")
+	}
+}
+
+func invalid(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	obj.SetName("invalid")
+	_ = unstructured.SetNestedField(obj.Object, "many", "spec", "masts")
+	return obj
+}
+
+// LAB-01
+func TestForksAreIndependent(t *testing.T) {
+	forksAreIndependent(t, testenv.New(t, testenv.CRDs("testdata/ships.yaml")))
+}
+
+// LAB-02
+func TestForksInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forksAreIndependent(t, testenv.New(t, testenv.CRDs("testdata/ships.yaml")))
+	})
+}
+
+// A base from outside of every bubble is forked within several of them, also when it has ended. LAB-02
+func TestForksOfABaseOutsideOfTheBubble(t *testing.T) {
+	var base *testenv.Env
+	t.Run("prepare", func(t *testing.T) {
+		base = testenv.New(t, testenv.CRDs("testdata/ships.yaml"))
+		base.Create(t, configMap("shared", "base"))
+		base.Create(t, ship("endeavour"))
+	})
+	for _, name := range []string{"first", "second"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				env := base.Fork(t)
+				env.Get(t, ship("endeavour"))
+				own := ship(name)
+				env.Create(t, own)
+				time.Sleep(24 * time.Hour)
+				env.Settle(t)
+				if age := time.Since(own.GetCreationTimestamp().Time); age < 24*time.Hour || age > 25*time.Hour {
+					t.Errorf("it is %v old", age)
+				}
+			})
+		})
+	}
+}
+
+// The garbage collector of a fork finds dependents from before.
+func TestControllersOfAFork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := testenv.New(t)
+		owner := configMap("owner", "x")
+		base.Create(t, owner)
+		owned := configMap("owned", "x")
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+		base.Create(t, owned)
+		fork := base.Fork(t)
+		if err := fork.Client().Delete(t.Context(), owner.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		fork.Settle(t)
+		wantValue(t, fork, "owned", "")
+		wantValue(t, base, "owned", "x")
+	})
+}
+
+func TestKubeconfig(t *testing.T) {
+	env := testenv.New(t, testenv.CRDs("testdata/ships.yaml"))
+	file := env.Kubeconfig(t)
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is left open: the port closes all the same.
+	watch, err := clients.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Create(t, configMap("seen", "x"))
+	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "seen" {
+		t.Errorf("watch: %v", event)
+	}
+
+	// Without a certificate nobody is an administrator.
+	config.CertData, config.KeyData = nil, nil
+	anonymous, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := anonymous.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("anonymous list: %v, want forbidden", err)
+	}
+
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("the rest needs kubectl")
+	}
+	cmd := exec.Command(kubectl, "--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name")
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
+		t.Errorf("kubectl get crd: %v\n%s", err, out)
+	}
+}

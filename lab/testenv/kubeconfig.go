@@ -1,0 +1,80 @@
+package testenv
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kelson.dev/server/authn"
+	"kelson.dev/server/chain"
+	"kelson.dev/server/https"
+	"kelson.dev/server/pki"
+)
+
+// Kubeconfig opens a port of the loopback address and returns the path of an administrator's kubeconfig for it, for kubectl or an operator
+// in a process of its own. File and port are there until t ends. It does not work inside a testing/synctest bubble, where a socket would
+// stop time.
+func (e *Env) Kubeconfig(t testing.TB) string {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("testenv: kubeconfig: %v", err)
+		}
+	}
+	authority, err := pki.NewAuthority("testenv-ca")
+	check(err)
+	admin, err := authority.Client("kelson-admin", "system:masters")
+	check(err)
+	certificates, err := authn.New(authn.Config{ClientCAs: authority.Pool()})
+	check(err)
+	listener, err := https.Listen("127.0.0.1:0")
+	check(err)
+	open, closePort := context.WithCancel(context.Background())
+	t.Cleanup(closePort)
+	server, err := https.New(https.Config{
+		Listener:    listener,
+		Certificate: authority.Serving(),
+		ClientCAs:   authority.Pool(),
+		// The control plane was started without knowing this authority. Whom it vouches for is named here; all others it decides on itself.
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
+				r = r.WithContext(chain.WithUser(r.Context(), who.User))
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(open, cancel)()
+			e.plane.Handler().ServeHTTP(w, r.WithContext(ctx))
+		}),
+		Drain: func(context.Context) error { closePort(); return nil }, // or watches would go on; the control plane does
+		Log:   e.made.plane.Log,
+	})
+	check(err)
+
+	const name = "testenv"
+	config := api.NewConfig()
+	config.Clusters[name] = &api.Cluster{Server: server.URL(), CertificateAuthorityData: authority.PEM}
+	config.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: admin.CertPEM, ClientKeyData: admin.KeyPEM}
+	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	data, err := clientcmd.Write(*config)
+	check(err)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	check(os.WriteFile(file, data, 0o600))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("testenv: %v", err)
+		}
+	})
+	return file
+}
