@@ -1,0 +1,52 @@
+package resttest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/server/authz"
+	"kelson.dev/server/builtin"
+	"kelson.dev/server/chain"
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest"
+	"kelson.dev/server/store"
+)
+
+// A control plane in memory is a store, kinds, verbs and a pipeline.
+func Example() {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer st.Close()
+	kinds, err := builtin.Resources(builtin.Config{})
+	if err != nil {
+		panic(err)
+	}
+	server := chain.New(chain.Config{
+		Resources:  rest.New(rest.Config{Store: st, Registry: resource.NewRegistry(kinds...)}),
+		Authorizer: authz.Basic(),
+	})
+
+	as := func(u user.Info, method, path, body string) *httptest.ResponseRecorder {
+		ctx := chain.WithUser(context.Background(), u)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)))
+		return w
+	}
+	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	bob := &user.DefaultInfo{Name: "bob"}
+	const path = "/api/v1/namespaces/default/configmaps"
+	fmt.Println(as(admin, http.MethodPost, path, `{"metadata":{"name":"a"}}`).Code)
+	fmt.Println(as(admin, http.MethodGet, path+"/a", "").Code)
+	fmt.Println(as(bob, http.MethodGet, path+"/a", "").Code)
+	// Output:
+	// 201
+	// 200
+	// 403
+}
