@@ -44,11 +44,16 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	}
 	obj, err := i.read(ctx, key)
 	switch {
-	case errors.Is(err, errAskServer):
+	case errors.Is(err, errOutside):
 		return c.Client.Get(ctx, key, into, opts...)
+	case errors.Is(err, errAskServer):
+		if obj, err = c.getLive(ctx, i, key); err != nil {
+			return err
+		}
 	case err != nil:
 		return fmt.Errorf("get %T %s: %w", into, key, err)
-	case obj == nil:
+	}
+	if obj == nil {
 		return apierrors.NewNotFound(c.resource(i.id.kind), key.Name)
 	}
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
@@ -70,10 +75,14 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 		return fmt.Errorf("list %T: %w", into, err)
 	}
 	objs, version, err := i.readAll(ctx, o)
-	if errors.Is(err, errAskServer) {
+	switch {
+	case errors.Is(err, errOutside):
 		return c.Client.List(ctx, into, opts...)
-	}
-	if err != nil {
+	case errors.Is(err, errAskServer):
+		if objs, version, err = c.listLive(ctx, i, o); err != nil {
+			return err
+		}
+	case err != nil:
 		return fmt.Errorf("list %T: %w", into, err)
 	}
 	objs, next := page(objs, o)
@@ -90,6 +99,41 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	into.SetContinue(next)
 	into.SetRemainingItemCount(nil)
 	return nil
+}
+
+// getLive is the object as the server has it; nil if it is not in the informer's scope.
+func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (client.Object, error) {
+	obj := i.newObject()
+	if err := c.Client.Get(ctx, key, obj); err != nil {
+		return nil, err
+	}
+	if in, err := i.inScope(obj); err != nil || !in {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// listLive is what readAll is, as the server has it. It reads everything at once: the tokens of pages are the informer's.
+func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions) ([]client.Object, string, error) {
+	q := i.selection(o)
+	items := client.NewItems(i.newObject())
+	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels}); err != nil {
+		return nil, "", err
+	}
+	var objs []client.Object
+	for _, obj := range items.Items {
+		match, err := i.inScope(obj)
+		if err == nil && match {
+			match, err = i.matches(obj, q)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if match {
+			objs = append(objs, obj)
+		}
+	}
+	return objs, items.ResourceVersion, nil
 }
 
 // page sorts, and cuts out Limit objects after Continue, which is the key of the last object before.
@@ -151,8 +195,12 @@ func (c cached) resource(kind schema.GroupVersionKind) schema.GroupResource {
 	return mapping.Resource.GroupResource()
 }
 
-// errAskServer says that the informer cannot answer.
-var errAskServer = errors.New("not in the informer")
+var (
+	// errOutside says that what is asked for is not in the informer's scope.
+	errOutside = errors.New("outside of the informer's scope")
+	// errAskServer says that the informer cannot answer now.
+	errAskServer = errors.New("the informer is too late")
+)
 
 // read finds the newest state known of a key; nil if there is none. The object is shared.
 func (i *informer) read(ctx context.Context, key client.Key) (client.Object, error) {
@@ -162,7 +210,7 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 		i.mu.Lock()
 		if i.partOf(key) == nil {
 			i.mu.Unlock()
-			return nil, errAskServer
+			return nil, errOutside
 		}
 		e, isNews := i.news(key)
 		cached, _ := i.objs.Get(key)
@@ -191,17 +239,14 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 func (i *informer) readAll(ctx context.Context, o client.ListOptions) ([]client.Object, string, error) {
 	lag := lag{}
 	defer lag.stop()
-	s, err := i.selection(o)
-	if err != nil {
-		return nil, "", err
-	}
+	q := i.selection(o)
 	for {
 		i.mu.Lock()
 		if o.Namespace != "" && i.partOf(client.Key{Namespace: o.Namespace}) == nil {
 			i.mu.Unlock()
-			return nil, "", errAskServer
+			return nil, "", errOutside
 		}
-		objs, version, err := i.snapshot(s)
+		objs, version, err := i.snapshot(q)
 		changed := i.change()
 		i.mu.Unlock()
 		if !errors.Is(err, errBehind) {

@@ -1,4 +1,31 @@
 // Package informer keeps a local, indexed copy of the objects of a kind and tells handlers what changed.
+//
+// # Model
+//
+//	server ──list, watch──▶ reflector ──▶ copy (indexed) ──▶ a buffer per handler ──▶ handler
+//	   ▲                                   │   ▲
+//	   │                                   ▼   └── overlay: what this process wrote and the copy has not seen
+//	   └────────writes──────────── Informers.Client ◀── reads
+//
+// [Informers] holds one informer per kind and form (Go type, dynamic, metadata only). Each follows its part of the server ([Scope])
+// by one watch, whoever uses it. It starts with its first use and ends when its last handler is removed, unless something has read
+// from it or indexed it: a reader holds it for good.
+//
+// # Read your own writes
+//
+// [Informers.Client] reads from the copies and writes to the server, and never reads what was before a write of its own: the answer
+// to each write, or the deletion, lies over the copy until the informer has caught up with its resourceVersion. Where the answer cannot
+// be laid over (another form of the object, a subresource that answers with something else), a read waits for the informer a
+// moment, then asks the server. Reads with client.Live always do. What is read is a private copy; what handlers get, and
+// Informer and [Lister] return, is shared and as the server told it.
+//
+// All is safe for concurrent use. Goroutines run within Run, and end with it.
+//
+//	informers, err := informer.New(informer.Config{Client: direct})
+//	go informers.Run(ctx)
+//	c := informers.Client()
+//	err = c.Create(ctx, pod)
+//	pods, err := client.List[corev1.Pod](ctx, c, client.InNamespace("default")) // has the pod
 package informer
 
 import (

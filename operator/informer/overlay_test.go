@@ -1,12 +1,8 @@
 package informer_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,6 +398,40 @@ func TestWritesOutOfScope(t *testing.T) {
 	})
 }
 
+// What the server is asked instead of an informer that is late is held to the same scope.
+func TestAskingTheServerKeepsTheScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t, func(c *informer.Config) {
+			c.Scope = informer.Scope{Namespaces: []string{"default", "b"}, Labels: labels.SelectorFromSet(labels.Set{"v": "1"})}
+		})
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+		must := func(err error) {
+			t.Helper()
+			w.must(err)
+		}
+		must(w.client.List(w.ctx, client.NewItems(u)))
+		far := labelled(pod("far"), "1")
+		far.Namespace = "c"
+		for _, p := range []*corev1.Pod{labelled(pod("in"), "1"), labelled(pod("also"), "1"), labelled(pod("out"), "2"), far} {
+			must(w.client.Create(w.ctx, p))
+		}
+		var names []string
+		for obj, err := range client.Each[unstructured.Unstructured](w.ctx, w.client, client.OfKind(u.GroupVersionKind()), client.Limit(1)) {
+			must(err)
+			names = append(names, obj.GetName())
+		}
+		if got := strings.Join(names, " "); got != "also in" {
+			t.Errorf("listed %s", got)
+		}
+		if err := w.client.Get(w.ctx, client.KeyOf(pod("out")), u); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+		must(w.client.Get(w.ctx, client.KeyOf(pod("in")), u))
+		must(w.client.Get(w.ctx, client.KeyOf(far), u)) // another namespace: the server is asked for what it has
+	})
+}
+
 // Versions that are no numbers cannot be compared: the server is asked until the informer has that very version.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -442,131 +472,4 @@ func TestHistoryThatIsRewritten(t *testing.T) {
 			t.Errorf("it is there: %v", p)
 		}
 	})
-}
-
-// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run it with -race.
-func TestWritersReadThemselves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.run()
-		w.names()
-		w.lag(30 * time.Millisecond)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		var writers sync.WaitGroup
-		for n := range 8 {
-			writers.Go(func() {
-				random := rand.New(rand.NewPCG(seed, uint64(n)))
-				w.write(random, fmt.Sprintf("p%d", n))
-			})
-		}
-		writers.Go(func() { // somebody else, whose writes may be seen late but never undone
-			for n := range 100 {
-				time.Sleep(7 * time.Millisecond)
-				p := pod(fmt.Sprintf("other%d", n%3))
-				if w.direct.Create(w.ctx, p) != nil {
-					_ = w.direct.Delete(w.ctx, p)
-				}
-				if n%30 == 0 {
-					w.server.CutWatches()
-				}
-				if n%45 == 0 {
-					w.server.Compact()
-				}
-			}
-		})
-		writers.Wait()
-		time.Sleep(10 * time.Minute)
-		w.names()
-		w.isDrained()
-	})
-}
-
-// write changes one pod at random and compares each read with what it must be.
-func (w *world) write(random *rand.Rand, name string) {
-	var want *corev1.Pod // nil: it is not there
-	for step := range 150 {
-		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
-		var err error
-		what := "nothing"
-		switch next := random.IntN(6); {
-		case want == nil && next < 4:
-			what = "create"
-			want = labelled(pod(name), fmt.Sprint(step))
-			err = w.client.Create(w.ctx, want)
-		case want == nil:
-		case next == 0:
-			what = "delete"
-			err = w.client.Delete(w.ctx, want)
-			want = nil
-		case next == 1:
-			what = "delete and create"
-			if err = w.client.Delete(w.ctx, want); err == nil {
-				want = labelled(pod(name), fmt.Sprint(step))
-				err = w.client.Create(w.ctx, want)
-			}
-		case next == 2:
-			what = "update what was read"
-			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err == nil {
-				err = w.client.Update(w.ctx, labelled(want, fmt.Sprint(step)))
-			}
-		case next == 3:
-			what = "patch"
-			patch := client.MergeFrom(want, client.OptimisticLock)
-			err = w.client.Patch(w.ctx, labelled(want, fmt.Sprint(step)), patch)
-		case next == 4:
-			what = "finalized delete"
-			want.Finalizers = []string{"example.com/hold"}
-			if err = w.client.Update(w.ctx, want); err != nil {
-				break
-			}
-			if err = w.client.Delete(w.ctx, want); err != nil {
-				break
-			}
-			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err != nil {
-				break
-			}
-			if want.DeletionTimestamp == nil {
-				err = fmt.Errorf("it is not being deleted")
-				break
-			}
-			want.Finalizers = nil
-			err = w.client.Update(w.ctx, want)
-			want = nil
-		}
-		if err != nil {
-			w.t.Errorf("%s, step %d, %s: %v", name, step, what, err)
-			return
-		}
-		w.compare(name, fmt.Sprintf("step %d, %s", step, what), want)
-	}
-}
-
-func (w *world) compare(name, when string, want *corev1.Pod) {
-	identity := func(p *corev1.Pod) string {
-		if p == nil {
-			return "nothing"
-		}
-		return fmt.Sprintf("%s at %s", p.UID, p.ResourceVersion)
-	}
-	got, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
-	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Errorf("%s, %s: %v", name, when, err)
-		return
-	}
-	if identity(got) != identity(want) {
-		w.t.Errorf("%s, %s: got %s, want %s", name, when, identity(got), identity(want))
-	}
-	all, err := client.List[corev1.Pod](w.ctx, w.client)
-	if err != nil {
-		w.t.Errorf("%s, %s: %v", name, when, err)
-		return
-	}
-	var listed *corev1.Pod
-	if n := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.Name == name }); n >= 0 {
-		listed = all[n]
-	}
-	if identity(listed) != identity(want) {
-		w.t.Errorf("%s, %s: listed %s, want %s", name, when, identity(listed), identity(want))
-	}
 }

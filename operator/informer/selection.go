@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,7 @@ type query struct {
 	index, value string // the index to begin with, if there is one
 }
 
-func (i *informer) selection(o client.ListOptions) (query, error) {
+func (i *informer) selection(o client.ListOptions) query {
 	q := query{namespace: o.Namespace, labels: o.Labels}
 	if o.Fields != nil {
 		q.requirements = o.Fields.Requirements()
@@ -39,7 +40,7 @@ func (i *informer) selection(o client.ListOptions) (query, error) {
 			q.index, q.value = r.Field, r.Value
 		}
 	}
-	return q, nil
+	return q
 }
 
 // snapshot, under the lock, is what the copy and the overlay have of a query.
@@ -116,6 +117,9 @@ func (i *informer) matches(obj client.Object, q query) (bool, error) {
 
 // inScope says that the informer would hold an object.
 func (i *informer) inScope(obj client.Object) (bool, error) {
+	if ns := obj.GetNamespace(); ns != "" && len(i.scope.Namespaces) > 0 && !slices.Contains(i.scope.Namespaces, ns) {
+		return false, nil
+	}
 	if i.scope.Labels != nil && !i.scope.Labels.Matches(labels.Set(obj.GetLabels())) {
 		return false, nil
 	}

@@ -1,0 +1,143 @@
+package informer_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/operator/client"
+)
+
+// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run it with -race.
+func TestWritersReadThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run()
+		w.names()
+		w.lag(30 * time.Millisecond)
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		var writers sync.WaitGroup
+		for n := range 8 {
+			writers.Go(func() {
+				random := rand.New(rand.NewPCG(seed, uint64(n)))
+				w.write(random, fmt.Sprintf("p%d", n))
+			})
+		}
+		writers.Go(func() { // somebody else, whose writes may be seen late but never undone
+			for n := range 100 {
+				time.Sleep(7 * time.Millisecond)
+				p := pod(fmt.Sprintf("other%d", n%3))
+				if w.direct.Create(w.ctx, p) != nil {
+					_ = w.direct.Delete(w.ctx, p)
+				}
+				if n%30 == 0 {
+					w.server.CutWatches()
+				}
+				if n%45 == 0 {
+					w.server.Compact()
+				}
+			}
+		})
+		writers.Wait()
+		time.Sleep(10 * time.Minute)
+		w.names()
+		w.isDrained()
+	})
+}
+
+// write changes one pod at random and compares each read with what it must be.
+func (w *world) write(random *rand.Rand, name string) {
+	var want *corev1.Pod // nil: it is not there
+	for step := range 150 {
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		var err error
+		what := "nothing"
+		switch next := random.IntN(6); {
+		case want == nil && next < 4:
+			what = "create"
+			want = labelled(pod(name), fmt.Sprint(step))
+			err = w.client.Create(w.ctx, want)
+		case want == nil:
+		case next == 0:
+			what = "delete"
+			err = w.client.Delete(w.ctx, want)
+			want = nil
+		case next == 1:
+			what = "delete and create"
+			if err = w.client.Delete(w.ctx, want); err == nil {
+				want = labelled(pod(name), fmt.Sprint(step))
+				err = w.client.Create(w.ctx, want)
+			}
+		case next == 2:
+			what = "update what was read"
+			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err == nil {
+				err = w.client.Update(w.ctx, labelled(want, fmt.Sprint(step)))
+			}
+		case next == 3:
+			what = "patch"
+			patch := client.MergeFrom(want, client.OptimisticLock)
+			err = w.client.Patch(w.ctx, labelled(want, fmt.Sprint(step)), patch)
+		case next == 4:
+			what = "finalized delete"
+			want.Finalizers = []string{"example.com/hold"}
+			if err = w.client.Update(w.ctx, want); err != nil {
+				break
+			}
+			if err = w.client.Delete(w.ctx, want); err != nil {
+				break
+			}
+			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err != nil {
+				break
+			}
+			if want.DeletionTimestamp == nil {
+				err = fmt.Errorf("it is not being deleted")
+				break
+			}
+			want.Finalizers = nil
+			err = w.client.Update(w.ctx, want)
+			want = nil
+		}
+		if err != nil {
+			w.t.Errorf("%s, step %d, %s: %v", name, step, what, err)
+			return
+		}
+		w.compare(name, fmt.Sprintf("step %d, %s", step, what), want)
+	}
+}
+
+func (w *world) compare(name, when string, want *corev1.Pod) {
+	identity := func(p *corev1.Pod) string {
+		if p == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%s at %s", p.UID, p.ResourceVersion)
+	}
+	got, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Errorf("%s, %s: %v", name, when, err)
+		return
+	}
+	if identity(got) != identity(want) {
+		w.t.Errorf("%s, %s: got %s, want %s", name, when, identity(got), identity(want))
+	}
+	all, err := client.List[corev1.Pod](w.ctx, w.client)
+	if err != nil {
+		w.t.Errorf("%s, %s: %v", name, when, err)
+		return
+	}
+	var listed *corev1.Pod
+	if n := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.Name == name }); n >= 0 {
+		listed = all[n]
+	}
+	if identity(listed) != identity(want) {
+		w.t.Errorf("%s, %s: listed %s, want %s", name, when, identity(listed), identity(want))
+	}
+}
