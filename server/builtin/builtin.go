@@ -65,11 +65,10 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	decodersOf := map[schema.GroupVersion]decoders{}
 	var out []*resource.Resource
 	for _, table := range [][]entry{k.core(services), k.workloads(), k.others(), k.reviews()} {
 		for i := range table {
-			r, err := table[i].build(Scheme(), decodersOf)
+			r, err := table[i].build(Scheme())
 			if err != nil {
 				return nil, err
 			}

@@ -49,7 +49,7 @@ func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fi
 }
 
 // build makes the Resource of an entry.
-func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion]decoders) (*resource.Resource, error) {
+func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 	hub, err := e.hubKind(scheme)
 	if err != nil {
 		return nil, err
@@ -96,10 +96,7 @@ func (e *entry) build(scheme *runtime.Scheme, decodersOf map[schema.GroupVersion
 	if e.storedAs != "" {
 		r.StorageVersion = "" // the stored bytes are of another group: no version may be answered with them as they are
 	}
-	if decodersOf[hub.GroupVersion()] == nil {
-		decodersOf[hub.GroupVersion()] = strictDecoders(hub.GroupVersion())
-	}
-	r.Codec = newCodec(scheme, hub, storage, decodersOf[hub.GroupVersion()], r)
+	r.Codec = newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
 	return r, nil
 }
 

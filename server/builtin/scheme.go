@@ -41,15 +41,22 @@ func Scheme() *runtime.Scheme { return legacyscheme.Scheme }
 // decoders are the strict decoders to the hub types of one group, by media type.
 type decoders map[string]runtime.Decoder
 
-// strictDecoders makes the decoders of one group. A strict decoder gives
-// the object together with the objections, so it serves the lenient modes as well.
-func strictDecoders(hub schema.GroupVersion) decoders {
-	out := make(decoders, 4)
-	for media, s := range strictSerializers() {
-		out[media] = codecFactory().DecoderToVersion(s, hub)
+// strictDecoders are the decoders to the hub types of every group. A strict decoder gives the object together with
+// the objections, so it serves the lenient modes as well.
+var strictDecoders = sync.OnceValue(func() map[schema.GroupVersion]decoders {
+	all := map[schema.GroupVersion]decoders{}
+	for _, version := range Scheme().PrioritizedVersionsAllGroups() {
+		hub := schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal}
+		if all[hub] != nil {
+			continue
+		}
+		all[hub] = make(decoders, 4)
+		for media, s := range strictSerializers() {
+			all[hub][media] = codecFactory().DecoderToVersion(s, hub)
+		}
 	}
-	return out
-}
+	return all
+})
 
 var codecFactory = sync.OnceValue(func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(Scheme(), serializer.WithSerializer(cbor.NewSerializerInfo))

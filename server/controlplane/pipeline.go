@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -39,10 +40,15 @@ func newAuthenticator(cfg Config, st *store.Store) (*tokens.Issuer, authn.Authen
 	return issuer, identify, nil
 }
 
+// processCollectors describe the process: they are the same for all control planes in it.
+var processCollectors = sync.OnceValue(func() []prometheus.Collector {
+	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+})
+
 // newChain puts the pipeline before what answers requests.
 func newChain(cfg Config, identify authn.Authenticator, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(processCollectors()...)
 	groups := discovery.New(registry)
 	documents := openapi.New(openapi.Config{Registry: registry, Custom: definitions})
 	return chain.New(chain.Config{

@@ -1,6 +1,8 @@
 package crd
 
 import (
+	"sync"
+
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	strategies "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
@@ -12,13 +14,16 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// newScheme knows the types of apiextensions.k8s.io and nothing else.
-func newScheme() *runtime.Scheme {
+// sharedScheme knows the types of apiextensions.k8s.io and nothing else. It is never changed, so all control planes of a process share it.
+var sharedScheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	return scheme
-}
+})
+
+// sharedCodec is the codec of definitions: like the scheme, it is the same for all control planes.
+var sharedCodec = sync.OnceValue(func() *definitionCodec { return newDefinitionCodec(sharedScheme()) })
 
 // newResource makes the kind CustomResourceDefinition.
 func (d *Definitions) newResource() *resource.Resource {
@@ -33,7 +38,7 @@ func (d *Definitions) newResource() *resource.Resource {
 		Categories:     []string{"api-extensions"},
 		Versions:       []resource.Version{{Name: "v1"}},
 		StorageVersion: "v1",
-		Codec:          newDefinitionCodec(d.scheme),
+		Codec:          sharedCodec(),
 		Strategy:       strategies.NewStrategy(d.scheme),
 		Table:          func(string) upstream.TableConvertor { return table },
 		Subresources: []resource.Subresource{{

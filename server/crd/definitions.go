@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/util/webhook"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
@@ -39,8 +38,7 @@ type Definitions struct {
 	objects    func() resource.Objects
 	scheme     *runtime.Scheme
 	resource   *resource.Resource
-	converters *conversion.CRConverterFactory
-	metadata   func() (map[string]*spec.Schema, error) // type models of ObjectMeta
+	converters func() (*conversion.CRConverterFactory, error) // made when a webhook converts for the first time
 	names      nameTable
 
 	mu    sync.Mutex
@@ -60,22 +58,19 @@ func New(cfg Config) (*Definitions, error) {
 	if authentication == nil {
 		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return delegate }
 	}
-	converters, err := conversion.NewCRConverterFactory(services, authentication)
-	if err != nil {
-		return nil, fmt.Errorf("make conversion webhook clients: %w", err)
-	}
 	d := &Definitions{
-		store:      cfg.Store,
-		registry:   cfg.Registry,
-		objects:    cfg.Objects,
-		scheme:     newScheme(),
-		converters: converters,
-		names:      nameTable{groups: map[string]map[string]claim{}},
-		kinds:      map[string]*kind{},
-		seen:       map[string]uint64{},
-		refused:    map[string]bool{},
+		store:    cfg.Store,
+		registry: cfg.Registry,
+		objects:  cfg.Objects,
+		scheme:   sharedScheme(),
+		converters: sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
+			return conversion.NewCRConverterFactory(services, authentication)
+		}),
+		names:   nameTable{groups: map[string]map[string]claim{}},
+		kinds:   map[string]*kind{},
+		seen:    map[string]uint64{},
+		refused: map[string]bool{},
 	}
-	d.metadata = sync.OnceValues(func() (map[string]*spec.Schema, error) { return metadataModels(d.scheme) })
 	d.resource = d.newResource()
 	return d, nil
 }
@@ -101,23 +96,21 @@ func (d *Definitions) observe(obj *store.Object) error {
 	if known {
 		return nil
 	}
-	hub, err := d.resource.Codec.Load(obj.Data)
+	r, err := read(obj)
 	if err != nil {
 		return fmt.Errorf("load definition %s: %w", obj.Key.Name, err)
 	}
-	return d.apply(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
+	d.apply(r)
+	return nil
 }
 
 // apply makes the registry agree with one revision of a definition; older revisions than already applied are ignored.
-func (d *Definitions) apply(hub *apiextensions.CustomResourceDefinition, revision uint64) error {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := d.scheme.Convert(hub.DeepCopy(), definition, nil); err != nil {
-		return fmt.Errorf("convert definition %s: %w", hub.Name, err)
-	}
+func (d *Definitions) apply(r *revised) {
+	hub, definition, revision := r.hub, r.definition, r.revision
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seen[definition.Name] >= revision {
-		return nil
+		return
 	}
 	d.seen[definition.Name] = revision
 	d.names.settle(definition.Spec.Group, definition.Name, claimed(&hub.Status.AcceptedNames))
@@ -132,12 +125,11 @@ func (d *Definitions) apply(hub *apiextensions.CustomResourceDefinition, revisio
 			delete(d.kinds, definition.Name)
 			d.registry.Remove(old.resource.GroupResource())
 		}
-		return nil
+		return
 	}
-	k := newKind(d, definition, revision, old)
+	k := newKind(d, r, old)
 	d.kinds[definition.Name] = k
 	d.registry.Put(k.resource)
-	return nil
 }
 
 // takenByOthers says whether the paths of a definition belong to a kind that is not custom: that kind goes before.
@@ -181,7 +173,9 @@ func (d *Definitions) hooks() *resource.Hooks {
 				return
 			}
 			// The only error is that of a conversion that validation has done before.
-			_ = d.apply(hub.(*apiextensions.CustomResourceDefinition), revision)
+			if r, err := revise(hub.(*apiextensions.CustomResourceDefinition).DeepCopy(), revision); err == nil {
+				d.apply(r)
+			}
 		},
 	}
 }

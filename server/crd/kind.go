@@ -41,12 +41,12 @@ type compiled struct {
 }
 
 // newKind makes the kind of a definition at a revision, taking over from old what is still true.
-func newKind(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64, old *kind) *kind {
-	k := &kind{definition: definition}
-	if old != nil && sameSpec(old.definition, definition) {
+func newKind(d *Definitions, r *revised, old *kind) *kind {
+	k := &kind{definition: r.definition}
+	if old != nil && sameSpec(old.definition, r.definition) {
 		k.compiled = old.compiled
 	} else {
-		k.compiled = compile(d, definition, revision)
+		k.compiled = r.compile(d)
 	}
 	k.resource = k.newResource(d)
 	return k
@@ -57,6 +57,7 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
 }
 
+// compile takes nothing of d but its clients for conversion webhooks: it may be nil where there is none.
 func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
 	c := &compiled{
 		definition: definition,
@@ -74,11 +75,15 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 			c.storage = spec.Name
 		}
 	}
-	c.convertor = sync.OnceValues(func() (runtime.ObjectConvertor, error) {
-		_, unsafe, err := d.converters.NewConverter(definition)
+	c.convertor = sync.OnceValues(func() (runtime.ObjectConvertor, error) { // for webhooks only
+		converters, err := d.converters()
+		if err != nil {
+			return nil, fmt.Errorf("make conversion webhook clients: %w", err)
+		}
+		_, unsafe, err := converters.NewConverter(definition)
 		return unsafe, err
 	})
-	c.models = newModels(c, d.metadata)
+	c.models = newModels(c)
 	return c
 }
 

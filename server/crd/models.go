@@ -20,7 +20,6 @@ import (
 // models makes the field managers of a kind. The type models of all versions are built when the first one is asked for.
 type models struct {
 	*compiled
-	metadata func() (map[string]*spec.Schema, error) // shared by all kinds
 	types    func() (managedfields.TypeConverter, error)
 	mu       sync.Mutex
 	managers map[managerKey]*managedfields.FieldManager
@@ -28,14 +27,14 @@ type models struct {
 
 type managerKey struct{ version, subresource string }
 
-func newModels(c *compiled, metadata func() (map[string]*spec.Schema, error)) *models {
-	m := &models{compiled: c, metadata: metadata, managers: map[managerKey]*managedfields.FieldManager{}}
+func newModels(c *compiled) *models {
+	m := &models{compiled: c, managers: map[managerKey]*managedfields.FieldManager{}}
 	m.types = sync.OnceValues(m.newTypes)
 	return m
 }
 
 func (m *models) newTypes() (managedfields.TypeConverter, error) {
-	shared, err := m.metadata()
+	shared, err := sharedMetadata()
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +54,9 @@ func (m *models) newTypes() (managedfields.TypeConverter, error) {
 }
 
 const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+// sharedMetadata is what metadataModels gives, for all kinds of all control planes.
+var sharedMetadata = sync.OnceValues(func() (map[string]*spec.Schema, error) { return metadataModels(sharedScheme()) })
 
 // metadataModels describes ObjectMeta, which all kinds share.
 func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {

@@ -52,7 +52,7 @@ func TestModelsAsKubernetes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared, err := metadataModels(newScheme())
+		shared, err := metadataModels(sharedScheme())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -31,8 +32,8 @@ type Handler struct {
 	current  atomic.Pointer[documents]
 }
 
-// New returns a handler of what a registry holds at the time of each request.
-func New(registry *resource.Registry) *Handler {
+// shared is what the documents are encoded with. It is never changed, so all control planes of a process share it.
+var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
@@ -40,11 +41,13 @@ func New(registry *resource.Registry) *Handler {
 	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
 	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(scheme))
 	utilruntime.Must(conversions.RegisterConversions(scheme))
-	return &Handler{
-		registry: registry,
-		scheme:   scheme,
-		codecs:   serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo)),
-	}
+	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+})
+
+// New returns a handler of what a registry holds at the time of each request.
+func New(registry *resource.Registry) *Handler {
+	scheme, codecs := shared()
+	return &Handler{registry: registry, scheme: scheme, codecs: codecs}
 }
 
 // ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
