@@ -66,7 +66,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 		return nil, err
 	}
 	var out []*resource.Resource
-	for _, table := range [][]entry{k.core(services), k.workloads(), k.others(), k.reviews()} {
+	for _, table := range [][]entry{k.core(services), k.workloads(), k.others(), k.reviews(), apiServices()} {
 		for i := range table {
 			r, err := table[i].build(Scheme())
 			if err != nil {

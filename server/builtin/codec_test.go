@@ -27,6 +27,9 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range list {
+		if r.Group == "apiregistration.k8s.io" { // k8s.io/api has no sample of it; see TestAPIServices
+			continue
+		}
 		for _, version := range r.Versions {
 			t.Run(r.Plural+"."+version.Name+"."+r.Group, func(t *testing.T) { roundTrip(t, r, version.Name) })
 		}

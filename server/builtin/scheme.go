@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	// Their init registers the types, defaults and conversions of each group. Most come with the printers anyway.
@@ -36,7 +37,13 @@ import (
 
 // Scheme holds the internal and versioned types of all built-in kinds. It is
 // Kubernetes' own one, which the strategies' declarative validation needs too. Never change it.
-func Scheme() *runtime.Scheme { return legacyscheme.Scheme }
+func Scheme() *runtime.Scheme { return completeScheme() }
+
+// completeScheme adds what does not register itself with Kubernetes' scheme.
+var completeScheme = sync.OnceValue(func() *runtime.Scheme {
+	apiregistration.Install(legacyscheme.Scheme)
+	return legacyscheme.Scheme
+})
 
 // decoders are the strict decoders to the hub types of one group, by media type.
 type decoders map[string]runtime.Decoder

@@ -14,5 +14,5 @@ func table(string) upstream.TableConvertor { return printer() }
 
 // printer is made at the first table of the process.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
-	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)}
+	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers, apiServiceColumns)}
 })

@@ -188,4 +188,6 @@ func methodNotAllowed() error {
 }
 
 // allow is what the kind can be answered with. Only compiled-in kinds have a protobuf form.
-func (s *scope) allow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }
+func (s *scope) allow() wire.Allow {
+	return wire.Allow{Protobuf: compiled(s.res), Transform: true, NoTable: s.res.Review != nil}
+}

@@ -63,6 +63,8 @@ func TestSubresources(t *testing.T) {
 		t.Errorf("%v", review)
 	}
 	p.Want(t, 405, "GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "")
+	p.Want(t, 406, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`,
+		"Accept: application/json;as=Table;v=v1;g=meta.k8s.io")
 }
 
 // API-04: the status is not the spec's to write, nor the spec the status's.

@@ -40,6 +40,8 @@ type Allow struct {
 	Protobuf bool
 	// Transform allows as=Table (JSON and YAML only) and as=PartialObjectMetadata(List).
 	Transform bool
+	// NoTable takes as=Table away again: reviews have no columns.
+	NoTable bool
 }
 
 // AllowsMediaTypeTransform is the rule of kube-apiserver's RequestScope.
@@ -53,7 +55,7 @@ func (a Allow) AllowsMediaTypeTransform(kind, sub string, as *schema.GroupVersio
 	}
 	switch as.Kind {
 	case "Table":
-		return kind == "application" && (sub == "json" || sub == "yaml")
+		return !a.NoTable && kind == "application" && (sub == "json" || sub == "yaml")
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		return true
 	}

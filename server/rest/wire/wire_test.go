@@ -157,6 +157,7 @@ func TestNegotiate(t *testing.T) {
 		{"application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "", "", all, Format{Media: resource.MediaJSON}, false},
 		{"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "", "", all, Format{}, true},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{}, Format{}, true},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{Transform: true, NoTable: true}, Format{}, true},
 		{"application/cbor-seq", "", "", all, Format{Media: resource.MediaCBOR}, false},
 		{"text/html", "", "", all, Format{}, true},
 		{"text/html,*/*;q=0.8", "", "", all, Format{Media: resource.MediaJSON}, false},

@@ -1,0 +1,36 @@
+package builtin
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+)
+
+func TestAPIServices(t *testing.T) {
+	const all = "/apis/apiregistration.k8s.io/v1/apiservices"
+	s := serve(t, Config{})
+	local := s.do(201, "POST", all, `{metadata: {name: v1.example.com}, spec: {group: example.com, version: v1, groupPriorityMinimum: 10, versionPriority: 10}}`)
+	if got := str(local, "status", "conditions"); !strings.Contains(got, `"status":"True","type":"Available"`) {
+		t.Errorf("a local one has the conditions %s", got)
+	}
+	remote := s.do(201, "POST", all, `{metadata: {name: v2.example.com}, spec: {group: example.com, version: v2, groupPriorityMinimum: 10, versionPriority: 10,
+		insecureSkipTLSVerify: true, service: {namespace: default, name: backend}}, status: {conditions: [{type: Available, status: "True"}]}}`)
+	want(t, "port", str(remote, "spec", "service", "port"), "443")
+	want(t, "conditions", str(remote, "status", "conditions"), "") // the client's word is not taken
+	s.refused(422, "Invalid", "POST", all, `{metadata: {name: other}, spec: {group: example.com, version: v3, groupPriorityMinimum: 10, versionPriority: 10}}`)
+	s.do(200, "PATCH", all+"/v2.example.com", `{"metadata":{"labels":{"a":"b"}}}`)
+	want(t, "label", str(s.do(200, "GET", all+"/v2.example.com", ""), "metadata", "labels", "a"), "b")
+
+	rows, err := printer().ConvertToTable(t.Context(), &apiregistration.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: "v2.example.com"},
+		Spec:       apiregistration.APIServiceSpec{Service: &apiregistration.ServiceReference{Namespace: "default", Name: "backend"}},
+		Status: apiregistration.APIServiceStatus{Conditions: []apiregistration.APIServiceCondition{
+			{Type: apiregistration.Available, Status: apiregistration.ConditionFalse, Reason: "MissingEndpoints"}}},
+	}, &metav1.TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "row", mustJSON(t, rows.Rows[0].Cells), `["v2.example.com","default/backend","False (MissingEndpoints)","\u003cunknown\u003e"]`)
+}
