@@ -83,10 +83,14 @@ func run(ctx context.Context, opts options) (err error) {
 			names = append(names, name)
 		}
 	}
+	kubectl, err := linkKubectl(opts)
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	report, output := filepath.Join(opts.work, "junit.xml"), filepath.Join(opts.work, "suite.log")
 	// The suite ends with an error when a spec fails: what came of each stands in the report.
-	ended := runSuite(ctx, opts.suite, kubeconfig, names, report, output)
+	ended := runSuite(ctx, opts.suite, kubeconfig, kubectl, names, report, output)
 	results, err := readReport(report, names)
 	if err != nil {
 		return fmt.Errorf("run specs: %w (the output is in %s)", errors.Join(ended, err), output)
@@ -131,7 +135,20 @@ func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), e
 	return kubeconfig, stop, nil
 }
 
-func runSuite(ctx context.Context, suite, kubeconfig string, names []string, report, output string) error {
+// linkKubectl gives the specs the kubectl that is linked into the binary.
+func linkKubectl(opts options) (path string, err error) {
+	target, err := filepath.Abs(opts.kelson)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(opts.work, "kubectl")
+	if err := os.Symlink(target, path); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("link kubectl: %w", err)
+	}
+	return path, nil
+}
+
+func runSuite(ctx context.Context, suite, kubeconfig, kubectl string, names []string, report, output string) error {
 	out, err := os.Create(output)
 	if err != nil {
 		return err
@@ -139,6 +156,7 @@ func runSuite(ctx context.Context, suite, kubeconfig string, names []string, rep
 	defer out.Close()
 	args := []string{
 		"--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=1", "--kubeconfig=" + kubeconfig,
+		"--kubectl-path=" + kubectl,
 		"--ginkgo.no-color", "--ginkgo.v", "--ginkgo.timeout=3h", "--test.timeout=0", "--ginkgo.junit-report=" + report,
 	}
 	for _, name := range names {
