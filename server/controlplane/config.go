@@ -39,8 +39,8 @@ type Config struct {
 	NodeLease time.Duration
 	// NodeDir is where NodeProcess keeps the containers' directories and logs; needed for that only.
 	NodeDir string
-	// NoControllers leaves out the garbage collector and the namespace controller, which in Kubernetes belong to kube-controller-manager:
-	// dependents stay when their owner goes, and namespaces stay Terminating.
+	// NoControllers leaves out what in Kubernetes belongs to kube-controller-manager: dependents stay when their owner goes, namespaces
+	// stay Terminating and have no service account from the start, finished Jobs stay, and cluster roles are not aggregated.
 	NoControllers bool
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger

@@ -5,9 +5,12 @@ import (
 	"fmt"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/server/controllers/clusterroles"
 	"kelson.dev/server/controllers/expiry"
+	"kelson.dev/server/controllers/furnish"
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
+	"kelson.dev/server/controllers/ttl"
 )
 
 // startControllers starts the controllers without which the API does not behave as one expects.
@@ -23,6 +26,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "garbage collector", garbage.New(garbage.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
 	}).Run)
+	p.goRun(ctx, "namespaces' furnishing", furnish.New(furnish.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
+	p.goRun(ctx, "ttl after finished", ttl.New(ttl.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	p.goRun(ctx, "cluster role aggregation", clusterroles.New(clusterroles.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
