@@ -181,6 +181,8 @@ func (w *world) failure() {
 		early := w.choose(2) == 0
 		if early {
 			w.impatient++
+		} else {
+			w.impatient = 0 // it lasted as long as a watch does: that was a pause
 		}
 		w.step(Closed[object]{Early: early}, fmt.Sprintf("closed, early: %v", early))
 		return
