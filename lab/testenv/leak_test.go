@@ -1,0 +1,126 @@
+package testenv_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kelson.dev/server/controlplane"
+	"kelson.dev/server/store"
+)
+
+// footprint is what a process holds.
+type footprint struct {
+	goroutines, files int
+	heap              uint64
+}
+
+func measure() footprint {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f := footprint{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
+		f.files = len(entries)
+	}
+	return f
+}
+
+// live starts a control plane, or a fork, does something with it, leaves a watch open, and stops it.
+func live(tb testing.TB, from *store.Snapshot) {
+	plane, err := controlplane.Start(context.Background(), controlplane.Config{From: from, Node: controlplane.NodeSimulated})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer plane.Stop()
+	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	maps := clients.CoreV1().ConfigMaps("default")
+	watch, err := maps.Watch(tb.Context(), metav1.ListOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer watch.Stop()
+	if _, err := maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+		tb.Fatal(err)
+	}
+	<-watch.ResultChan()
+}
+
+// A thousand control planes, one after the other, leave nothing behind. LAB-01
+func TestLeaksNothing(t *testing.T) {
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	base, err := controlplane.Start(context.Background(), controlplane.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Stop()
+	lives := func(n int) {
+		for i := range n {
+			if i%2 == 0 {
+				live(t, nil)
+			} else {
+				live(t, base.Store().Snapshot())
+			}
+		}
+	}
+	lives(10) // what is made once per process is made now
+	before := measure()
+	lives(n)
+	after := measure()
+	for deadline := time.Now().Add(10 * time.Second); after.goroutines > before.goroutines && time.Now().Before(deadline); after = measure() {
+		time.Sleep(10 * time.Millisecond) // the last streams end on their own time
+	}
+	t.Logf("before: %+v; after %d control planes: %+v", before, n, after)
+	if after.goroutines > before.goroutines {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d goroutines were left:\n%s", after.goroutines-before.goroutines, stacks[:runtime.Stack(stacks, true)])
+	}
+	if after.files > before.files {
+		t.Errorf("%d file descriptors were left", after.files-before.files)
+	}
+	if most := uint64(2 << 20); after.heap > before.heap+most {
+		t.Errorf("%d KiB were left, more than %d", (after.heap-before.heap)>>10, most>>10)
+	}
+}
+
+// BenchmarkLife is a control plane from its start over a write and its event to its end. It shows what is left of all of them.
+func BenchmarkLife(b *testing.B) {
+	base, err := controlplane.Start(context.Background(), controlplane.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer base.Stop()
+	for _, bench := range []struct {
+		name string
+		from func() *store.Snapshot
+	}{
+		{"new", func() *store.Snapshot { return nil }},
+		{"fork", base.Store().Snapshot},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			live(b, bench.from())
+			before := measure()
+			b.ReportAllocs()
+			for b.Loop() {
+				live(b, bench.from())
+			}
+			after := measure()
+			b.ReportMetric(float64(after.goroutines-before.goroutines), "goroutines-left")
+			b.ReportMetric((float64(after.heap)-float64(before.heap))/1024, "KiB-left")
+			b.Logf("%d lives: before %+v, after %+v", b.N, before, after)
+		})
+	}
+}
