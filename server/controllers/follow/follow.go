@@ -17,7 +17,6 @@ package follow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -71,42 +70,15 @@ func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 
 // watch adds the keys of everything in a resource, and then those of its events.
 func watch[K comparable](ctx context.Context, cfg Config[K], resource string, add func(K)) error {
-	for {
-		sn := cfg.Store.Snapshot()
-		cursor, err := cfg.Store.Watch(resource, sn.Revision())
-		if errors.Is(err, store.ErrCompacted) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("watch %s: %w", resource, err)
-		}
+	return cfg.Store.Follow(ctx, resource, func(sn *store.Snapshot) {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			cfg.Keys(obj, add)
 		}
-		if err := read(ctx, cfg, cursor, add); !errors.Is(err, store.ErrCompacted) {
-			return err // a controller that was left behind begins again
-		}
-	}
-}
-
-func read[K comparable](ctx context.Context, cfg Config[K], cursor *store.Cursor, add func(K)) error {
-	for {
-		events, _, err := cursor.Next()
-		if err != nil {
-			return err
-		}
+	}, func(events []*store.Event) {
 		for _, e := range events {
 			cfg.Keys(e.Object, add)
 		}
-		if len(events) > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-cursor.Ready():
-		}
-	}
+	})
 }
 
 func work[K comparable](ctx context.Context, cfg Config[K], queue *workqueue.Queue[K, struct{}]) {

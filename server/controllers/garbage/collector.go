@@ -16,7 +16,6 @@ package garbage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 
@@ -78,47 +77,24 @@ func (c *Collector) Run(ctx context.Context) error {
 	for range c.cfg.Workers {
 		workers.Go(func() { c.work(ctx) })
 	}
-	for {
-		err := c.follow(ctx)
-		if errors.Is(err, store.ErrCompacted) {
-			continue // far behind: look at everything anew
+	err := c.cfg.Store.Follow(ctx, "", c.considerAll, func(events []*store.Event) {
+		for _, e := range events {
+			c.consider(e)
 		}
-		if errors.Is(err, store.ErrClosed) {
-			return nil
-		}
-		return err
+	})
+	if errors.Is(err, store.ErrClosed) {
+		return nil
 	}
+	return err
 }
 
-// follow looks at everything once, then at what events lead to.
-func (c *Collector) follow(ctx context.Context) error {
-	sn := c.cfg.Store.Snapshot()
-	cursor, err := c.cfg.Store.Watch("", sn.Revision())
-	if err != nil {
-		return fmt.Errorf("watch: %w", err)
-	}
+// considerAll queues what may have to be done in a state of which nothing is known.
+func (c *Collector) considerAll(sn *store.Snapshot) {
 	for name := range sn.Resources() {
 		for obj := range sn.Scan(name, "", store.Key{}) {
 			if len(obj.Head.Owners) > 0 || waitsForDependents(obj) || orphansDependents(obj) {
 				c.queue.Add(itemOf(obj), struct{}{})
 			}
-		}
-	}
-	for {
-		events, _, err := cursor.Next()
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			c.consider(e)
-		}
-		if len(events) > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-cursor.Ready():
 		}
 	}
 }

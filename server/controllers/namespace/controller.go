@@ -65,50 +65,28 @@ func (c *Controller) Run(ctx context.Context) error {
 		c.queue.ShutDown()
 		<-done
 	}()
-	for {
-		err := c.follow(ctx)
-		if errors.Is(err, store.ErrCompacted) {
-			continue
+	err := c.cfg.Store.Follow(ctx, "", func(sn *store.Snapshot) {
+		for ns := range sn.Scan(namespaces, "", store.Key{}) {
+			c.consider(ns)
 		}
-		if errors.Is(err, store.ErrClosed) {
-			return nil
-		}
-		return err
+	}, c.follow)
+	if errors.Is(err, store.ErrClosed) {
+		return nil
 	}
+	return err
 }
 
-func (c *Controller) follow(ctx context.Context) error {
+// follow looks for namespaces that are being deleted, and for what goes from them.
+func (c *Controller) follow(events []*store.Event) {
 	sn := c.cfg.Store.Snapshot()
-	cursor, err := c.cfg.Store.Watch("", sn.Revision())
-	if err != nil {
-		return fmt.Errorf("watch: %w", err)
-	}
-	for ns := range sn.Scan(namespaces, "", store.Key{}) {
-		c.consider(ns)
-	}
-	for {
-		events, _, err := cursor.Next()
-		if err != nil {
-			return err
-		}
-		sn := c.cfg.Store.Snapshot()
-		for _, e := range events {
-			switch {
-			case e.Object.Key.Resource == namespaces:
-				c.consider(e.Object)
-			case e.Object.Key.Namespace != "" && e.Type == store.Deleted:
-				if ns := sn.Get(store.Key{Resource: namespaces, Name: e.Object.Key.Namespace}); ns != nil {
-					c.consider(ns)
-				}
+	for _, e := range events {
+		switch {
+		case e.Object.Key.Resource == namespaces:
+			c.consider(e.Object)
+		case e.Object.Key.Namespace != "" && e.Type == store.Deleted:
+			if ns := sn.Get(store.Key{Resource: namespaces, Name: e.Object.Key.Namespace}); ns != nil {
+				c.consider(ns)
 			}
-		}
-		if len(events) > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-cursor.Ready():
 		}
 	}
 }

@@ -39,33 +39,20 @@ const logGrace = time.Second
 func Follow(ctx context.Context, a *Account, s *store.Store, transport http.RoundTripper) *Following {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Following{account: a, transport: transport, cancel: cancel, seen: map[container]bool{}}
-	cursor, err := s.Watch("", s.Snapshot().Revision())
-	if err != nil {
-		cancel()
-		return f
-	}
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	f.events.Go(func() {
-		for {
-			events, _, err := cursor.Next()
-			if err != nil {
-				return
-			}
+		defer begin()
+		_ = s.Follow(ctx, "", func(*store.Snapshot) { begin() }, func(events []*store.Event) {
 			for _, e := range events {
 				a.Event(e)
 				if e.Object.Key.Resource == "pods" && e.Type != store.Deleted {
 					f.output(ctx, e.Object)
 				}
 			}
-			if len(events) > 0 {
-				continue
-			}
-			select {
-			case <-cursor.Ready():
-			case <-ctx.Done():
-				return
-			}
-		}
+		})
 	})
+	<-begun
 	return f
 }
 

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// withToken asks a server as nobody but the bearer of a token, and gives the status.
+func withToken(t *testing.T, s *server, token, path string) int {
+	t.Helper()
+	admin, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer := rest.AnonymousClientConfig(admin)
+	bearer.BearerToken = token
+	client, err := rest.HTTPClientFor(bearer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(s.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// What kubectl is given as a token authenticates, after a restart too, until the account is deleted. AUTHN-04, CTRL-02
+func TestTokensOfServiceAccounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	s := startServer(t, "--data-dir", data, "--node=none")
+	kubectl := kubectlOf(t, s)
+	kubectl("create", "namespace", "lab")
+	eventually(t, "the namespace has its service account", func() bool {
+		return strings.Contains(kubectl("get", "serviceaccounts", "-n", "lab", "-o", "name"), "serviceaccount/default")
+	})
+	wantContains(t, "root CA", kubectl("get", "configmap", "kube-root-ca.crt", "-n", "lab", "-o", `jsonpath={.data.ca\.crt}`), "BEGIN CERTIFICATE")
+	token := strings.TrimSpace(kubectl("create", "token", "default", "-n", "lab"))
+	const known = "/api/v1" // whoever is authenticated may discover what there is
+	check := func(when string, want int) {
+		t.Helper()
+		if got := withToken(t, s, token, known); got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
+	}
+	check("fresh", http.StatusOK)
+	if got := withToken(t, s, "", known); got != http.StatusForbidden {
+		t.Errorf("nobody: %d, want 403", got)
+	}
+	if got := withToken(t, s, token+"x", known); got != http.StatusUnauthorized {
+		t.Errorf("a forged token: %d, want 401", got)
+	}
+	s.stop(syscall.SIGTERM)
+	s = startServer(t, "--data-dir", data, "--node=none")
+	check("after a restart", http.StatusOK)
+	kubectlOf(t, s)("delete", "serviceaccount", "default", "-n", "lab")
+	check("after the account was deleted", http.StatusUnauthorized)
+}
