@@ -143,7 +143,11 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, 
 		}
 		return snap, notOlderThan(snap, opts.ResourceVersion)
 	}
-	snap, err := s.store.At(uint64(revision))
+	at := s.store.At
+	if opts.Continue != "" {
+		at = s.store.Pinned
+	}
+	snap, err := at(uint64(revision))
 	switch {
 	case errors.Is(err, store.ErrFuture):
 		return nil, storage.NewTooLargeResourceVersionError(uint64(revision), s.store.Snapshot().Revision(), 1)

@@ -58,12 +58,26 @@ func (s *Store) retained(revision uint64) (kept, newest *Snapshot, undo [][]*Eve
 	return nil, newest, undo, nil
 }
 
+func (s *Store) pinned(revision uint64) (*Snapshot, error) {
+	s.mu.Lock()
+	s.unpin(time.Now())
+	is := func(p pin) bool { return p.snapshot.revision == revision }
+	gone := revision <= s.lapsed && revision < s.current.Load().revision && !slices.ContainsFunc(s.pins, is)
+	s.mu.Unlock()
+	if gone {
+		return nil, ErrCompacted
+	}
+	return s.at(revision)
+}
+
 func (s *Store) pin(sn *Snapshot) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unpin(now)
-	s.pins = slices.DeleteFunc(s.pins, func(p pin) bool { return p.snapshot.revision == sn.revision })
+	if slices.ContainsFunc(s.pins, func(p pin) bool { return p.snapshot.revision == sn.revision }) {
+		return
+	}
 	if len(s.pins) >= maxPins {
 		s.pins = slices.Delete(s.pins, 0, 1)
 	}
@@ -74,6 +88,7 @@ func (s *Store) pin(sn *Snapshot) {
 func (s *Store) unpin(now time.Time) {
 	n := 0
 	for n < len(s.pins) && s.pins[n].until.Before(now) {
+		s.lapsed = max(s.lapsed, s.pins[n].snapshot.revision)
 		n++
 	}
 	s.pins = slices.Delete(s.pins, 0, n)

@@ -24,6 +24,7 @@ type Store struct {
 	view     view
 	revision uint64
 	failure  error
+	failed   atomic.Pointer[error] // failure, for everybody
 
 	current atomic.Pointer[Snapshot]
 	closing sync.Once
@@ -35,6 +36,7 @@ type Store struct {
 	base   uint64 // events up to here were never in the logs
 	logs   map[string]*eventLog
 	pins   []pin
+	lapsed uint64 // the newest revision whose pin has ended
 	closed bool
 
 	check func(*Snapshot, []*Event) // tests look at everything before it is published; nil otherwise
@@ -98,6 +100,14 @@ func start(v view, revision uint64, cfg Config) *Store {
 	s.current.Store(s.freeze())
 	go s.run()
 	return s
+}
+
+// Failed gives the error for which the store takes no more writes, or nil. For health checks.
+func (s *Store) Failed() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Close ends the committer after what was queued, and closes the backend. Cursors get ErrClosed. Reads go on.

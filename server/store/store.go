@@ -111,8 +111,13 @@ func (s *Store) Snapshot() *Snapshot { return s.snapshot() }
 func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 
 // Pin retains the snapshot's revision for At for at least five minutes, as pages of a list need.
-// The number of pinned snapshots is bounded; the oldest go first.
+// The time counts from the first Pin of a revision. The number of pinned snapshots is bounded; the oldest go first.
 func (s *Store) Pin(sn *Snapshot) { s.pin(sn) }
+
+// Pinned is At for the pages of a list: it gives ErrCompacted for a revision whose own Pin has ended, or, where that was crowded
+// out, that of a newer revision, even if the watch log still has it. So a list does not go on in a state that is older than
+// clients of Kubernetes may ever see, however little is written.
+func (s *Store) Pinned(revision uint64) (*Snapshot, error) { return s.pinned(revision) }
 
 // Watch returns a cursor over all events of a resource after a revision; the
 // resource "" means all. ErrCompacted when events after it may be gone, as those

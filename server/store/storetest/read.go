@@ -189,6 +189,28 @@ func virtualTests() []test {
 		if _, err := s.At(sn.Revision()); !errors.Is(err, store.ErrCompacted) {
 			t.Errorf("still pinned after an hour: %v", err)
 		}
+	}}, {"PagesEnd", func(t *testing.T, s *store.Store) {
+		put(t, s, key("a"), object("ua", "1"))
+		sn := s.Snapshot()
+		s.Pin(sn)
+		put(t, s, key("a"), object("ua", "2"))
+		for range 2 { // what is asked for again and again ends as well
+			time.Sleep(2 * time.Minute)
+			if _, err := s.Pinned(sn.Revision()); err != nil {
+				t.Errorf("pinned for five minutes: %v", err)
+			}
+			s.Pin(sn)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := s.Pinned(sn.Revision()); !errors.Is(err, store.ErrCompacted) {
+			t.Errorf("the pin has ended: %v", err)
+		}
+		if got, err := s.At(sn.Revision()); err != nil || contents(got) != contents(sn) {
+			t.Errorf("the log still has it: %v", err)
+		}
+		if _, err := s.Pinned(s.Snapshot().Revision()); err != nil {
+			t.Errorf("the newest revision: %v", err)
+		}
 	}}}
 }
 
