@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/server/admission/lifecycle"
+	"kelson.dev/server/authz"
 	"kelson.dev/server/builtin"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
@@ -100,8 +101,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Store:     p.store,
 		Registry:  p.registry,
 		Admission: admission.NewChainHandler(lifecycle.New(p.store)),
+		// A PUT or an apply that creates needs the right to create.
+		Authorizer: authz.Basic(),
 	})
-	if p.chain, err = newChain(cfg, identify, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, p.store, identify, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {

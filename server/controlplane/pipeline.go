@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -46,11 +47,13 @@ var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 })
 
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, identify authn.Authenticator, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+func newChain(cfg Config, st *store.Store, identify authn.Authenticator, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(processCollectors()...)
 	groups := discovery.New(registry)
 	documents := openapi.New(openapi.Config{Registry: registry, Custom: definitions})
+	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
+	checks := []chain.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	return chain.New(chain.Config{
 		Resources: resources,
 		Paths: map[string]http.Handler{
@@ -60,6 +63,7 @@ func newChain(cfg Config, identify authn.Authenticator, registry *resource.Regis
 		Authenticator: identify,
 		Authorizer:    authz.Basic(),
 		Version:       kubernetesVersion(),
+		Checks:        chain.Checks{Health: checks, Live: checks, Ready: checks},
 		Metrics:       metrics,
 		Log:           cfg.Log,
 	}), nil

@@ -165,7 +165,9 @@ func (s *Store) process(batch []*request) {
 		for _, r := range batch {
 			events = s.prepare(r, events)
 		}
-		s.failure = s.append(events)
+		if s.failure = s.append(events); s.failure != nil {
+			s.failed.Store(&s.failure)
+		}
 	}
 	if s.failure != nil {
 		for _, r := range batch {
