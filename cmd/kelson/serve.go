@@ -18,6 +18,7 @@ import (
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/pki"
+	"kelson.dev/server/planes"
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/disk"
 )
@@ -30,7 +31,10 @@ type serveOptions struct {
 	securePort  int
 	kubeconfig  string
 	node        string
+	workloads   bool
 	verbose     bool
+	planes      planesOptions
+	withStdin   bool
 }
 
 func serveCommand() *cobra.Command {
@@ -46,10 +50,18 @@ of its own; the kubeconfig it writes is that of an administrator. It ends on
 SIGTERM or Ctrl-C after the requests in hand are answered.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
-  kelson serve --data-dir ./state --node=process`,
+  kelson serve --data-dir ./state --node=process
+  kelson serve --in-memory --planes 100
+  kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return serve(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
+			ctx := c.Context()
+			if opts.withStdin {
+				var cancel context.CancelFunc
+				ctx, cancel = whileOpen(ctx, c.InOrStdin())
+				defer cancel()
+			}
+			return serve(ctx, opts, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
@@ -59,7 +71,10 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
+	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, ReplicaSets and ReplicationControllers")
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
+	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
+	opts.planes.addFlags(f)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	return c
 }
@@ -91,6 +106,7 @@ func serve(ctx context.Context, opts serveOptions, out, errOut io.Writer) error 
 type plane struct {
 	*controlplane.ControlPlane
 	server     *https.Server
+	throwaway  *planes.Planes // nil: none are handed out
 	kubeconfig string
 	cleanup    []func() error // in the order of what was made
 }
@@ -109,6 +125,9 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	}
 	if opts.securePort < 0 || opts.securePort > 65535 {
 		return nil, fmt.Errorf("--secure-port %d: must be between 0 and 65535", opts.securePort)
+	}
+	if err := opts.planes.check(); err != nil {
+		return nil, err
 	}
 	level := slog.LevelWarn
 	if opts.verbose {
@@ -167,7 +186,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Handler:     &handler,
 		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
 		ClientCAs:   authority.Pool(),
-		Drain:       func(ctx context.Context) error { return p.ControlPlane.Drain(ctx) },
+		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
 		Log:         log,
 	})
 	if err != nil {
@@ -189,6 +208,13 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
 	handler.Handler = p.ControlPlane.Handler()
+	if opts.planes.max > 0 {
+		if p.throwaway, err = newPlanes(opts.planes, node, dir, authority, log); err != nil {
+			return nil, err
+		}
+		p.cleanup = append(p.cleanup, func() error { p.throwaway.Close(); return nil })
+		handler.Handler = withPlanes(p.throwaway, handler.Handler)
+	}
 
 	p.kubeconfig = opts.kubeconfig
 	if p.kubeconfig == "" {
@@ -204,6 +230,15 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 func (p *plane) run(ctx context.Context) error {
 	err := p.server.Run(ctx)
 	return errors.Join(err, p.close())
+}
+
+// drain ends the watches and waits for the short requests of all control planes.
+func (p *plane) drain(ctx context.Context) error {
+	var err error
+	if p.throwaway != nil {
+		err = p.throwaway.Drain(ctx)
+	}
+	return errors.Join(err, p.ControlPlane.Drain(ctx))
 }
 
 func (p *plane) close() error {
