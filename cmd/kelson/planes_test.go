@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// throwaway speaks to a server's /planes.
+type throwaway struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+type thrown struct{ ID, Path, URL, Kubeconfig string }
+
+func newThrowaway(t *testing.T, s *server) *throwaway {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &throwaway{t, s.url, client}
+}
+
+func (w *throwaway) do(method, path, body string, want int) (answer thrown) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != want {
+		w.t.Fatalf("%s %s: %s, want %d\n%s", method, path, resp.Status, want, data)
+	}
+	_ = json.Unmarshal(data, &answer) // DELETE has no answer
+	return answer
+}
+
+func clientOf(t *testing.T, kubeconfig string) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+// client-go and kubectl work below a path, over TLS. CLI-05
+func TestPlanesOverTheNetwork(t *testing.T) {
+	s := startServer(t, "--in-memory", "--node=none", "--planes=3", "--planes-idle=1h")
+	w := newThrowaway(t, s)
+	plane := w.do("POST", "/planes", "", 201)
+	if plane.URL != s.url+"/planes/"+plane.ID {
+		t.Errorf("url %s", plane.URL)
+	}
+	clients := clientOf(t, plane.Kubeconfig)
+	maps := clients.CoreV1().ConfigMaps("default")
+	watch, err := maps.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
+		t.Errorf("event %v", event)
+	}
+	// The server's own control plane is another one.
+	if _, err := newWriter(t, s).client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("on the server itself: %v", err)
+	}
+
+	w.do("PUT", "/planes/bases/prepared", `{"plane":"`+plane.ID+`"}`, 200)
+	prepared := w.do("POST", "/planes", `{"base":"prepared"}`, 201)
+	if _, err := clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+		t.Errorf("begun with a base: %v", err)
+	}
+	w.do("POST", "/planes", "", 201)
+	w.do("POST", "/planes", "", 429)
+
+	kubectl := kubectlOf(t, s)
+	wantContains(t, "create", kubectl("--server", plane.URL, "create", "-f", "../../lab/testenv/testdata/ships.yaml"), "ships.sea.example.com created")
+	wantContains(t, "wait", kubectl("--server", plane.URL, "wait", "--for=condition=Established", "crd/ships.sea.example.com"), "condition met")
+	wantContains(t, "explain", kubectl("--server", plane.URL, "explain", "ship.spec"), "masts")
+	wantContains(t, "get", kubectl("--server", plane.URL, "get", "cm"), "a ")
+	wantContains(t, "api-resources", kubectl("--server", plane.URL, "api-resources"), "ships")
+	ship := filepath.Join(t.TempDir(), "ship.yaml")
+	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantContains(t, "apply", kubectl("--server", plane.URL, "apply", "-f", ship), "ship.sea.example.com/argo created") // it validates by the OpenAPI of the plane
+	wantContains(t, "wait", kubectl("--server", plane.URL, "wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
+
+	// Its end is the end of its watches, and quick.
+	begin := time.Now()
+	w.do("DELETE", plane.Path, "", 204)
+	for range watch.ResultChan() {
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if _, err := maps.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("list on a dropped plane: %v", err)
+	}
+
+	// Without a certificate one is nobody.
+	anonymous := rest.AnonymousClientConfig(&rest.Config{Host: s.url, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	client, err := rest.HTTPClientFor(anonymous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Post(s.url+"/planes", "application/json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("anonymous POST: %s", resp.Status)
+	}
+}
+
+func TestPlanesAreOffUnlessAskedFor(t *testing.T) {
+	s := startServer(t, "--in-memory", "--node=none")
+	newThrowaway(t, s).do("POST", "/planes", "", 404)
+	for _, flag := range []string{"--planes=-1", "--planes-idle=-1s"} {
+		if got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", flag); got.code != 1 || !strings.Contains(got.stderr, "must not be negative") {
+			t.Errorf("%s: exit %d, %s", flag, got.code, got.stderr)
+		}
+	}
+}
+
+// The server ends cleanly when the other end of its standard input is gone, even by a SIGKILL.
+func TestExitsWithStdin(t *testing.T) {
+	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1", "--exit-with-stdin")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended while stdin was open: %v\n%s", err, &out)
+	case <-time.After(300 * time.Millisecond):
+	}
+	stdin.Close()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("%v\n%s", err, &out)
+		}
+	case <-time.After(10 * time.Second):
+		_ = cmd.Process.Kill()
+		t.Error("it goes on without stdin")
+	}
+}
