@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/server/builtin/workloads"
 	"kelson.dev/server/controllers/clusterroles"
 	"kelson.dev/server/controllers/expiry"
 	"kelson.dev/server/controllers/furnish"
@@ -32,5 +33,8 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
+	if cfg.Workloads {
+		p.goRun(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	}
 	return nil
 }
