@@ -28,26 +28,17 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/operatortest/manifest"
 	"kelson.dev/server/controlplane"
 )
 
@@ -120,9 +111,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		t.Fatalf("testenv: %v", err)
 	}
 	env := &Env{plane: plane, client: c, made: o}
-	for _, path := range o.crds {
-		env.install(t, path)
-	}
+	env.install(t, o.crds)
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
@@ -205,47 +194,18 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool)
 	}
 }
 
-func (e *Env) install(t testing.TB, path string) {
+func (e *Env) install(t testing.TB, paths []string) {
 	t.Helper()
-	files := []string{path}
-	if info, err := os.Stat(path); err != nil {
-		t.Fatalf("testenv: install: %v", err)
-	} else if info.IsDir() {
-		if files, err = filepath.Glob(filepath.Join(path, "*.y*ml")); err != nil {
-			t.Fatal(err)
-		}
+	if len(paths) == 0 {
+		return
 	}
-	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "kustomization.") })
-	if len(files) == 0 {
-		t.Fatalf("testenv: install: no manifests in %s", path)
-	}
-	for _, file := range files {
-		if err := e.apply(t.Context(), file); err != nil {
-			t.Fatalf("testenv: install %s: %v", file, err)
-		}
-	}
-}
-
-func (e *Env) apply(ctx context.Context, file string) error {
-	data, err := os.ReadFile(file)
+	manifests, err := manifest.Read(paths...)
 	if err != nil {
-		return err
+		t.Fatalf("testenv: %v", err)
 	}
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := documents.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if len(obj.Object) == 0 {
-			continue
-		}
-		if err := e.client.Create(ctx, obj); err != nil {
-			return fmt.Errorf("%s: %w", obj.GetName(), err)
+	for _, m := range manifests {
+		if err := e.client.Create(t.Context(), m.Object); err != nil {
+			t.Fatalf("testenv: install %s: %v", m.File, err)
 		}
 	}
 }
