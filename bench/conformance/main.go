@@ -33,6 +33,8 @@ var specList string
 type options struct {
 	kelson, suite, docs, work string
 	only                      *regexp.Regexp
+	parallel                  int
+	limit                     time.Duration
 }
 
 func main() {
@@ -43,6 +45,8 @@ func main() {
 	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
 	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of all specs may")
 	flag.StringVar(&opts.work, "work", "", "folder for the report and the logs (default a new one)")
+	flag.IntVar(&opts.parallel, "parallel", 4, "how many specs run at a time, of those that may")
+	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take: some wait for ever for what does not come")
 	only := flag.String("only", "", "regular expression over the names in specs.txt")
 	flag.Parse()
 	opts.only = regexp.MustCompile(*only)
@@ -77,30 +81,30 @@ func run(ctx context.Context, opts options) (err error) {
 	}
 	defer stop()
 
-	var names []string
-	for name := range strings.Lines(specList) {
-		if name = strings.TrimSpace(name); name != "" && opts.only.MatchString(name) {
-			names = append(names, name)
-		}
-	}
 	kubectl, err := linkKubectl(opts)
 	if err != nil {
 		return err
 	}
 	begin := time.Now()
-	report, output := filepath.Join(opts.work, "junit.xml"), filepath.Join(opts.work, "suite.log")
-	// The suite ends with an error when a spec fails: what came of each stands in the report.
-	ended := runSuite(ctx, opts.suite, kubeconfig, kubectl, names, report, output)
-	results, err := readReport(report, names)
-	if err != nil {
-		return fmt.Errorf("run specs: %w (the output is in %s)", errors.Join(ended, err), output)
+	results := (&runner{opts, kubeconfig, kubectl}).run(ctx, names(opts.only))
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	fmt.Print(results.text())
-	log.Printf("%s in %s; the whole output is in %s", results.counts(), time.Since(begin).Round(time.Second), output)
+	log.Printf("%s in %s; the logs are in %s", results.counts(), time.Since(begin).Round(time.Second), opts.work)
 	if opts.docs != "" {
 		return writeSection(opts.docs, results.markdown())
 	}
 	return nil
+}
+
+// names are the specs to run.
+func names(only *regexp.Regexp) (names []string) {
+	for name := range strings.Lines(specList) {
+		if name = strings.TrimSpace(name); name != "" && only.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // serve starts a control plane with a ready simulated node. It runs until stop, which waits for its end.
@@ -146,25 +150,6 @@ func linkKubectl(opts options) (path string, err error) {
 		return "", fmt.Errorf("link kubectl: %w", err)
 	}
 	return path, nil
-}
-
-func runSuite(ctx context.Context, suite, kubeconfig, kubectl string, names []string, report, output string) error {
-	out, err := os.Create(output)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	args := []string{
-		"--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=1", "--kubeconfig=" + kubeconfig,
-		"--kubectl-path=" + kubectl,
-		"--ginkgo.no-color", "--ginkgo.v", "--ginkgo.timeout=3h", "--test.timeout=0", "--ginkgo.junit-report=" + report,
-	}
-	for _, name := range names {
-		args = append(args, "--ginkgo.focus="+focus(name))
-	}
-	c := command(ctx, suite, args...)
-	c.Stdout, c.Stderr = out, out
-	return c.Run()
 }
 
 // command is asked to end, rather than killed, when ctx does.

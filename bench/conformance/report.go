@@ -41,38 +41,32 @@ type junit struct {
 	} `xml:"testsuite>testcase"`
 }
 
-// readReport finds each of names in the report.
-func readReport(file string, names []string) (results, error) {
+// readReport finds a spec in a report.
+func readReport(file, name string) (result, error) {
+	r := result{name: name, outcome: notRun}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	var report junit
 	if err := xml.Unmarshal(data, &report); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return r, fmt.Errorf("%s: %w", file, err)
 	}
-	var rs results
-	for _, name := range names {
-		r := result{name: name, outcome: notRun}
-		match := regexp.MustCompile(focus(name))
-		for _, c := range report.Cases {
-			// What the focus leaves out is reported too, as skipped and without a word.
-			if !match.MatchString(c.Name) || c.Status == "pending" {
-				continue
-			}
-			switch c.Status {
-			case "passed":
-				r.outcome = passed
-			case "skipped":
-				r.outcome = skipped
-			default:
-				r.outcome = failed
-				r.reason = oneLine(c.Failure.Message + c.Error.Message)
-			}
+	match := regexp.MustCompile(focus(name))
+	for _, c := range report.Cases {
+		if !match.MatchString(c.Name) {
+			continue
 		}
-		rs = append(rs, r)
+		switch c.Status {
+		case "passed":
+			r.outcome = passed
+		case "skipped":
+			r.outcome = skipped
+		default:
+			r.outcome, r.reason = failed, oneLine(c.Failure.Message+c.Error.Message)
+		}
 	}
-	return rs, nil
+	return r, nil
 }
 
 // focus matches a spec by its name. Upstream's list of names leaves out two labels that the suite writes between the words.
@@ -104,16 +98,12 @@ func (rs results) counts() string {
 	return fmt.Sprintf("%d specs: %s", len(rs), strings.Join(counts, ", "))
 }
 
-// text is for a terminal.
-func (rs results) text() string {
-	var b strings.Builder
-	for _, r := range rs {
-		fmt.Fprintf(&b, "%-8s %s\n", r.outcome, short(r.name))
-		if r.reason != "" {
-			fmt.Fprintf(&b, "         %s\n", r.reason)
-		}
+func (r result) String() string {
+	s := fmt.Sprintf("%-8s %s", r.outcome, short(r.name))
+	if r.reason != "" {
+		s += "\n         " + r.reason
 	}
-	return b.String()
+	return s
 }
 
 // markdown is the section of the documentation.
