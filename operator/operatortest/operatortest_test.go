@@ -1,0 +1,266 @@
+package operatortest_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/operatortest"
+)
+
+// needKelson skips where there is no binary: the tests of the library alone do not build one.
+func needKelson(t testing.TB) {
+	t.Helper()
+	if os.Getenv("KELSON") == "" {
+		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of control planes")
+	}
+}
+
+func configMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": value}}
+}
+
+func ship(name string, masts int64) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "sea.example.com/v1", "kind": "Ship",
+		"metadata": map[string]any{"name": name}, "spec": map[string]any{"masts": masts},
+	}}
+}
+
+func wantMissing(t *testing.T, env *operatortest.Env, obj client.Object) {
+	t.Helper()
+	if err := env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: obj.GetName()}, obj); !apierrors.IsNotFound(err) {
+		t.Errorf("get %s: %v, want not found", obj.GetName(), err)
+	}
+}
+
+// copier gives every ConfigMap "a" a copy "b", as an operator would.
+func copier(ctx context.Context, config *rest.Config) error {
+	c, err := client.New(client.Config{REST: config})
+	if err != nil {
+		return err
+	}
+	watch, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace("default"))
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		if from, ok := event.Object.(*corev1.ConfigMap); ok && from.Name == "a" {
+			to := configMap("b", from.Data["v"])
+			to.Namespace = from.Namespace
+			if err := c.Create(ctx, to); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// LAB-01, CLI-05
+func TestEnv(t *testing.T) {
+	needKelson(t)
+	env := operatortest.New(t, operatortest.CRDs("testdata"), operatortest.Run(copier))
+	env.Create(t, configMap("a", "1"))
+	b := configMap("b", "")
+	b.Namespace = "default"
+	env.Eventually(t, 10*time.Second, func() bool { return env.Client().Get(t.Context(), client.KeyOf(b), b) == nil })
+	env.Get(t, b)
+	if b.Data["v"] != "1" {
+		t.Errorf("b is %v", b.Data)
+	}
+	argo := ship("argo", 2)
+	env.Create(t, argo)
+	if argo.GetNamespace() != "default" || argo.GetUID() == "" {
+		t.Errorf("created %v", argo)
+	}
+	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "harbour"}})
+
+	// Another test sees nothing of it, though it begins with the state that was saved when the manifests were installed.
+	for range 2 {
+		other := operatortest.New(t, operatortest.CRDs("testdata"))
+		wantMissing(t, other, configMap("a", ""))
+		wantMissing(t, other, ship("argo", 0))
+		other.Create(t, ship("argo", 1))
+	}
+	wantMissing(t, operatortest.New(t), configMap("a", ""))
+}
+
+func TestFork(t *testing.T) {
+	needKelson(t)
+	base := operatortest.New(t, operatortest.CRDs("testdata"))
+	base.Create(t, ship("argo", 2))
+	t.Run("forks", func(t *testing.T) {
+		for i := range 4 {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				env := base.Fork(t)
+				argo := ship("argo", 0)
+				argo.SetNamespace("default")
+				env.Get(t, argo)
+				env.Create(t, ship("only-here", 1))
+				again := env.Fork(t)
+				if err := again.Client().Delete(t.Context(), argo); err != nil {
+					t.Error(err)
+				}
+				env.Get(t, argo)
+			})
+		}
+	})
+	wantMissing(t, base, ship("only-here", 0))
+}
+
+func TestSimulatedNodes(t *testing.T) {
+	needKelson(t)
+	env := operatortest.New(t, operatortest.Nodes(operatortest.NodeSimulated))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	env.Create(t, pod)
+	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
+}
+
+func TestKubeconfig(t *testing.T) {
+	needKelson(t)
+	env := operatortest.New(t)
+	env.Create(t, configMap("a", "1"))
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Config{REST: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, configMap("a", "")); err != nil {
+		t.Error(err)
+	}
+}
+
+// failing takes what a test fails with.
+type failing struct {
+	testing.TB
+	mu      sync.Mutex
+	message string
+}
+
+func (f *failing) Helper()                  {}
+func (f *failing) Cleanup(func())           {}
+func (f *failing) Context() context.Context { return f.TB.Context() }
+func (f *failing) Fatalf(format string, args ...any) {
+	f.mu.Lock()
+	f.message = fmt.Sprintf(format, args...)
+	f.mu.Unlock()
+	panic(f)
+}
+
+func messageOf(t *testing.T, do func(testing.TB)) (message string) {
+	f := &failing{TB: t}
+	defer func() {
+		if p := recover(); p != nil && p != f {
+			panic(p)
+		}
+		message = f.message
+	}()
+	do(f)
+	return ""
+}
+
+// Each of these ways to go without a server needs a process of its own, since there is one server per process.
+func TestSaysWhatIsMissing(t *testing.T) {
+	notKelson := filepath.Join(t.TempDir(), "kelson")
+	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ env, want string }{
+		{"KELSON=", "there is no kelson: set KELSON to the path of the binary, or put it in PATH"},
+		{"KELSON=/nowhere/kelson", "/nowhere/kelson"},
+		{"KELSON=" + notKelson, "unknown flag: --planes"},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+		cmd.Env = append(os.Environ(), "PATH=/nowhere", test.env, "OPERATORTEST_CHILD=message")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: %v\n%s\nwant %q", test.env, err, out, test.want)
+		}
+	}
+	if got := messageOf(t, func(tb testing.TB) { operatortest.New(tb, operatortest.CRDs("nowhere")) }); !strings.Contains(got, "nowhere") {
+		t.Errorf("CRDs that are not there: %q", got)
+	}
+}
+
+// The server goes when its test process is killed.
+func TestEndsWithItsProcess(t *testing.T) {
+	needKelson(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
+	cmd.Env = append(os.Environ(), "OPERATORTEST_CHILD=wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := ""
+	for lines := bufio.NewScanner(out); address == "" && lines.Scan(); {
+		address, _ = strings.CutPrefix(lines.Text(), "serving ")
+		if address == lines.Text() {
+			address = ""
+		}
+	}
+	if address == "" {
+		t.Fatal("the child does not serve")
+	}
+	if err := dial(address); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(20 * time.Second); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("kelson goes on after its test process was killed")
+		}
+	}
+}
+
+func dial(address string) error {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
+}
+
+// TestChild is what the tests above run as a process of its own.
+func TestChild(t *testing.T) {
+	switch os.Getenv("OPERATORTEST_CHILD") {
+	case "message":
+		fmt.Println(messageOf(t, func(tb testing.TB) { operatortest.New(tb) }))
+	case "wait":
+		u, err := url.Parse(operatortest.New(t).RESTConfig().Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("serving " + u.Host)
+		time.Sleep(time.Minute)
+		t.Error(errors.New("nobody killed it"))
+	default:
+		t.Skip("for other tests")
+	}
+}

@@ -1,0 +1,133 @@
+package operatortest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// plane is a control plane as the server hands it out.
+type plane struct {
+	ID         string `json:"id"`
+	Path       string `json:"path"`
+	Kubeconfig string `json:"kubeconfig"`
+}
+
+func (p *plane) config() (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(p.Kubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of a control plane: %w", err)
+	}
+	config.QPS = -1 // flow control is the server's
+	return config, nil
+}
+
+// create gets a plane. ready says that it has the manifests already; otherwise they are the caller's to install, and installed is to be told.
+func (s *server) create(ctx context.Context, o options, manifests []manifest.Manifest) (_ *plane, ready bool, err error) {
+	request := map[string]string{"node": string(o.node)}
+	if o.fork != "" {
+		request["fork"] = o.fork
+		ready = len(manifests) == 0
+	} else {
+		base, err := baseName(manifests)
+		if err != nil {
+			return nil, false, err
+		}
+		if _, ready = s.bases.Load(base); ready {
+			request["base"] = base
+		}
+		ready = ready || len(manifests) == 0
+	}
+	made := &plane{}
+	if err := s.do(ctx, http.MethodPost, "/planes", request, made); err != nil {
+		return nil, false, fmt.Errorf("get a control plane: %w", err)
+	}
+	return made, ready, nil
+}
+
+// installed keeps the state of a plane that has just got its manifests, for others to begin with.
+func (s *server) installed(ctx context.Context, from *plane, o options, manifests []manifest.Manifest) error {
+	if o.fork != "" {
+		return nil // there is more in it than the manifests
+	}
+	base, err := baseName(manifests)
+	if err != nil {
+		return err
+	}
+	if err := s.do(ctx, http.MethodPut, "/planes/bases/"+base, map[string]string{"plane": from.ID}, nil); err != nil {
+		return fmt.Errorf("save a control plane: %w", err)
+	}
+	s.bases.Store(base, true)
+	return nil
+}
+
+// baseName is a name for the state that has these objects; two tests that install the same at a time save the same twice.
+func baseName(manifests []manifest.Manifest) (string, error) {
+	hash := sha256.New()
+	for _, m := range manifests {
+		if err := json.NewEncoder(hash).Encode(m.Object.Object); err != nil {
+			return "", fmt.Errorf("read %s: %w", m.File, err)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// drop ends a plane. Its test's context has ended by then.
+func (s *server) drop(p *plane) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.do(ctx, http.MethodDelete, p.Path, nil, nil); err != nil {
+		return fmt.Errorf("drop a control plane: %w", err)
+	}
+	return nil
+}
+
+// do makes one request of the server itself. What the server has written to its standard error stands beside the error.
+func (s *server) do(ctx context.Context, method, path string, body, into any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w%s", err, s.stderr.told())
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode >= 300 {
+		var status metav1.Status
+		message := strings.TrimSpace(string(answer))
+		if json.Unmarshal(answer, &status) == nil && status.Message != "" {
+			message = status.Message
+		}
+		return fmt.Errorf("%s %s: %s: %s%s", method, path, resp.Status, message, s.stderr.told())
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
