@@ -10,7 +10,7 @@ STAMP   := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build kubectl-story bench-start bench-store conformance tidy clean help
+.PHONY: run test race check generate build kubectl-story bench-start bench-store conformance controller-runtime tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ bench-store: ## storage engines under group commit: about three minutes
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about half an hour; writes docs/conformance.md
 	cd bench/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
+
+controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
+	test/controller-runtime/run.sh
 
 tidy: ## go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done

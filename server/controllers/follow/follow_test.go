@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,7 @@ func TestKeysOfWhatIsThereAndOfWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})
 		put(t, st, "apples", "a")
+		var mu sync.Mutex // of seen: nothing but time stands between a reset and the next sync
 		var seen []string
 		failures := 2
 		ended := make(chan error)
@@ -44,6 +46,8 @@ func TestKeysOfWhatIsThereAndOfWhatComes(t *testing.T) {
 			ended <- follow.Run(t.Context(), follow.Config[string]{
 				Store: st, Resources: []string{"apples", "pears"}, Keys: keys,
 				Sync: func(_ context.Context, key string) (time.Duration, error) {
+					mu.Lock()
+					defer mu.Unlock()
 					seen = append(seen, key)
 					switch {
 					case key == "pears/fails" && failures > 0:
@@ -60,6 +64,8 @@ func TestKeysOfWhatIsThereAndOfWhatComes(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(seen, " "); got != want {
 				t.Errorf("%s: synced %q, want %q", what, got, want)
 			}

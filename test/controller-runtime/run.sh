@@ -1,0 +1,55 @@
+#!/bin/sh
+# Runs the test suites of controller-runtime that start a control plane, unchanged, on this one, and prints a table of the results.
+#
+#   test/controller-runtime/run.sh [package...]      packages as pkg/cache; none: all
+#
+# Needs bin/kelson (make build) and the Go command, which downloads controller-runtime and what its tests need. The suites' own output
+# stays in bin/controller-runtime/<package>.log. The exit code is 1 if a test failed.
+set -eu
+
+version=v0.25.2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$root/bin/controller-runtime
+export GOWORK=off GOFLAGS=-mod=mod
+
+packages="pkg/builder pkg/cache pkg/client pkg/client/apiutil pkg/cluster pkg/controller pkg/controller/controllerutil pkg/envtest
+	pkg/handler pkg/internal/controller pkg/internal/recorder pkg/internal/testing/controlplane pkg/manager
+	pkg/manager/internal/integration pkg/metrics/filters pkg/reconcile pkg/source pkg/webhook"
+[ $# -eq 0 ] || packages=$*
+
+# In these the suite downloads an old kube-apiserver (1.28, which can be told to have no aggregated discovery) and tests that one.
+skip='/aggregatedDiscovery=false'
+
+# A copy, because the module cache is read-only and has lost the executable bits of the suites' scripts.
+mkdir -p "$work"
+source=$(cd "$work" && go mod download -json "sigs.k8s.io/controller-runtime@$version" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
+if [ ! -e "$work/$version/go.mod" ]; then
+	rm -rf "$work/$version.new"
+	cp -R "$source" "$work/$version.new"
+	chmod -R u+w "$work/$version.new"
+	find "$work/$version.new" -name '*.sh' -exec chmod +x {} +
+	mv "$work/$version.new" "$work/$version"
+fi
+"$root/bin/kelson" envtest "$work/assets" >/dev/null
+export KUBEBUILDER_ASSETS=$work/assets
+
+failed=0
+echo '| package | passed | failed | skipped | seconds |'
+echo '|---|--:|--:|--:|--:|'
+for package in $packages; do
+	name=$(echo "$package" | tr / -)
+	log=$work/$name.log
+	cd "$work/$version"
+	if ! go test -c -o "$work/$name.test" "./$package" >"$log" 2>&1; then
+		echo "| $package | does not build: see $log ||||"
+		failed=1
+		continue
+	fi
+	cd "$package"
+	begin=$(date +%s)
+	code=0
+	"$work/$name.test" -test.v -test.timeout=10m -test.skip "$skip" -ginkgo.no-color >"$log" 2>&1 || code=$?
+	seconds=$(($(date +%s) - begin))
+	awk -v package="$package" -v code="$code" -v seconds="$seconds" -f "$root/test/controller-runtime/count.awk" "$log" || failed=1
+done
+exit $failed
