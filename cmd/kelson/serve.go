@@ -32,7 +32,6 @@ type serveOptions struct {
 	kubeconfig  string
 	node        string
 	workloads   bool
-	workloads   bool
 	verbose     bool
 	planes      planesOptions
 	withStdin   bool
@@ -72,7 +71,6 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
-	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, ReplicaSets and ReplicationControllers")
 	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, ReplicaSets and ReplicationControllers")
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
