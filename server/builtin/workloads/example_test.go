@@ -19,7 +19,9 @@ func Example() {
 	defer st.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://nobody.invalid"}}).Run(ctx) }()
+	go func() {
+		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://nobody.invalid"}}).Run(ctx)
+	}()
 	cancel()
 	fmt.Println(<-done)
 	// Output: <nil>

@@ -15,9 +15,13 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/informers"
+	apps "k8s.io/client-go/informers/apps/v1"
+	core "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
@@ -28,7 +32,9 @@ import (
 )
 
 // Kinds are the resources whose first object starts the controllers, as in [store.Key].
-func Kinds() []string { return []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"} }
+func Kinds() []string {
+	return []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}
+}
 
 // Config is what the controllers work on.
 type Config struct {
@@ -68,30 +74,47 @@ func (c *Controllers) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	all := informers.NewSharedInformerFactory(client, 0)
-	pods, sets := all.Core().V1().Pods(), all.Apps().V1().ReplicaSets()
-	deployments, err := deployment.NewDeploymentController(ctx, all.Apps().V1().Deployments(), sets, pods, client)
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	pods := of(core.NewPodInformer(client, "", 0, byNamespace), corelisters.NewPodLister)
+	older := of(core.NewReplicationControllerInformer(client, "", 0, byNamespace), corelisters.NewReplicationControllerLister)
+	sets := of(apps.NewReplicaSetInformer(client, "", 0, byNamespace), appslisters.NewReplicaSetLister)
+	newer := of(apps.NewDeploymentInformer(client, "", 0, byNamespace), appslisters.NewDeploymentLister)
+	deployments, err := deployment.NewDeploymentController(ctx, newer, sets, pods, client)
 	if err != nil {
 		return fmt.Errorf("make deployment controller: %w", err)
 	}
-	runs := []func(context.Context, int){
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context, int){
 		deployments.Run,
 		replicaset.NewReplicaSetController(ctx, sets, pods, client, replicaset.BurstReplicas).Run,
-		replication.NewReplicationManager(ctx, pods, all.Core().V1().ReplicationControllers(), client, replication.BurstReplicas).Run,
-	}
-	all.Start(ctx.Done())
-	defer all.Shutdown()
-	var parts sync.WaitGroup
-	for _, run := range runs {
+		replication.NewReplicationManager(ctx, pods, older, client, replication.BurstReplicas).Run,
+	} {
 		parts.Go(func() { run(ctx, c.cfg.Workers) })
+	}
+	for _, shared := range []cache.SharedIndexInformer{pods.shared, older.shared, sets.shared, newer.shared} {
+		parts.Go(func() { shared.RunWithContext(ctx) })
 	}
 	parts.Wait()
 	return nil
 }
 
+// informer is an informer as the controllers take it. A factory would do, too, but brings the informers of all kinds into the binary.
+type informer[L any] struct {
+	shared cache.SharedIndexInformer
+	lister L
+}
+
+func of[L any](shared cache.SharedIndexInformer, lister func(cache.Indexer) L) informer[L] {
+	return informer[L]{shared, lister(shared.GetIndexer())}
+}
+
+func (i informer[L]) Informer() cache.SharedIndexInformer { return i.shared }
+func (i informer[L]) Lister() L                           { return i.lister }
+
 // wait returns when an object of Kinds exists, ctx ends, or the store is closed, which is an error.
 func (c *Controllers) wait(ctx context.Context) error {
 	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var watches sync.WaitGroup
 	for _, kind := range Kinds() {
 		watches.Go(func() {
