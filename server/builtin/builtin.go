@@ -3,6 +3,8 @@ package builtin
 import (
 	"context"
 	"io"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,8 +57,8 @@ func (k *kinds) resource(group, plural string) *resource.Resource {
 	return k.made[schema.GroupResource{Group: group, Resource: plural}]
 }
 
-// Resources makes the Resources of all built-in kinds, for one control plane. It takes about a
-// millisecond. An error names what is wrong with the Config.
+// Resources makes the Resources of all built-in kinds, for one control plane. All but those that
+// depend on cfg are the same for all control planes of a process. An error names what is wrong with the Config.
 func Resources(cfg Config) ([]*resource.Resource, error) {
 	// Privileged containers are refused by policy, not by the validation of pods. Upstream keeps this one setting per process.
 	capabilities.Setup(true, 0)
@@ -65,14 +67,35 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := build(k.core(services), k.reviews())
+	if err != nil {
+		return nil, err
+	}
+	shared, err := sharedResources()
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(own, shared)
+	for _, r := range all {
+		k.made[r.GroupResource()] = r
+	}
+	return all, nil
+}
+
+// sharedResources are the kinds that know nothing of one control plane. As Resources never change, all control planes of a process share them,
+// and what their codecs make at the first use.
+var sharedResources = sync.OnceValues(func() ([]*resource.Resource, error) {
+	return build(plainCore(), workloads(), others(), apiServices())
+})
+
+func build(tables ...[]entry) ([]*resource.Resource, error) {
 	var out []*resource.Resource
-	for _, table := range [][]entry{k.core(services), k.workloads(), k.others(), k.reviews(), apiServices()} {
+	for _, table := range tables {
 		for i := range table {
 			r, err := table[i].build(Scheme())
 			if err != nil {
 				return nil, err
 			}
-			k.made[r.GroupResource()] = r
 			out = append(out, r)
 		}
 	}

@@ -24,10 +24,23 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// core are the kinds of /api/v1, and the Events of events.k8s.io, which are the same objects.
+// core are the kinds of /api/v1 whose rules look at other objects.
 func (k *kinds) core(services *services) []entry {
 	return []entry{
 		{hub: &core.Binding{}, plural: "bindings", versions: v1, review: k.binding()},
+		{hub: &core.Pod{}, plural: "pods", versions: v1, short: []string{"po"}, categories: all, returned: true,
+			strategy: pod.Strategy, status: pod.StatusStrategy, fields: selectable(pod.ToSelectableFields), subs: k.podSubresources()},
+		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,
+			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
+		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true,
+			strategy: newServiceStrategy(), status: service.StatusStrategy, fields: selectable(service.SelectableFields),
+			hooks: services.hooks()},
+	}
+}
+
+// plainCore are the other kinds of /api/v1, and the Events of events.k8s.io, which are the same objects.
+func plainCore() []entry {
+	return []entry{
 		{hub: &core.ConfigMap{}, plural: "configmaps", versions: v1, short: []string{"cm"},
 			strategy: configmap.Strategy},
 		{hub: &core.Endpoints{}, plural: "endpoints", versions: v1, short: []string{"ep"},
@@ -51,8 +64,6 @@ func (k *kinds) core(services *services) []entry {
 		{hub: &core.PersistentVolume{}, plural: "persistentvolumes", versions: v1, short: []string{"pv"}, returned: true,
 			strategy: persistentvolume.Strategy, status: persistentvolume.StatusStrategy,
 			fields: selectable(persistentvolume.PersistentVolumeToSelectableFields)},
-		{hub: &core.Pod{}, plural: "pods", versions: v1, short: []string{"po"}, categories: all, returned: true,
-			strategy: pod.Strategy, status: pod.StatusStrategy, fields: selectable(pod.ToSelectableFields), subs: k.podSubresources()},
 		{hub: &core.PodTemplate{}, plural: "podtemplates", versions: v1, returned: true,
 			strategy: podtemplate.Strategy},
 		{hub: &core.ReplicationController{}, plural: "replicationcontrollers", versions: v1, short: []string{"rc"}, categories: all,
@@ -63,11 +74,6 @@ func (k *kinds) core(services *services) []entry {
 			strategy: resourcequota.Strategy, status: resourcequota.StatusStrategy},
 		{hub: &core.Secret{}, plural: "secrets", versions: v1,
 			strategy: secret.Strategy, fields: selectable(secret.SelectableFields)},
-		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,
-			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
-		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true,
-			strategy: newServiceStrategy(), status: service.StatusStrategy, fields: selectable(service.SelectableFields),
-			hooks: services.hooks()},
 	}
 }
 

@@ -46,7 +46,7 @@ import (
 )
 
 // others are the kinds that describe the cluster rather than what runs on it.
-func (k *kinds) others() []entry {
+func others() []entry {
 	// Kinds whose strategies could ask whether the author may name a parameter; that is the authorizer's to add.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{

@@ -17,7 +17,7 @@ import (
 )
 
 // workloads are the kinds of apps, batch and autoscaling.
-func (k *kinds) workloads() []entry {
+func workloads() []entry {
 	return []entry{
 		{hub: &apps.ControllerRevision{}, plural: "controllerrevisions", versions: v1,
 			strategy: controllerrevision.Strategy},
