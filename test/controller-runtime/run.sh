@@ -30,8 +30,12 @@ if [ ! -e "$work/$version/go.mod" ]; then
 	find "$work/$version.new" -name '*.sh' -exec chmod +x {} +
 	mv "$work/$version.new" "$work/$version"
 fi
-"$root/bin/kelson" envtest "$work/assets" >/dev/null
-export KUBEBUILDER_ASSETS=$work/assets
+# The folder is this run's alone: some suites lose hold of servers they started, which are found by it and ended.
+KUBEBUILDER_ASSETS=$(mktemp -d "$work/assets.XXXXXX")
+export KUBEBUILDER_ASSETS
+"$root/bin/kelson" envtest "$KUBEBUILDER_ASSETS" >/dev/null
+trap 'pkill -f "^$KUBEBUILDER_ASSETS/" || true; rm -rf "$KUBEBUILDER_ASSETS"' EXIT
+trap 'exit 1' INT TERM
 
 failed=0
 echo '| package | passed | failed | skipped | seconds |'
