@@ -2,7 +2,8 @@
 //
 //	func TestRunsAfterThirtyDays(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
-//			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated), testenv.Run(startOperator))
+//			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated),
+//				testenv.Operator(operator.For(NewAtReconciler)))
 //			env.Create(t, atDueIn(30*24*time.Hour))
 //			env.Settle(t)                     // server, controllers and operator have nothing left to do now
 //			time.Sleep(31 * 24 * time.Hour)   // virtual
@@ -37,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
 	"kelson.dev/server/controlplane"
@@ -77,6 +79,13 @@ func Nodes(node controlplane.Node) Option {
 // Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
+}
+
+// Operator runs the parts of an operator, as operator.Main does, until the test ends.
+func Operator(parts ...operator.Part) Option {
+	return Run(func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, operator.Config{REST: config}, parts...)
+	})
 }
 
 // Log writes what the control plane logs to the test's log.

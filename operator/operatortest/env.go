@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
 )
@@ -65,6 +66,13 @@ func Nodes(node Node) Option {
 // Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
+}
+
+// Operator runs the parts of an operator, as operator.Main does, until the test ends.
+func Operator(parts ...operator.Part) Option {
+	return Run(func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, operator.Config{REST: config}, parts...)
+	})
 }
 
 // New gets a control plane that ends with the test. It fails the test when something is wrong.

@@ -15,10 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"kelson.dev/lab/testenv"
-	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/server/controlplane"
@@ -37,9 +35,7 @@ func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 		}
 	}
 	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd"), testenv.Nodes(node),
-		testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
-			return operator.Run(ctx, operator.Config{REST: cfg}, controller.Parts()...)
-		}))
+		testenv.Operator(controller.Parts()...))
 }
 
 func at(schedule, command string) *cnat.At {
