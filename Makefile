@@ -47,7 +47,7 @@ bench-start: build ## start-up and idle memory against kube-apiserver + etcd: bu
 bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
-conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about half an hour; writes docs/conformance.md
+conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/conformance.md
 	cd bench/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
 
 controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes

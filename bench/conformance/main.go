@@ -45,7 +45,7 @@ func main() {
 	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
 	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of all specs may")
 	flag.StringVar(&opts.work, "work", "", "folder for reports and logs; a spec that has a report there is not run again (default a new folder)")
-	flag.IntVar(&opts.parallel, "parallel", 4, "how many specs run at a time, of those that may")
+	flag.IntVar(&opts.parallel, "parallel", 8, "how many specs run at a time, of those that may")
 	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take: some wait for ever for what does not come")
 	only := flag.String("only", "", "regular expression over the names in specs.txt")
 	flag.Parse()
