@@ -132,6 +132,24 @@ func (s *server) stop(signal syscall.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// output is what a process has printed so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 func wantContains(t *testing.T, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

@@ -40,6 +40,17 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 
 	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
+	watch := exec.Command("kubectl", "get", "ats", "-w", "--output-watch-events")
+	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	var watched output
+	watch.Stdout = &watched
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
+	// The operator begins once the watch is on: from here on no phase can pass unseen.
+	eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	if err := operator.Start(); err != nil {
@@ -49,23 +60,17 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 		operator.Process.Signal(syscall.SIGTERM)
 		operator.Wait()
 	})
-
-	watch := exec.Command("kubectl", "get", "ats", "-w", "--output-watch-events")
-	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
-	var watched strings.Builder
-	watch.Stdout = &watched
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
-
-	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
 	wantContains(t, "apply again", kubectl("apply", "-f", cnat+"/config/samples"), "unchanged")
 	kubectl("wait", "at/example-at", "--for=jsonpath={.status.phase}=DONE", "--timeout=30s")
 
 	wantContains(t, "get", kubectl("get", "ats"), "NAME", "SCHEDULE", "PHASE", "AGE", "example-at", "DONE")
 	wantContains(t, "get -o wide", kubectl("get", "at", "example-at", "-o", "wide"), "COMMAND")
 	wantContains(t, "explain", kubectl("explain", "at.spec"), "KIND:       At", "command", "schedule", "-required-")
-	described := kubectl("describe", "at", "example-at")
+	described := ""
+	eventually(t, "the last Event is recorded", func() bool { // Events come after what they tell of
+		described = kubectl("describe", "at", "example-at")
+		return strings.Contains(described, "Completed")
+	})
 	wantContains(t, "describe", described, "Phase:", "DONE", "Events:", "Started", "Completed")
 	pod := strings.TrimSpace(kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
 	wantContains(t, "pod", pod, "example-at")
@@ -74,6 +79,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 
 	wantContains(t, "delete", kubectl("delete", "at", "example-at"), `"example-at" deleted`)
 	eventually(t, "the pod goes with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
+	eventually(t, "the watch shows the end", func() bool { return strings.Contains(watched.String(), "DELETED") })
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")
