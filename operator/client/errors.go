@@ -1,6 +1,10 @@
 package client
 
-import "errors"
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
 var (
 	// ErrNoKind is wrapped by errors about objects whose kind cannot be told: a Go type the scheme does not know, or a
@@ -11,3 +15,11 @@ var (
 	// ErrNoName is wrapped by errors about a call that needs the name of an object.
 	ErrNoName = errors.New("name is missing")
 )
+
+// IgnoreNotFound gives nil for a NotFound status, and every other error as it is: for writes to what may be gone by now.
+func IgnoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

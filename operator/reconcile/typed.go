@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -72,7 +71,7 @@ func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error
 		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
 	}
 	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj); err != nil {
-		return Result{}, ignoreNotFound(err)
+		return Result{}, client.IgnoreNotFound(err)
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return t.runFinalize(ctx, obj)
@@ -94,7 +93,7 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, obj P) (Result, error) {
 		return result, err
 	}
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == t.cfg.Finalizer })
-	if err := ignoreNotFound(t.setFinalizers(ctx, obj, rest)); err != nil {
+	if err := client.IgnoreNotFound(t.setFinalizers(ctx, obj, rest)); err != nil {
 		return Result{}, fmt.Errorf("remove finalizer: %w", err)
 	}
 	return Result{}, nil
@@ -117,7 +116,7 @@ func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error
 	if patchErr == nil && patch != nil {
 		patchErr = t.cfg.Client.Subresource("status").Patch(ctx, obj, patch)
 	}
-	if patchErr = ignoreNotFound(patchErr); patchErr != nil {
+	if patchErr = client.IgnoreNotFound(patchErr); patchErr != nil {
 		patchErr = fmt.Errorf("write status: %w", patchErr)
 		if invalid != nil {
 			return Result{}, patchErr // the condition must get there: this is to be tried again
@@ -158,11 +157,4 @@ func (t *typed[T, P]) setFinalizers(ctx context.Context, obj P, finalizers []str
 		return err
 	}
 	return t.cfg.Client.Patch(ctx, obj, patch)
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

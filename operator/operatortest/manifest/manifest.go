@@ -21,6 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
+// ErrNone is wrapped by the error about a path in which there is no object.
+var ErrNone = errors.New("there are none")
+
 // Manifest is one object and where it stands.
 type Manifest struct {
 	File   string
@@ -44,7 +47,7 @@ func Read(paths ...string) ([]Manifest, error) {
 			}
 		}
 		if len(all) == found {
-			return nil, fmt.Errorf("read manifests: there are none in %s", path)
+			return nil, fmt.Errorf("read manifests: %w in %s", ErrNone, path)
 		}
 	}
 	return all, nil

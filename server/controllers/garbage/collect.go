@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/workqueue"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
@@ -202,7 +203,7 @@ func (c *Collector) update(ctx context.Context, res *resource.Resource, obj *sto
 		change(object)
 		return nil
 	})
-	return ignoreNotFound(err)
+	return client.IgnoreNotFound(err)
 }
 
 // delete deletes just this object in just this state: a reference that came or went meanwhile may save it.
@@ -212,12 +213,5 @@ func (c *Collector) delete(ctx context.Context, res *resource.Resource, obj *sto
 		Preconditions:     &metav1.Preconditions{UID: &obj.Head.UID, ResourceVersion: &revision},
 		PropagationPolicy: &policy,
 	})
-	return ignoreNotFound(err)
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(err)
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -176,12 +177,7 @@ func (c *Collector) work(ctx context.Context) {
 }
 
 func hasFinalizer(obj *store.Object, name string) bool {
-	for _, f := range obj.Head.Finalizers {
-		if f == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(obj.Head.Finalizers, name)
 }
 
 func waitsForDependents(obj *store.Object) bool {

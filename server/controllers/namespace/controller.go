@@ -157,18 +157,18 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 	}
 	ns := &corev1.Namespace{}
 	if err := c.cfg.Client.Get(ctx, client.Key{Name: name}, ns); err != nil {
-		return ignoreNotFound(err)
+		return client.IgnoreNotFound(err)
 	}
 	if setConditions(ns, left, finalizers, failed) {
 		if err := c.cfg.Client.Subresource("status").Update(ctx, ns, nil); err != nil {
-			return ignoreNotFound(err)
+			return client.IgnoreNotFound(err)
 		}
 	}
 	if err := errors.Join(failed...); err != nil || len(left) > 0 {
 		return err // the last deletion comes back here
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	return ignoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
+	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
 }
 
 // setConditions says in the namespace's status what keeps it, in the words of Kubernetes' namespace controller.
@@ -219,11 +219,4 @@ func counted(counts map[string]int, format string) string {
 		parts = append(parts, fmt.Sprintf(format, name, counts[name]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -6,18 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/operatortest/manifest"
 )
 
 // Project is an operator's folder.
@@ -75,60 +70,24 @@ func (p *Project) Apply(ctx context.Context, c client.Client, folder string) err
 		return err
 	}
 	for _, m := range objects {
-		if m.object.GetNamespace() == "" {
-			if mapping, err := c.Mapper().RESTMapping(m.object.GroupVersionKind().GroupKind(), m.object.GroupVersionKind().Version); err == nil &&
+		if m.Object.GetNamespace() == "" {
+			if mapping, err := c.Mapper().RESTMapping(m.Object.GroupVersionKind().GroupKind(), m.Object.GroupVersionKind().Version); err == nil &&
 				mapping.Scope.Name() == "namespace" {
-				m.object.SetNamespace("default")
+				m.Object.SetNamespace("default")
 			}
 		}
-		if err := c.Apply(ctx, m.object); err != nil {
-			return fmt.Errorf("apply %s: %w", m.file, err)
+		if err := c.Apply(ctx, m.Object); err != nil {
+			return fmt.Errorf("apply %s: %w", m.File, err)
 		}
 	}
 	return nil
 }
 
-type manifest struct {
-	file   string // relative to the project
-	object *unstructured.Unstructured
-}
-
-func (p *Project) manifests(folder string) ([]manifest, error) {
-	entries, err := os.ReadDir(filepath.Join(p.Dir, folder))
-	if errors.Is(err, fs.ErrNotExist) {
+// manifests reads the objects in a folder of the project.
+func (p *Project) manifests(folder string) ([]manifest.Manifest, error) {
+	all, err := manifest.Read(filepath.Join(p.Dir, folder))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", folder, err)
-	}
-	var out []manifest
-	for _, entry := range entries {
-		name := filepath.Join(folder, entry.Name())
-		if entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || strings.HasPrefix(entry.Name(), "kustomization.") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(p.Dir, name))
-		if err != nil {
-			return nil, err
-		}
-		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			err := documents.Decode(&object.Object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, err)
-			}
-			if len(object.Object) == 0 {
-				continue
-			}
-			if object.GetKind() == "" || object.GetAPIVersion() == "" || object.GetName() == "" {
-				return nil, fmt.Errorf("read %s: a manifest needs apiVersion, kind and metadata.name", name)
-			}
-			out = append(out, manifest{name, object})
-		}
-	}
-	return out, nil
+	return all, err
 }

@@ -52,7 +52,7 @@ func TestManifestsAreReadInOrder(t *testing.T) {
 	}
 	var names []string
 	for _, m := range all {
-		names = append(names, m.object.GetName())
+		names = append(names, m.Object.GetName())
 	}
 	if got := strings.Join(names, " "); got != "a b1 b2 c" {
 		t.Errorf("got %s", got)

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,40 +74,37 @@ func (c *Condition) String() string { return c.text }
 
 // Wait returns when the condition holds, with the error of ctx when that ends first.
 func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Registry) error {
-	sn := s.Snapshot()
-	cursor, err := s.Watch("", sn.Revision())
-	if err != nil {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	held := false
+	look := func(sn *store.Snapshot) {
+		if held = held || c.in(sn, kinds.Current()); held {
+			stop()
+		}
+	}
+	// What changed does not matter: the newest state is looked at.
+	err := s.Follow(following, "", look, func([]*store.Event) { look(s.Snapshot()) })
+	switch {
+	case held:
+		return nil
+	case err != nil:
 		return fmt.Errorf("wait for %s: %w", c.text, err)
 	}
-	for {
-		if res := c.resource(kinds.Current()); res != nil {
-			namespace := c.namespace
-			if !res.Namespaced {
-				namespace = ""
-			}
-			if obj := s.Snapshot().Get(res.Key(namespace, c.name)); obj != nil && c.holds(obj.Data) {
-				return nil
-			}
-		}
-		// What changed does not matter: the newest state is looked at.
-		for {
-			events, _, err := cursor.Next()
-			if errors.Is(err, store.ErrCompacted) {
-				return c.Wait(ctx, s, kinds)
-			}
-			if err != nil {
-				return fmt.Errorf("wait for %s: %w", c.text, err)
-			}
-			if len(events) > 0 {
-				break
-			}
-			select {
-			case <-cursor.Ready():
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+	return ctx.Err()
+}
+
+// in says whether the condition holds in a state.
+func (c *Condition) in(sn *store.Snapshot, kinds *resource.Set) bool {
+	res := c.resource(kinds)
+	if res == nil {
+		return false
 	}
+	namespace := c.namespace
+	if !res.Namespaced {
+		namespace = ""
+	}
+	obj := sn.Get(res.Key(namespace, c.name))
+	return obj != nil && c.holds(obj.Data)
 }
 
 func (c *Condition) resource(kinds *resource.Set) *resource.Resource {
