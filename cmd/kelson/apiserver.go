@@ -35,6 +35,7 @@ type apiserverOptions struct {
 	tokenAudiences  []string
 	tokenKeyFiles   []string
 	tokenSigningKey string
+	gates           gates
 }
 
 // accepted are the flags of kube-apiserver that test suites set and that change nothing here yet. That they are accepted lets the
@@ -70,6 +71,7 @@ func apiserverCommand() *cobra.Command {
 	f.StringSliceVar(&opts.tokenAudiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
 	f.StringArrayVar(&opts.tokenKeyFiles, "service-account-key-file", nil, "keys whose service account tokens are accepted")
 	f.StringVar(&opts.tokenSigningKey, "service-account-signing-key-file", "", "key that signs service account tokens (default: one made for this run)")
+	opts.gates.addFlags(f)
 	for _, name := range accepted {
 		f.StringArray(name, nil, "accepted; changes nothing here")
 	}
@@ -104,9 +106,13 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	}
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
+	cfg := controlplane.Config{
 		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, ServiceAccounts: accounts, NoControllers: true, Log: log,
-	})
+	}
+	if err := opts.gates.apply(&cfg); err != nil {
+		return err
+	}
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type serveOptions struct {
 	workloads   bool
 	verbose     bool
 	planes      planesOptions
+	gates       gates
 	withStdin   bool
 }
 
@@ -75,6 +76,7 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
 	opts.planes.addFlags(f)
+	opts.gates.addFlags(f)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	return c
 }
@@ -193,7 +195,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		return nil, err
 	}
 	// The plane outlives ctx: it ends after the requests in hand are drained.
-	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), controlplane.Config{
+	cfg := controlplane.Config{
 		Store:     state,
 		ClientCAs: authority.Pool(),
 		RootCA:    authority.PEM,
@@ -203,8 +205,11 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Log:       log,
 
 		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey},
-	})
-	if err != nil {
+	}
+	if err := opts.gates.apply(&cfg); err != nil {
+		return nil, err
+	}
+	if p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg); err != nil {
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })

@@ -28,6 +28,10 @@ type Config struct {
 	RootCA []byte
 	// ServiceAccounts says how the tokens of service accounts are made and checked.
 	ServiceAccounts ServiceAccounts
+	// Authentication, Authorization and Admission are the gates before the store.
+	Authentication Authentication
+	Authorization  Authorization
+	Admission      Admission
 	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.

@@ -17,12 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
-	"kelson.dev/server/admission/lifecycle"
-	"kelson.dev/server/authz"
 	"kelson.dev/server/builtin"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
@@ -78,7 +75,15 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 
 	objects := func() resource.Objects { return p.verbs }
-	issuer, identify, err := newAuthenticator(cfg, p.store)
+	issuer, identify, err := p.newAuthenticator(cfg)
+	if err != nil {
+		return nil, err
+	}
+	may, err := p.newAuthorizer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := p.newAdmission(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +105,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	p.verbs = verbs.New(verbs.Config{
 		Store:     p.store,
 		Registry:  p.registry,
-		Admission: admission.NewChainHandler(lifecycle.New(p.store)),
+		Admission: plugins,
 		// A PUT or an apply that creates needs the right to create.
-		Authorizer: authz.Basic(),
+		Authorizer: may,
 	})
-	if p.chain, err = newChain(cfg, p.store, identify, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, p.store, identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {

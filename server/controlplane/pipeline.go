@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -11,11 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/server/authn"
-	"kelson.dev/server/authz"
-	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/discovery"
@@ -25,29 +22,13 @@ import (
 	"kelson.dev/server/store"
 )
 
-// newAuthenticator makes what knows callers, and what issues the tokens by which it knows service accounts.
-func newAuthenticator(cfg Config, st *store.Store) (*tokens.Issuer, authn.Authenticator, error) {
-	issuer, err := tokens.New(tokens.Config{
-		Store: st, Key: cfg.ServiceAccounts.Key, Keys: cfg.ServiceAccounts.Keys,
-		Issuers: cfg.ServiceAccounts.Issuers, Audiences: cfg.ServiceAccounts.Audiences,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	identify, err := authn.New(authn.Config{ClientCAs: cfg.ClientCAs, Tokens: []authenticator.Token{issuer}})
-	if err != nil {
-		return nil, nil, fmt.Errorf("make authenticators: %w", err)
-	}
-	return issuer, identify, nil
-}
-
 // processCollectors describe the process: they are the same for all control planes in it.
 var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 })
 
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, st *store.Store, identify authn.Authenticator, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+func newChain(cfg Config, st *store.Store, identify authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(processCollectors()...)
 	groups := discovery.New(registry)
@@ -61,7 +42,7 @@ func newChain(cfg Config, st *store.Store, identify authn.Authenticator, registr
 			"/openapi/": documents,
 		},
 		Authenticator: identify,
-		Authorizer:    authz.Basic(),
+		Authorizer:    may,
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: checks},
 		Metrics:       metrics,
