@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -16,14 +17,37 @@ import (
 type eventLog struct {
 	floor   uint64 // the revision up to which events may be missing
 	chunks  []*chunk
-	length  int
+	length  int           // events in all chunks
+	bytes   int           // of their objects
 	waiters chan struct{} // closed by the next append; nil when nobody waits
 	open    bool          // in the batch that is being appended
 }
 
-type chunk struct{ events []*Event }
+type chunk struct {
+	events []*Event
+	bytes  int
+}
+
+// retention is how much a log keeps.
+type retention struct{ events, bytes int }
+
+// chunkSize is how many events a chunk has, unless one Commit has more.
+func (r retention) chunkSize() int { return min(max(r.events/8, 1), 256) }
 
 func (c *chunk) last() uint64 { return c.events[len(c.events)-1].Revision() }
+
+// seal gives up the encodings that were shared by those who read along: who comes later makes its own.
+func (c *chunk) seal() {
+	for _, e := range c.events {
+		e.memo.seal()
+		if e.Prev != nil {
+			e.Prev.memo.seal()
+		}
+		if e.Type == Deleted {
+			e.Object.memo.seal()
+		}
+	}
+}
 
 // since returns events after a revision, at least those of one chunk, and whether these are all.
 func (l *eventLog) since(after uint64) (events []*Event, all bool) {
@@ -44,28 +68,61 @@ func (l *eventLog) newest() uint64 {
 	return l.chunks[len(l.chunks)-1].last()
 }
 
-// begin prepares for the events of one batch.
-func (l *eventLog) begin(retain int) {
-	size := min(max(retain/8, 1), 256)
-	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].events) >= size {
+// begin prepares for the events of one batch. It returns a chunk whose readers have probably all read it, if there is one more of these.
+func (l *eventLog) begin(keep retention) (read *chunk) {
+	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].events) >= keep.chunkSize() {
 		l.chunks = append(l.chunks, &chunk{})
+		if n >= 2 {
+			return l.chunks[n-2]
+		}
 	}
+	return nil
 }
 
 func (l *eventLog) append(e *Event) {
 	c := l.chunks[len(l.chunks)-1]
 	c.events = append(c.events, e)
+	size := len(e.Object.Data)
+	c.bytes += size
+	l.bytes += size
 	l.length++
 }
 
-// trim drops whole chunks while retain events remain.
-func (l *eventLog) trim(retain int) {
-	for l.length-len(l.chunks[0].events) >= retain {
-		l.floor = l.chunks[0].last()
-		l.length -= len(l.chunks[0].events)
-		l.chunks[0] = nil // the slice lives on, its memory must not
-		l.chunks = l.chunks[1:]
+// trim drops whole chunks while enough remains.
+func (l *eventLog) trim(keep retention) {
+	for len(l.chunks) > 1 && (l.length-len(l.chunks[0].events) >= keep.events ||
+		l.bytes > keep.bytes && l.length-len(l.chunks[0].events) >= keep.chunkSize()) {
+		l.drop()
 	}
+}
+
+// drop forgets the oldest chunk.
+func (l *eventLog) drop() {
+	first := l.chunks[0]
+	l.floor = max(l.floor, first.last())
+	l.length -= len(first.events)
+	l.bytes -= first.bytes
+	l.chunks[0] = nil // the slice lives on, its memory must not
+	l.chunks = l.chunks[1:]
+}
+
+// compact forgets events up to a revision.
+func (l *eventLog) compact(revision uint64) {
+	for len(l.chunks) > 0 && l.chunks[0].last() <= revision {
+		l.drop()
+	}
+	l.floor = max(l.floor, revision)
+	if len(l.chunks) == 0 || l.chunks[0].events[0].Revision() > revision {
+		return
+	}
+	rest, _ := l.since(revision)
+	c := &chunk{events: slices.Clone(rest)} // readers may keep slices of the old one
+	for _, e := range rest {
+		c.bytes += len(e.Object.Data)
+	}
+	l.length -= len(l.chunks[0].events) - len(c.events)
+	l.bytes -= l.chunks[0].bytes - c.bytes
+	l.chunks[0] = c
 }
 
 // takeWaiters appends the channel to close, if somebody waits on it.
@@ -96,11 +153,14 @@ func (s *Store) publish(events []*Event) {
 	}
 	var wake []chan struct{}
 	var open []*eventLog
+	var read []*chunk
 	add := func(l *eventLog, e *Event) {
 		if !l.open {
 			l.open = true
 			open = append(open, l)
-			l.begin(s.retain)
+			if c := l.begin(s.retain); c != nil && l != s.logs[""] {
+				read = append(read, c) // the log of all has the same events
+			}
 		}
 		l.append(e)
 	}
@@ -123,5 +183,8 @@ func (s *Store) publish(events []*Event) {
 
 	for _, ch := range wake {
 		close(ch)
+	}
+	for _, c := range read {
+		c.seal()
 	}
 }

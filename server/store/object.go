@@ -46,12 +46,21 @@ type Owner struct {
 
 // Memo returns what make returned the first time Memo was called with this key on this object. It is how an encoding, or the
 // decoded form, of one revision is made once and shared. Safe for concurrent use; an error is not kept.
+// What is kept of a revision that was replaced is given up after some hundred more writes to its resource.
 func (o *Object) Memo(key any, make func() (any, error)) (any, error) { return o.memo.get(key, make) }
 
 // memo is a small lazily made map.
 type memo struct {
-	mu sync.Mutex
-	m  map[any]any
+	mu     sync.Mutex
+	m      map[any]any
+	sealed bool
+}
+
+// seal forgets what was kept and keeps nothing more.
+func (m *memo) seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.m, m.sealed = nil, true
 }
 
 func (m *memo) get(key any, make func() (any, error)) (any, error) {
@@ -69,6 +78,9 @@ func (m *memo) get(key any, make func() (any, error)) (any, error) {
 	defer m.mu.Unlock()
 	if won, ok := m.m[key]; ok {
 		return won, nil
+	}
+	if m.sealed {
+		return v, nil
 	}
 	if m.m == nil {
 		m.m = map[any]any{}

@@ -10,14 +10,17 @@ import (
 type Config struct {
 	// Backend makes writes durable; nil keeps everything in memory only.
 	Backend Backend
-	// Retain is how many events per resource the watch log keeps at least; 0 means 10,000.
+	// Retain is how many events per resource the watch log keeps at least, and as many of all; 0 means 10,000.
 	Retain int
+	// RetainBytes is how many bytes of objects these events may hold, per resource and of all, before fewer are kept; 0 means 32 MiB.
+	// The newest 256 are kept whatever their size.
+	RetainBytes int
 }
 
 // Store is the state of one control plane. All methods are safe for concurrent use.
 type Store struct {
 	backend Backend // nil: memory only
-	retain  int
+	retain  retention
 	queue   queue
 
 	// The committer's own, once it runs.
@@ -43,7 +46,8 @@ type Store struct {
 }
 
 const (
-	defaultRetain = 10_000
+	defaultRetain      = 10_000
+	defaultRetainBytes = 32 << 20
 	// firstRevision is that of an empty store. It is not 0, because a resourceVersion "0" means "any" to clients.
 	firstRevision = 1
 )
@@ -81,7 +85,7 @@ func loadObject(r Record) (*Object, error) {
 func start(v view, revision uint64, cfg Config) *Store {
 	s := &Store{
 		backend:  cfg.Backend,
-		retain:   cfg.Retain,
+		retain:   retention{cfg.Retain, cfg.RetainBytes},
 		queue:    queue{wake: make(chan struct{}, 1)},
 		view:     v,
 		revision: revision,
@@ -93,8 +97,11 @@ func start(v view, revision uint64, cfg Config) *Store {
 	if revision == firstRevision && v.objects.Len() == 0 {
 		s.base = 0 // nothing ever happened, so nothing is missing
 	}
-	if s.retain <= 0 {
-		s.retain = defaultRetain
+	if s.retain.events <= 0 {
+		s.retain.events = defaultRetain
+	}
+	if s.retain.bytes <= 0 {
+		s.retain.bytes = defaultRetainBytes
 	}
 	close(s.ready)
 	s.current.Store(s.freeze())

@@ -12,7 +12,7 @@ import (
 type Snapshot struct {
 	revision uint64
 	view     view
-	retain   int        // of the store, for its forks
+	retain   retention  // of the store, for its forks
 	copying  sync.Mutex // view.copy is for one at a time
 }
 
@@ -112,7 +112,7 @@ func (sn *Snapshot) indexed(in *index, uid types.UID, yield func(*Object) bool) 
 }
 
 func (sn *Snapshot) fork() *Store {
-	return start(sn.copyView(), sn.revision, Config{Retain: sn.retain})
+	return start(sn.copyView(), sn.revision, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
 }
 
 // copyView returns a view of one's own that begins as this state. O(1).

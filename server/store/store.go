@@ -82,7 +82,8 @@ func (e *Event) Revision() uint64 { return e.Object.Revision }
 
 // Memo returns what make returned the first time Memo was called with this key on this event.
 // It is how an event is encoded once for all watchers. Safe for concurrent use; make may run
-// more than once under a race, one result wins. An error is not kept.
+// more than once under a race, one result wins. An error is not kept. What is kept is given up after
+// some hundred more events.
 func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.memo.get(key, make) }
 
 // Commit applies ops as one unit: all or none, with consecutive revisions, seen
