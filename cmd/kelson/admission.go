@@ -1,15 +1,35 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
+	"kelson.dev/server/admission"
 	"kelson.dev/server/controlplane"
 )
 
 // admissionFlags say which plugins look at what is written, by kube-apiserver's names. serve and the stand-in for kube-apiserver share them.
-type admissionFlags struct{}
+type admissionFlags struct {
+	enable, disable []string
+	configFile      string
+}
 
-func (o *admissionFlags) addFlags(*pflag.FlagSet) {}
+func (o *admissionFlags) addFlags(f *pflag.FlagSet) {
+	all, on := strings.Join(admission.Names(false), ", "), strings.Join(admission.Names(true), ", ")
+	f.StringSliceVar(&o.enable, "enable-admission-plugins", nil,
+		"admission plugins to run in addition to those that are on by default ("+on+"); there are: "+all+"; their order does not matter")
+	f.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "admission plugins not to run although they are on by default")
+	f.StringVar(&o.configFile, "admission-control-config-file", "", "file with an AdmissionConfiguration: the configuration of plugins")
+}
 
 // apply reads what the flags name and sets it in cfg.
-func (o *admissionFlags) apply(*controlplane.Config) error { return nil }
+func (o *admissionFlags) apply(cfg *controlplane.Config) error {
+	cfg.Admission.Enable, cfg.Admission.Disable = o.enable, o.disable
+	if err := admission.Config(cfg.Admission).Check(); err != nil || o.configFile == "" {
+		return err
+	}
+	var err error
+	cfg.Admission.Plugins, err = admission.ReadConfiguration(o.configFile)
+	return err
+}

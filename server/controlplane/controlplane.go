@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/server/admission"
 	"kelson.dev/server/builtin"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
@@ -37,6 +38,7 @@ type ControlPlane struct {
 	verbs     *verbs.Handler
 	chain     *chain.Chain
 	node      *ownNode
+	plugins   *admission.Chain // nil before it is made
 
 	log *slog.Logger
 
@@ -83,7 +85,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plugins, err := p.newAdmission(cfg)
+	plugins, err := p.newAdmission(cfg, may)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +139,9 @@ func (p *ControlPlane) Stop() {
 	p.stop.Do(func() {
 		p.cancel()
 		p.parts.Wait()
+		if p.plugins != nil {
+			p.plugins.Stop()
+		}
 		if p.ownsStore {
 			p.store.Close()
 		}

@@ -1,0 +1,133 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/apis/apiserver/install"
+	"sigs.k8s.io/yaml"
+)
+
+// Check says what is wrong with the names of plugins, in the words of kube-apiserver.
+func (c Config) Check() error {
+	var errs []error
+	for _, name := range c.Enable {
+		switch line := find(name); {
+		case line == nil:
+			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name))
+		case line.New == nil:
+			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is not implemented", name))
+		}
+	}
+	for _, name := range c.Disable {
+		if find(name) == nil {
+			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name))
+		}
+	}
+	var both []string
+	for _, name := range c.Enable {
+		if slices.Contains(c.Disable, name) && !slices.Contains(both, name) {
+			both = append(both, name)
+		}
+	}
+	if slices.Sort(both); len(both) > 0 {
+		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) on(line Plugin) bool {
+	if slices.Contains(c.Enable, line.Name) {
+		return true
+	}
+	return line.On && !slices.Contains(c.Disable, line.Name)
+}
+
+func find(name string) *Plugin {
+	for i := range Plugins {
+		if Plugins[i].Name == name {
+			return &Plugins[i]
+		}
+	}
+	return nil
+}
+
+// Names are the plugins that can be enabled, in the table's order: all of them, or those that are on by default.
+func Names(onByDefault bool) []string {
+	var names []string
+	for _, line := range Plugins {
+		if line.New != nil && (line.On || !onByDefault) {
+			names = append(names, line.Name)
+		}
+	}
+	return names
+}
+
+// legacy are the plugins whose own configuration may stand in the place of the file that names it.
+var legacy = map[string]string{"ImagePolicyWebhook": "imagePolicy", "PodNodeSelector": "podNodeSelectorPluginConfig"}
+
+// ReadConfiguration reads a file with an AdmissionConfiguration, and the files it names, relative to its own place. The result is
+// the configuration of each plugin by name; of several for one name the first counts.
+func ReadConfiguration(file string) (map[string][]byte, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("unable to read admission control configuration from %q [%w]", file, err)
+	}
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	obj, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(), data)
+	if err != nil {
+		if old := legacyConfiguration(data); old != nil &&
+			(runtime.IsMissingVersion(err) || runtime.IsMissingKind(err) || runtime.IsNotRegisteredError(err)) {
+			return old, nil
+		}
+		return nil, fmt.Errorf("failed to read plugin config: %w", err)
+	}
+	config, ok := obj.(*apiserver.AdmissionConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("failed to read plugin config: unexpected type: %T", obj)
+	}
+	plugins := map[string][]byte{}
+	for _, p := range config.Plugins {
+		if _, ok := plugins[p.Name]; ok {
+			continue
+		}
+		switch {
+		case p.Configuration != nil:
+			plugins[p.Name] = p.Configuration.Raw
+		case p.Path != "":
+			name := p.Path
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(file), name)
+			}
+			if plugins[p.Name], err = os.ReadFile(name); err != nil {
+				return nil, fmt.Errorf("couldn't open admission plugin configuration %s: %w", p.Name, err)
+			}
+		}
+	}
+	return plugins, nil
+}
+
+func legacyConfiguration(data []byte) map[string][]byte {
+	var keys map[string]any
+	if yaml.Unmarshal(data, &keys) != nil {
+		return nil
+	}
+	for _, key := range legacy {
+		if _, ok := keys[key]; !ok {
+			continue
+		}
+		plugins := map[string][]byte{}
+		for name := range legacy {
+			plugins[name] = data
+		}
+		return plugins
+	}
+	return nil
+}
