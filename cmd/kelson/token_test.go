@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,4 +66,19 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	check("after a restart", http.StatusOK)
 	kubectlOf(t, s)("delete", "serviceaccount", "default", "-n", "lab")
 	check("after the account was deleted", http.StatusUnauthorized)
+}
+
+// AUTHN-02
+func TestTokenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(file, []byte("letmein,jane,,\"system:masters\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file)
+	if got := withToken(t, s, "letmein", "/api/v1/namespaces"); got != http.StatusOK {
+		t.Errorf("a token of the file: %d, want 200", got)
+	}
+	if got := withToken(t, s, "letmeout", "/api/v1/namespaces"); got != http.StatusUnauthorized {
+		t.Errorf("another token: %d, want 401", got)
+	}
 }

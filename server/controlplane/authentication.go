@@ -10,7 +10,10 @@ import (
 )
 
 // Authentication says who is known, beside holders of client certificates and service accounts. The zero value adds nobody.
-type Authentication struct{}
+type Authentication struct {
+	// TokenFile is a CSV file of "token,user,uid,groups", read once. "": none.
+	TokenFile string
+}
 
 // newAuthenticator makes what knows callers, and what issues the tokens by which it knows service accounts.
 func (p *ControlPlane) newAuthenticator(cfg Config) (*tokens.Issuer, authn.Authenticator, error) {
@@ -21,7 +24,9 @@ func (p *ControlPlane) newAuthenticator(cfg Config) (*tokens.Issuer, authn.Authe
 	if err != nil {
 		return nil, nil, err
 	}
-	identify, err := authn.New(authn.Config{ClientCAs: cfg.ClientCAs, Tokens: []authenticator.Token{issuer}})
+	identify, err := authn.New(authn.Config{
+		ClientCAs: cfg.ClientCAs, TokenFile: cfg.Authentication.TokenFile, Tokens: []authenticator.Token{issuer},
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("make authenticators: %w", err)
 	}
