@@ -52,7 +52,7 @@ func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
 	}
 	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		return err // of GET alone, and no Status: lists have looked at it before
 	}
 	if revision > snap.Revision() {
 		return storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)

@@ -17,16 +17,16 @@ import (
 
 // list serves LIST, and WATCH where the options ask for that.
 func (s *scope) list() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
 	opts, sel, err := s.listOptions()
 	if err != nil {
 		return err
 	}
 	if opts.Watch {
 		return s.watch(opts, sel)
-	}
-	f, err := wire.Negotiate(s.req, s.allow())
-	if err != nil {
-		return err
 	}
 	page, err := s.page(opts, sel)
 	if err != nil {
@@ -65,17 +65,23 @@ type page struct {
 	objects []*store.Object
 }
 
-// page reads what a LIST asks for. Its rules are those of kube-apiserver's storage layer.
+// page reads what a LIST asks for. Its rules are those of kube-apiserver's storage layer: its cacher's where that answers, which is
+// known by the limit that it leaves out of account at resourceVersion 0.
 func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
 	prefix := "/" + s.res.Prefix() + "/"
 	if s.namespace != "" {
 		prefix += s.namespace + "/"
 	}
+	namespace := s.namespace
+	if namespace == "" {
+		namespace = sel.namespace
+	}
+	single := sel.name != "" && (namespace != "" || !s.res.Namespaced)
 	revision, after, err := storage.ValidateListOptions(prefix, storage.APIObjectVersioner{}, storage.ListOptions{
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: opts.ResourceVersionMatch,
 		Predicate:            storage.SelectionPredicate{Limit: opts.Limit, Continue: opts.Continue},
-		Recursive:            true,
+		Recursive:            !single,
 	})
 	if err != nil {
 		return nil, err
@@ -84,14 +90,13 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	if err != nil {
 		return nil, err
 	}
-
-	namespace := s.namespace
-	if namespace == "" {
-		namespace = sel.namespace
+	limit := opts.Limit
+	if opts.ResourceVersion == "0" {
+		limit = 0
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
-	if sel.name != "" && (namespace != "" || !s.res.Namespaced) {
-		if obj := snap.Get(s.res.Key(namespace, sel.name)); obj != nil && after == "" {
+	if single {
+		if obj := snap.Get(s.res.Key(namespace, sel.name)); obj != nil {
 			if ok, err := sel.matches(obj); err != nil {
 				return nil, err
 			} else if ok {
@@ -104,7 +109,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	var last store.Key
 	more, remaining := false, int64(0)
 	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
-		if opts.Limit > 0 && int64(len(p.objects)) == opts.Limit {
+		if limit > 0 && int64(len(p.objects)) == limit {
 			more = true
 			if !sel.empty() {
 				break
@@ -138,7 +143,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
 	if revision <= 0 {
 		snap := s.store.Snapshot()
-		if opts.Continue != "" {
+		if opts.Continue != "" && after != "" {
 			return snap, nil // the rest of an expired list, as it is now
 		}
 		return snap, notOlderThan(snap, opts.ResourceVersion)

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -47,12 +46,6 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
-		var invalid storage.InvalidError
-		if errors.As(err, &invalid) {
-			err = apierrors.NewInvalid(s.res.GVK("").GroupKind(), "", invalid.Errs)
-		} else {
-			err = apierrors.NewInvalid(s.res.GVK("").GroupKind(), "", field.ErrorList{field.Invalid(field.NewPath("resourceVersion"), opts.ResourceVersion, err.Error())})
-		}
 		return err
 	}
 	w := &watcher{scope: s, sel: sel, frames: frames, flusher: flusher, bookmarks: opts.AllowWatchBookmarks}
@@ -74,7 +67,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 
 	// From here on errors are events.
 	if err == nil && snap != nil {
-		err = w.initial(snap, opts)
+		err = w.initial(snap)
 	}
 	if err == nil {
 		err = w.run(timeout)
@@ -119,7 +112,7 @@ func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) 
 }
 
 // initial sends the objects of a state as if they were just added, and the bookmark after them.
-func (w *watcher) initial(snap *store.Snapshot, opts *metainternalversion.ListOptions) error {
+func (w *watcher) initial(snap *store.Snapshot) error {
 	for obj := range w.selected(snap) {
 		if ok, err := w.sel.matches(obj); err != nil {
 			return err
@@ -134,8 +127,7 @@ func (w *watcher) initial(snap *store.Snapshot, opts *metainternalversion.ListOp
 			return err
 		}
 	}
-	// SetListOptionsDefaults turns the initial events on for those who name no revision; only those who asked get the bookmark.
-	if w.bookmarks && w.req.URL.Query().Has("sendInitialEvents") {
+	if w.bookmarks { // whoever names no revision gets initial events unasked, and then this bookmark too
 		if err := w.bookmark(true); err != nil {
 			return err
 		}
@@ -306,9 +298,10 @@ func (w *watcher) bookmark(initialEnd bool) error {
 
 // expired is what a watch ends with that the log no longer covers.
 func (w *watcher) expired(err error, after uint64) error {
+	var compacted *store.CompactedError
 	switch {
-	case errors.Is(err, store.ErrCompacted):
-		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, w.store.Snapshot().Revision()))
+	case errors.As(err, &compacted):
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, compacted.Floor))
 	case errors.Is(err, store.ErrClosed):
 		return errGone // the end of the stream says it all
 	}

@@ -28,7 +28,7 @@ func (c *Cursor) Next() (events []*Event, revision uint64, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if c.after < c.log.floor {
-		return nil, 0, ErrCompacted
+		return nil, 0, &CompactedError{c.log.floor}
 	}
 	events, all := c.log.since(c.after)
 	if s.closed && len(events) == 0 {
@@ -89,7 +89,7 @@ func (s *Store) watch(resource string, after uint64) (*Cursor, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if after < l.floor {
-		return nil, ErrCompacted
+		return nil, &CompactedError{l.floor}
 	}
 	return c, nil
 }

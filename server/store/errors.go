@@ -40,3 +40,15 @@ func (e *ConflictError) Error() string {
 }
 
 func (e *ConflictError) Unwrap() error { return e.Reason }
+
+// CompactedError is the ErrCompacted of a Cursor.
+type CompactedError struct {
+	// Floor is the oldest revision that a Cursor can begin after.
+	Floor uint64
+}
+
+func (e *CompactedError) Error() string {
+	return fmt.Sprintf("%v: events after %d are kept", ErrCompacted, e.Floor)
+}
+
+func (e *CompactedError) Unwrap() error { return ErrCompacted }

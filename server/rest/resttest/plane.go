@@ -20,6 +20,7 @@ import (
 	"kelson.dev/server/authz"
 	"kelson.dev/server/builtin"
 	"kelson.dev/server/chain"
+	"kelson.dev/server/crd"
 	"kelson.dev/server/inprocess"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest"
@@ -33,6 +34,8 @@ type Plane struct {
 	Registry *resource.Registry
 	// Client makes requests as a member of system:masters.
 	Client *http.Client
+
+	verbs *rest.Handler
 }
 
 // Retain is how many events per kind its store keeps for watches.
@@ -59,10 +62,23 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	h = rest.New(cfg)
 	c := chain.New(chain.Config{Resources: h, Authorizer: authz.Basic()})
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
-	return &Plane{Chain: c, Store: st, Registry: registry, Client: &http.Client{Transport: &inprocess.Transport{
+	return &Plane{Chain: c, Store: st, Registry: registry, verbs: h, Client: &http.Client{Transport: &inprocess.Transport{
 		Handler: c,
 		Context: func(ctx context.Context) context.Context { return chain.WithUser(ctx, admin) },
 	}}}
+}
+
+// Define makes the plane serve custom kinds too, and creates definitions.
+func (p *Plane) Define(t testing.TB, definitions ...string) {
+	t.Helper()
+	kinds, err := crd.New(crd.Config{Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects { return p.verbs }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Registry.Put(kinds.Resource())
+	for _, definition := range definitions {
+		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+	}
 }
 
 // Do makes a request; header lines are "Name: value".

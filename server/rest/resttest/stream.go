@@ -57,3 +57,6 @@ func (s *Stream) Expect(t testing.TB, want ...string) {
 		}
 	}
 }
+
+// Close ends the watch before its test does.
+func (s *Stream) Close() { s.resp.Body.Close() }
