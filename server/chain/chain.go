@@ -68,6 +68,7 @@ func New(cfg Config) *Chain {
 		c.measured,      // how often, how long, with what outcome
 		c.warned,        // Warning headers
 		c.authenticated, // who asks
+		c.impersonated,  // and on whose behalf
 		c.authorized,    // whether they may
 	)
 	return c

@@ -2,10 +2,10 @@
 //
 // [New] holds the whole pipeline as one list in the order in which a request passes it:
 //
-//	panic recovery ▶ timeout ▶ draining ▶ request info ▶ metrics ▶ warnings ▶ authentication ▶ authorization ▶ dispatch
-//	                                                                                                 │
-//	                           resources (package rest) ◀── /api/v1/pods …                          ◀┤
-//	     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix     ◀┘
+//	panic recovery ▶ timeout ▶ draining ▶ request info ▶ metrics ▶ warnings ▶ authentication ▶ impersonation ▶ authorization ▶ dispatch
+//	                                                                                                                 │
+//	                                           resources (package rest) ◀── /api/v1/pods …                          ◀┤
+//	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix     ◀┘
 //
 // What a stage finds out travels in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder), so that
 // libraries of Kubernetes find it there.

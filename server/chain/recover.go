@@ -1,7 +1,9 @@
 package chain
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 
@@ -57,6 +59,15 @@ func (r *recorder) Flush() {
 		r.code = http.StatusOK
 	}
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// Hijack hands the connection over to what is no longer HTTP.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buf, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err == nil && r.code == 0 {
+		r.code = http.StatusSwitchingProtocols
+	}
+	return conn, buf, err
 }
 
 // Unwrap is for http.ResponseController.

@@ -7,9 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/rest/wire"
@@ -61,28 +58,4 @@ func inGroup(u user.Info) user.Info {
 		Name: u.GetName(), UID: u.GetUID(), Extra: u.GetExtra(),
 		Groups: append(slices.Clone(u.GetGroups()), user.AllAuthenticated),
 	}
-}
-
-// authorized lets through what the authorizer allows.
-func (c *Chain) authorized(next http.Handler) http.Handler {
-	if c.cfg.Authorizer == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		attributes, err := filters.GetAuthorizerAttributes(req.Context())
-		if err != nil {
-			wire.Error(w, req, apierrors.NewInternalError(err))
-			return
-		}
-		decision, reason, err := c.cfg.Authorizer.Authorize(req.Context(), attributes)
-		switch {
-		case decision == authorizer.DecisionAllow: // even with an error: one of several authorizers may have failed
-			next.ServeHTTP(w, req)
-		case err != nil:
-			wire.Error(w, req, apierrors.NewInternalError(err))
-		default:
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			wire.Error(w, req, responsewriters.ForbiddenStatusError(attributes, reason))
-		}
-	})
 }

@@ -1,0 +1,46 @@
+package chain
+
+import (
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"kelson.dev/server/rest/wire"
+)
+
+// What the audit record says of the decision, in Kubernetes' words.
+const (
+	decisionAnnotation = "authorization.k8s.io/decision"
+	reasonAnnotation   = "authorization.k8s.io/reason"
+)
+
+// authorized lets through what the authorizer allows.
+func (c *Chain) authorized(next http.Handler) http.Handler {
+	if c.cfg.Authorizer == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		attributes, err := filters.GetAuthorizerAttributes(req.Context())
+		if err != nil {
+			wire.Error(w, req, apierrors.NewInternalError(err))
+			return
+		}
+		decision, reason, err := c.cfg.Authorizer.Authorize(req.Context(), attributes)
+		switch {
+		case decision == authorizer.DecisionAllow: // even with an error: one of several authorizers may have failed
+			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "allow", reasonAnnotation, reason)
+			next.ServeHTTP(w, req)
+		case err != nil:
+			audit.AddAuditAnnotations(req.Context(), reasonAnnotation, "internal error")
+			wire.Error(w, req, apierrors.NewInternalError(err))
+		default:
+			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "forbid", reasonAnnotation, reason)
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			wire.Error(w, req, responsewriters.ForbiddenStatusError(attributes, reason))
+		}
+	})
+}
