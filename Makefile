@@ -5,9 +5,11 @@ GO      ?= go
 KELSON  := bin/kelson
 MODULES := . operator examples bench bench/conformance
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The linked-in kubectl learns its version as upstream's build stamps it: at link time.
+# The linked-in kubectl learns its version as upstream's build stamps it: at link time. Neither it nor the server claims a commit of
+# Kubernetes, so that they match each other.
 STAMP   := k8s.io/component-base/version
-LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean
+LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean \
+	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
 .PHONY: run test race check generate build kubectl-story bench-start bench-store conformance controller-runtime tidy clean help

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -54,8 +55,11 @@ func newChain(cfg Config, st *store.Store, identify authn.Authenticator, may aut
 func kubernetesVersion() version.Info {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
+	number, _ := strconv.Atoi(minor)
 	return version.Info{
 		Major: major, Minor: minor, GitVersion: KubernetesVersion, GitTreeState: "clean",
+		EmulationMajor: major, EmulationMinor: minor, // none but its own
+		MinCompatibilityMajor: major, MinCompatibilityMinor: strconv.Itoa(number - 1),
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }
