@@ -220,6 +220,10 @@ type Objects interface {
 // They may change the hub (allocate an address). undo, when not nil, is called if the write is not committed
 // or was a dry run. Extra ops are committed in the same unit.
 type Hooks struct {
+	// Permit says whether the request's user may write this content, beyond what its authorization says of the verb (nobody gives away
+	// rights by a role that it has not itself). It is called before the strategy looks at the hub; old is nil for a create. An error
+	// is the answer.
+	Permit   func(ctx context.Context, hub, old runtime.Object) error
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	// OnDelete is called when deletion is asked for, before finalizers are looked at. The hub is private to the call:

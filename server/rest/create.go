@@ -55,6 +55,9 @@ func (s *scope) create() error {
 		return err
 	}
 	dedupOwners(s.ctx, hub, true)
+	if err := permit(s.ctx, s.res, hub, nil); err != nil {
+		return err
+	}
 	done, err := s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
 	if err != nil {
 		return err
@@ -205,6 +208,14 @@ func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key
 	}
 	after(ctx, res, hub, nil, obj.Revision)
 	return &written{obj: obj, hub: hub, created: true}, nil
+}
+
+// permit asks the kind's own rules whether the user may write this.
+func permit(ctx context.Context, res *resource.Resource, hub, old runtime.Object) error {
+	if res.Hooks == nil || res.Hooks.Permit == nil {
+		return nil
+	}
+	return res.Hooks.Permit(ctx, hub, old)
 }
 
 // prepareCreate makes a hub ready to be stored for the first time.

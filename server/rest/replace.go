@@ -75,6 +75,9 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := permit(ctx, c.res, hub, nil); err != nil {
+		return nil, err
+	}
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, err
@@ -98,6 +101,9 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	}
 	hub, err := c.next(ctx, old, current)
 	if err != nil {
+		return nil, err
+	}
+	if err := permit(ctx, c.res, hub, old); err != nil {
 		return nil, err
 	}
 	if err := c.checkRevision(ctx, hub, current); err != nil {
