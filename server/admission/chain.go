@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"k8s.io/apiserver/pkg/admission"
+
+	"kelson.dev/server/admission/webhook"
 )
 
 // Config says which plugins of the table run.
@@ -17,10 +19,24 @@ type Config struct {
 
 // Chain runs plugins in order. It implements admission.MutationInterface and admission.ValidationInterface.
 type Chain struct {
-	mutating   map[admission.Operation][]admission.MutationInterface
-	validating map[admission.Operation][]admission.ValidationInterface
-	stops      []func()
+	steps map[admission.Operation][]step
+	stops []func()
 }
+
+// step is one plugin in the way of an operation.
+type step struct {
+	mutate   admission.MutationInterface   // may be nil
+	validate admission.ValidationInterface // may be nil
+	idle     Idler                         // may be nil
+}
+
+// Idler is a plugin that may have nothing to do until something is written that configures it. Handles is asked once, Idle on every
+// request: it must be as cheap as a look at a number. If all plugins are idle for an operation, the verbs need not prepare anything for them.
+type Idler interface {
+	Idle(admission.Operation) bool
+}
+
+func (s step) idles(op admission.Operation) bool { return s.idle != nil && s.idle.Idle(op) }
 
 var (
 	_ admission.MutationInterface   = (*Chain)(nil)
@@ -34,7 +50,8 @@ func New(cfg Config, deps Deps) (*Chain, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	c := &Chain{mutating: map[admission.Operation][]admission.MutationInterface{}, validating: map[admission.Operation][]admission.ValidationInterface{}}
+	c := &Chain{steps: map[admission.Operation][]step{}}
+	deps.webhookMetrics = webhook.NewMetrics(deps.Metrics)
 	for _, line := range Plugins {
 		if line.New == nil || !cfg.on(line) {
 			continue
@@ -53,15 +70,13 @@ func New(cfg Config, deps Deps) (*Chain, error) {
 
 // add puts a plugin at the end. What it handles is asked once: it may not change.
 func (c *Chain) add(plugin admission.Interface) {
+	var s step
+	s.mutate, _ = plugin.(admission.MutationInterface)
+	s.validate, _ = plugin.(admission.ValidationInterface)
+	s.idle, _ = plugin.(Idler)
 	for _, op := range operations {
-		if !plugin.Handles(op) {
-			continue
-		}
-		if m, ok := plugin.(admission.MutationInterface); ok {
-			c.mutating[op] = append(c.mutating[op], m)
-		}
-		if v, ok := plugin.(admission.ValidationInterface); ok {
-			c.validating[op] = append(c.validating[op], v)
+		if plugin.Handles(op) {
+			c.steps[op] = append(c.steps[op], s)
 		}
 	}
 	if s, ok := plugin.(interface{ Stop() }); ok {
@@ -77,9 +92,14 @@ func (c *Chain) Stop() {
 	c.stops = nil
 }
 
-// Handles says whether any plugin looks at an operation.
+// Handles says whether any plugin looks at an operation now.
 func (c *Chain) Handles(op admission.Operation) bool {
-	return len(c.mutating[op])+len(c.validating[op]) > 0
+	for _, s := range c.steps[op] {
+		if !s.idles(op) {
+			return true
+		}
+	}
+	return false
 }
 
 // Admit runs the mutating plugins until one refuses; all of them once more if one asked for it.
@@ -96,8 +116,12 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 }
 
 func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	for _, plugin := range c.mutating[a.GetOperation()] {
-		if err := plugin.Admit(ctx, a, o); err != nil {
+	op := a.GetOperation()
+	for _, s := range c.steps[op] {
+		if s.mutate == nil || s.idles(op) {
+			continue
+		}
+		if err := s.mutate.Admit(ctx, a, o); err != nil {
 			return err
 		}
 	}
@@ -106,8 +130,12 @@ func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.O
 
 // Validate runs the validating plugins until one refuses.
 func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	for _, plugin := range c.validating[a.GetOperation()] {
-		if err := plugin.Validate(ctx, a, o); err != nil {
+	op := a.GetOperation()
+	for _, s := range c.steps[op] {
+		if s.validate == nil || s.idles(op) {
+			continue
+		}
+		if err := s.validate.Validate(ctx, a, o); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,9 @@ import (
 
 	"kelson.dev/server/admission/always"
 	"kelson.dev/server/admission/lifecycle"
+	"kelson.dev/server/admission/podsecurity"
+	"kelson.dev/server/builtin/plugins"
+	"kelson.dev/server/admission/webhook"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
@@ -26,6 +29,12 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	// Config is the plugin's own configuration, YAML or JSON; nil: none.
 	Config []byte
+
+	webhookMetrics *webhook.Metrics // both kinds of webhooks count in one place
+}
+
+func (d Deps) webhooks() webhook.Config {
+	return webhook.Config{Store: d.Store, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
 }
 
 // Plugin is a line of the table.
@@ -41,43 +50,52 @@ type Plugin struct {
 // Plugins are all plugins of kube-apiserver, in the order in which they run.
 var Plugins = []Plugin{
 	{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
-	{Name: "NamespaceAutoProvision"},
+	upstream("NamespaceAutoProvision", false),
 	{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
-	{Name: "NamespaceExists"},
-	{Name: "LimitPodHardAntiAffinityTopology"},
-	{Name: "LimitRanger", On: true},
-	{Name: "ServiceAccount", On: true},
-	{Name: "NodeRestriction"},
-	{Name: "TaintNodesByCondition", On: true},
-	{Name: "AlwaysPullImages"},
-	{Name: "ImagePolicyWebhook"},
-	{Name: "PodSecurity", On: true},
-	{Name: "PodNodeSelector"},
-	{Name: "Priority", On: true},
-	{Name: "DefaultTolerationSeconds", On: true},
-	{Name: "PodTolerationRestriction"},
-	{Name: "EventRateLimit"},
-	{Name: "ExtendedResourceToleration"},
-	{Name: "DefaultStorageClass", On: true},
-	{Name: "StorageObjectInUseProtection", On: true},
-	{Name: "PodGroupProtection", On: true},
-	{Name: "OwnerReferencesPermissionEnforcement"},
-	{Name: "PersistentVolumeClaimResize", On: true},
-	{Name: "RuntimeClass", On: true},
-	{Name: "CertificateApproval", On: true},
-	{Name: "CertificateSigning", On: true},
-	{Name: "ClusterTrustBundleAttest", On: true},
-	{Name: "CertificateSubjectRestriction", On: true},
-	{Name: "DefaultIngressClass", On: true},
-	{Name: "DenyServiceExternalIPs"},
-	{Name: "PodTopologyLabels", On: true},
-	{Name: "NodeDeclaredFeatureValidator", On: true},
-	{Name: "PodResizeValidator", On: true},
+	upstream("NamespaceExists", false),
+	upstream("LimitPodHardAntiAffinityTopology", false),
+	upstream("LimitRanger", true),
+	upstream("ServiceAccount", true),
+	upstream("NodeRestriction", false),
+	upstream("TaintNodesByCondition", true),
+	upstream("AlwaysPullImages", false),
+	upstream("ImagePolicyWebhook", false),
+	{Name: podsecurity.Name, On: true, New: func(d Deps) (admission.Interface, error) { return podsecurity.New(d.Store, d.Config) }},
+	upstream("PodNodeSelector", false),
+	upstream("Priority", true),
+	upstream("DefaultTolerationSeconds", true),
+	upstream("PodTolerationRestriction", false),
+	upstream("EventRateLimit", false),
+	upstream("ExtendedResourceToleration", false),
+	upstream("DefaultStorageClass", true),
+	upstream("StorageObjectInUseProtection", true),
+	upstream("PodGroupProtection", true),
+	upstream("OwnerReferencesPermissionEnforcement", false),
+	upstream("PersistentVolumeClaimResize", true),
+	upstream("RuntimeClass", true),
+	upstream("CertificateApproval", true),
+	upstream("CertificateSigning", true),
+	upstream("ClusterTrustBundleAttest", true),
+	upstream("CertificateSubjectRestriction", true),
+	upstream("DefaultIngressClass", true),
+	upstream("DenyServiceExternalIPs", false),
+	upstream("PodTopologyLabels", true),
+	upstream("NodeDeclaredFeatureValidator", true),
+	upstream("PodResizeValidator", true),
 	// What is configured through the API comes after what is compiled in; what counts usage comes last.
 	{Name: "MutatingAdmissionPolicy", On: true},
-	{Name: "MutatingAdmissionWebhook", On: true},
+	{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
 	{Name: "ValidatingAdmissionPolicy", On: true},
-	{Name: "ValidatingAdmissionWebhook", On: true},
+	{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
 	{Name: "ResourceQuota", On: true},
 	{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
+}
+
+// upstream is the line of a plugin whose code is Kubernetes' own.
+func upstream(name string, on bool) Plugin {
+	return Plugin{Name: name, On: on, New: func(d Deps) (admission.Interface, error) {
+		return plugins.New(name, plugins.Config{
+			Store: d.Store, Registry: d.Registry, Transport: d.Transport, Authorizer: d.Authorizer, Config: d.Config,
+		})
+	}}
 }
