@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// answer is what a side said, taken apart.
+type answer struct {
+	failed string // the request got no answer
+	proto  string
+	status int
+	header http.Header
+	body   any // a JSON value, whatever the encoding was; text of what is none
+	took   time.Duration
+}
+
+// send sends a step to a side.
+func (s *side) send(ctx context.Context, st *step, m *memory) *answer {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var body io.Reader
+	if st.body != nil {
+		body = bytes.NewReader(st.body(m))
+	}
+	req, err := http.NewRequestWithContext(ctx, st.method, s.url+m.fill(st.path), body)
+	if err != nil {
+		return &answer{failed: err.Error()}
+	}
+	if st.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "differential/1")
+	for key, value := range st.header {
+		if value == "-" {
+			req.Header.Del(key)
+		} else {
+			req.Header.Set(key, value)
+		}
+	}
+	begin := time.Now()
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return &answer{failed: err.Error()}
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	a := &answer{proto: resp.Proto, status: resp.StatusCode, header: resp.Header, took: time.Since(begin)}
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		a.failed = "read body: " + err.Error()
+	}
+	a.body = decode(resp.Header.Get("Content-Type"), data, st.watch && resp.StatusCode == http.StatusOK)
+	return a
+}
+
+// decode makes a JSON value of a body. What can't be decoded is given as text that says so.
+func decode(contentType string, data []byte, events bool) any {
+	base, _, _ := strings.Cut(contentType, ";")
+	v, err := any(nil), error(nil)
+	switch {
+	case len(data) == 0:
+		return ""
+	case events:
+		v, err = decodeEvents(base, data)
+	case base == "application/json":
+		v, err = decodeJSON(data)
+	case base == "application/yaml":
+		if data, err = yaml.YAMLToJSON(data); err == nil {
+			v, err = decodeJSON(data)
+		}
+	case base == "application/vnd.kubernetes.protobuf":
+		v, err = decodeProtobuf(data)
+	case base == "application/cbor":
+		v, err = decodeCBOR(data)
+	default:
+		return string(data)
+	}
+	if err != nil {
+		return fmt.Sprintf("can't be decoded: %v: %q", err, data[:min(len(data), 200)])
+	}
+	return v
+}
+
+func decodeJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if rest, _ := io.ReadAll(io.MultiReader(d.Buffered())); len(bytes.TrimSpace(rest)) > 0 {
+		return nil, fmt.Errorf("something after the value: %q", rest[:min(len(rest), 100)])
+	}
+	return v, nil
+}
+
+func decodeCBOR(data []byte) (any, error) {
+	var v any
+	if err := cbor.Unmarshal(data, &v); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return decodeJSON(data)
+}
+
+// metaKinds knows what objects and lists can be shown as.
+var metaKinds = sync.OnceValue(func() *runtime.Scheme {
+	kinds := runtime.NewScheme()
+	kinds.AddKnownTypes(metav1.SchemeGroupVersion, &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{})
+	return kinds
+})
+
+// decodeProtobuf reads the envelope and the message in it, by the Go type of its kind.
+func decodeProtobuf(data []byte) (any, error) {
+	rest, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
+	if !ok {
+		return nil, errors.New("no protobuf magic")
+	}
+	var unknown runtime.Unknown
+	if err := unknown.Unmarshal(rest); err != nil {
+		return nil, err
+	}
+	kind := schema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)
+	obj, err := metaKinds().New(kind)
+	if err != nil {
+		obj, err = scheme.Scheme.New(kind)
+	}
+	if err != nil {
+		if obj, err = scheme.Scheme.New(schema.GroupVersionKind{Version: kind.Version, Kind: kind.Kind}); err != nil {
+			return nil, err
+		}
+	}
+	message, ok := obj.(interface{ Unmarshal([]byte) error })
+	if !ok {
+		return nil, fmt.Errorf("%T is no protobuf message", obj)
+	}
+	if err := message.Unmarshal(unknown.Raw); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decodeJSON(text)
+	if m, ok := v.(map[string]any); ok {
+		m["(protobuf envelope)"] = fmt.Sprintf("%s %s %q %q", unknown.APIVersion, unknown.Kind, unknown.ContentEncoding, unknown.ContentType)
+	}
+	return v, err
+}

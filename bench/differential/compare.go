@@ -1,0 +1,314 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// finding is one place in which two answers differ.
+type finding struct {
+	where        string // "status", "header Warning", "body.spec.replicas"; indices are left out
+	peer, kelson string
+}
+
+// comparer holds what must be consistent over a whole stream: which uid and which resource version of one side stands for which of the other.
+type comparer struct {
+	uids      map[string]string // the peer's → Kelson's
+	kelsonUID map[string]string // and back
+	versions  map[uint64]uint64 // the peer's revisions → Kelson's
+	found     []finding
+}
+
+func newComparer() *comparer {
+	return &comparer{uids: map[string]string{}, kelsonUID: map[string]string{}, versions: map[uint64]uint64{}}
+}
+
+func (c *comparer) differ(where, peer, kelson string) {
+	c.found = append(c.found, finding{where, peer, kelson})
+}
+
+// answers compares two answers to one request.
+func (c *comparer) answers(peer, kelson *answer) []finding {
+	c.found = nil
+	if peer.failed != "" || kelson.failed != "" {
+		if peer.failed == "" || kelson.failed == "" {
+			c.differ("connection", peer.failed, kelson.failed)
+		}
+		return c.found
+	}
+	if peer.proto != kelson.proto {
+		c.differ("protocol", peer.proto, kelson.proto)
+	}
+	if peer.status != kelson.status {
+		c.differ("status", statusText(peer), statusText(kelson))
+		if peer.status/100 != kelson.status/100 {
+			return c.found // the bodies have nothing in common
+		}
+	}
+	c.headers(peer.header, kelson.header)
+	c.value("body", "", peer.body, kelson.body)
+	return c.found
+}
+
+// statusText tells an unexpected code's reason too.
+func statusText(a *answer) string {
+	text := strconv.Itoa(a.status)
+	if body, ok := a.body.(map[string]any); ok && body["kind"] == "Status" && a.status >= 300 {
+		text += fmt.Sprint(" ", plain(fmt.Sprint(body["message"])))
+	}
+	return text
+}
+
+// ofConnection are headers of the connection, not of the answer.
+var ofConnection = []string{"Date", "Content-Length", "Connection"}
+
+// random are headers whose presence counts, not their value.
+var random = []string{"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Etag", "Last-Modified", "Expires"}
+
+func (c *comparer) headers(peer, kelson http.Header) {
+	names := map[string]bool{}
+	for name := range peer {
+		names[name] = true
+	}
+	for name := range kelson {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if slices.Contains(ofConnection, name) {
+			continue
+		}
+		p, k := peer.Values(name), kelson.Values(name)
+		if slices.Contains(random, name) && len(p) == len(k) {
+			continue
+		}
+		if p, k := plain(strings.Join(p, " | ")), plain(strings.Join(k, " | ")); p != k {
+			c.differ("header "+name, p, k)
+		}
+	}
+}
+
+// value compares two JSON values. key is the last field name on the way.
+func (c *comparer) value(where, key string, peer, kelson any) {
+	switch p := peer.(type) {
+	case map[string]any:
+		if k, ok := kelson.(map[string]any); ok {
+			c.objects(where, p, k)
+			return
+		}
+	case []any:
+		if k, ok := kelson.([]any); ok {
+			c.lists(where, key, p, k)
+			return
+		}
+	case string:
+		if k, ok := kelson.(string); ok {
+			c.text(where, key, p, k)
+			return
+		}
+	}
+	if p, k := short(peer), short(kelson); p != k && !(allocated[key] && isNumber(peer) && isNumber(kelson)) {
+		c.differ(where, p, k)
+	}
+}
+
+// allocated are numbers that a server picks at random.
+var allocated = map[string]bool{"nodePort": true, "healthCheckNodePort": true}
+
+func isNumber(v any) bool {
+	_, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	return v != nil && err == nil
+}
+
+func (c *comparer) objects(where string, peer, kelson map[string]any) {
+	names := map[string]bool{}
+	for name := range peer {
+		names[name] = true
+	}
+	for name := range kelson {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p, inPeer := peer[name]
+		k, inKelson := kelson[name]
+		at := where + "." + name
+		switch {
+		case !inPeer:
+			c.differ(at, "(absent)", short(k))
+		case !inKelson:
+			c.differ(at, short(p), "(absent)")
+		case name == "resourceVersion" && isList(where, peer):
+			if (p == "") != (k == "") || (p == "0") != (k == "0") {
+				c.differ(at, short(p), short(k)) // a list's grows with every write anywhere
+			}
+		default:
+			c.value(at, name, p, k)
+		}
+	}
+}
+
+// isList says whether metadata is a list's: it has no name.
+func isList(where string, meta map[string]any) bool {
+	return strings.HasSuffix(where, "metadata") && meta["name"] == nil && meta["generateName"] == nil
+}
+
+func (c *comparer) lists(where, key string, peer, kelson []any) {
+	if key == "managedFields" {
+		sortManagers(peer)
+		sortManagers(kelson)
+	}
+	if len(peer) != len(kelson) {
+		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
+		return
+	}
+	for i := range peer {
+		c.value(where+"[]", key, peer[i], kelson[i])
+	}
+}
+
+// sortManagers puts entries in an order that doesn't depend on the second they were made in.
+func sortManagers(entries []any) {
+	sort.SliceStable(entries, func(i, j int) bool { return managerKey(entries[i]) < managerKey(entries[j]) })
+}
+
+func managerKey(entry any) string {
+	e, _ := entry.(map[string]any)
+	return fmt.Sprint(e["manager"], e["operation"], e["apiVersion"], e["subresource"])
+}
+
+// text compares two strings, by what they are.
+func (c *comparer) text(where, key, peer, kelson string) {
+	switch key {
+	case "uid":
+		if uuid.MatchString(peer) && uuid.MatchString(kelson) {
+			c.uid(where, peer, kelson)
+			return
+		}
+	case "resourceVersion":
+		p, errP := strconv.ParseUint(peer, 10, 64)
+		k, errK := strconv.ParseUint(kelson, 10, 64)
+		if errP == nil && errK == nil {
+			c.version(where, p, k)
+			return
+		}
+	case "continue":
+		if (peer == "") != (kelson == "") {
+			c.differ(where, short(peer), short(kelson))
+		}
+		return
+	}
+	if p, k := plain(peer), plain(kelson); p != k {
+		c.differ(where, short(p), short(k))
+	}
+}
+
+func (c *comparer) uid(where, peer, kelson string) {
+	knownK, okP := c.uids[peer]
+	knownP, okK := c.kelsonUID[kelson]
+	switch {
+	case !okP && !okK:
+		c.uids[peer], c.kelsonUID[kelson] = kelson, peer
+	case knownK != kelson || knownP != peer:
+		c.differ(where, seen("uid", okP), seen("uid", okK))
+	}
+}
+
+func seen(what string, known bool) string {
+	if known {
+		return "a known " + what
+	}
+	return "a new " + what
+}
+
+// version holds the order of revisions: what is newer, older or the same on one side must be so on the other.
+func (c *comparer) version(where string, peer, kelson uint64) {
+	for p, k := range c.versions {
+		if (p < peer) != (k < kelson) || (p == peer) != (k == kelson) {
+			c.differ(where, relation(p, peer), relation(k, kelson))
+			return
+		}
+	}
+	c.versions[peer] = kelson
+}
+
+func relation(known, now uint64) string {
+	switch {
+	case now == known:
+		return "the same as one before"
+	case now < known:
+		return "older than one before"
+	}
+	return "newer than one before"
+}
+
+var (
+	uuid     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	micro    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z`)
+	second   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	goTime   = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} [A-Z]+( m=[+-][\d.]+)?`)
+	address  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	revision = regexp.MustCompile(`(resource version: )\d+|(current: )\d+|(\()\d+(\)$)`)
+	suffix   = regexp.MustCompile(`(-gen-)[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	service  = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	age      = regexp.MustCompile(`^(<invalid>|\d+s)$`)
+	pointer  = regexp.MustCompile(`\b0x[c0-9a-f]{8,}\b`)
+)
+
+// plain is text without what must differ.
+func plain(s string) string {
+	s = uuid.ReplaceAllString(s, "<uid>")
+	s = micro.ReplaceAllString(s, "<time.micro>")
+	s = second.ReplaceAllString(s, "<time>")
+	s = goTime.ReplaceAllString(s, "<go time>")
+	s = address.ReplaceAllString(s, "<address>")
+	s = revision.ReplaceAllString(s, "$1$2$3<revision>$4")
+	s = suffix.ReplaceAllString(s, "$1<suffix>")
+	s = service.ReplaceAllString(s, "<service ip>")
+	s = pointer.ReplaceAllString(s, "<pointer>")
+	return age.ReplaceAllString(s, "<age>")
+}
+
+// short shows a value in a line.
+func short(v any) string {
+	text, ok := v.(string)
+	if !ok {
+		text = mustJSON(v)
+	}
+	if text = plain(text); len(text) > 600 {
+		text = text[:600] + "…"
+	}
+	return text
+}
+
+// outline shows what is in a list.
+func outline(list []any) string {
+	var items []string
+	for _, item := range list {
+		items = append(items, short(describe(item)))
+	}
+	text := strings.Join(items, ", ")
+	if len(text) > 600 {
+		text = text[:600] + "…"
+	}
+	return text
+}
+
+// describe names an event or an object; anything else stands for itself.
+func describe(item any) any {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return item
+	}
+	if event, ok := m["type"].(string); ok && m["object"] != nil {
+		return event + " " + short(describe(m["object"]))
+	}
+	if meta, ok := m["metadata"].(map[string]any); ok && meta["name"] != nil {
+		return meta["name"]
+	}
+	return item
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// difference is a finding with the request that shows it.
+type difference struct {
+	finding
+	stream  string
+	label   string
+	step    int
+	request string
+	allowed *allowance
+}
+
+// runner sends streams to both sides.
+type runner struct {
+	peer, kelson *side
+	count        int // requests sent to each side
+	mu           sync.Mutex
+}
+
+// stream sends the chosen steps of a stream to both sides and gives what differs. nil chooses all.
+func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[int]bool) []difference {
+	peer, kelson, c := newMemory(), newMemory(), newComparer()
+	var all []difference
+	sent := 0
+	for i, st := range s.steps(own) {
+		if chosen != nil && !chosen[i] && !st.always || ctx.Err() != nil {
+			continue
+		}
+		request := st.String(peer)
+		var p, k *answer
+		var both sync.WaitGroup
+		both.Go(func() { p = r.peer.send(ctx, &st, peer) })
+		both.Go(func() { k = r.kelson.send(ctx, &st, kelson) })
+		both.Wait()
+		if slow := 500 * time.Millisecond; p.took > slow || k.took > slow {
+			log.Printf("SLOW %s %s peer %s kelson %s", s.name, st.label, p.took, k.took)
+		}
+		sent++
+		for _, f := range c.answers(p, k) {
+			f.peer, f.kelson = strings.ReplaceAll(f.peer, own, "OWN"), strings.ReplaceAll(f.kelson, own, "OWN")
+			all = append(all, difference{finding: f, stream: s.name, label: st.label, step: i, request: request})
+		}
+		if st.save != "" {
+			peer.keep(st.save, p.body)
+			kelson.keep(st.save, k.body)
+		}
+	}
+	r.mu.Lock()
+	r.count += sent
+	r.mu.Unlock()
+	return all
+}
+
+// streams sends all streams, several at a time.
+func (r *runner) streams(ctx context.Context, all []*stream, parallel int, round string) (found []difference) {
+	next := make(chan int)
+	var workers sync.WaitGroup
+	results := make([][]difference, len(all))
+	for range parallel {
+		workers.Go(func() {
+			for i := range next {
+				results[i] = r.stream(ctx, all[i], ownName(all[i], round), nil)
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return slices.Concat(results...)
+}
+
+var notName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// ownName is a name for a stream's namespace and objects.
+func ownName(s *stream, round string) string {
+	name := notName.ReplaceAllString(strings.ToLower(s.name), "-")
+	if len(name) > 32 {
+		name = name[len(name)-32:]
+	}
+	return strings.Trim(fmt.Sprintf("d-%s-%s", round, strings.Trim(name, "-")), "-")
+}
+
+// inNamespace makes the namespace of a stream.
+func inNamespace(own string) step {
+	return step{label: "setup", method: http.MethodPost, path: "/api/v1/namespaces", always: true,
+		body: jsonBody(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": own}})}
+}

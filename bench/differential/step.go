@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// stream is a list of requests that leans on nothing but itself: it works in a namespace of its own and gives its objects names of their
+// own. So any part of it can be sent again under another name, which is how a difference is brought down to the requests it takes.
+type stream struct {
+	name string
+	// steps makes the requests for an own name. The same seed gives the same requests.
+	steps func(own string) []step
+}
+
+// step is one request.
+type step struct {
+	label  string // what it tries; differences are gathered by it
+	method string
+	path   string // with the query; may hold placeholders, see memory.fill
+	header map[string]string
+	body   func(*memory) []byte // nil: none
+	save   string               // the object in the answer is remembered by this name
+	watch  bool                 // the answer is a stream of events
+	always bool                 // others lean on it: it is never left out
+}
+
+// memory is what one side's answers of a stream have told so far.
+type memory struct {
+	objects  map[string]map[string]any
+	tokens   map[string]string // continue tokens
+	versions []string          // resource versions of the saved objects, in the order of the answers
+}
+
+func newMemory() *memory {
+	return &memory{objects: map[string]map[string]any{}, tokens: map[string]string{}}
+}
+
+var placeholder = regexp.MustCompile(`\{(uid|rv|continue|olduid):([a-z0-9-]+)\}`)
+
+// fill replaces placeholders: {uid:a} and {rv:a} of the object saved as a, {continue:a} of a list saved as a.
+func (m *memory) fill(text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		parts := placeholder.FindStringSubmatch(found)
+		switch parts[1] {
+		case "uid":
+			return m.metadata(parts[2], "uid", "00000000-0000-4000-8000-000000000000")
+		case "rv":
+			return m.metadata(parts[2], "resourceVersion", "1")
+		case "continue":
+			return m.tokens[parts[2]]
+		}
+		return found
+	})
+}
+
+func (m *memory) metadata(name, key, otherwise string) string {
+	meta, _ := m.objects[name]["metadata"].(map[string]any)
+	if value, ok := meta[key].(string); ok && value != "" {
+		return value
+	}
+	return otherwise
+}
+
+// keep remembers the object of an answer.
+func (m *memory) keep(name string, body any) {
+	obj, ok := body.(map[string]any)
+	if !ok || obj["kind"] == "Status" {
+		return
+	}
+	m.objects[name] = obj
+	meta, _ := obj["metadata"].(map[string]any)
+	token, _ := meta["continue"].(string)
+	m.tokens[name] = token
+}
+
+// object gives a private copy of a saved object.
+func (m *memory) object(name string) map[string]any {
+	return clone(m.objects[name])
+}
+
+// clone copies a JSON value.
+func clone[T any](v T) T { return cloneAny(any(v)).(T) }
+
+func cloneAny(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for key, value := range v {
+			c[key] = cloneAny(value)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, value := range v {
+			c[i] = cloneAny(value)
+		}
+		return c
+	}
+	return v
+}
+
+// raw is a body given as it is, with placeholders.
+func raw(text string) func(*memory) []byte {
+	return func(m *memory) []byte { return []byte(m.fill(text)) }
+}
+
+// jsonBody is a body of a value, with placeholders in its strings.
+func jsonBody(v any) func(*memory) []byte {
+	return raw(mustJSON(v))
+}
+
+func mustJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode body: %v", err)) // what streams are made of can always be encoded
+	}
+	return string(data)
+}
+
+// edited is the saved object after a change; what was never saved gives an empty one.
+func edited(name string, edit func(map[string]any)) func(*memory) []byte {
+	return func(m *memory) []byte {
+		obj := m.object(name)
+		if obj == nil {
+			obj = map[string]any{}
+		}
+		if edit != nil {
+			edit(obj)
+		}
+		return []byte(m.fill(mustJSON(obj)))
+	}
+}
+
+// set changes a field deep in an object, making what is missing on the way. A nil value removes it.
+func set(obj map[string]any, value any, path ...string) {
+	for _, key := range path[:len(path)-1] {
+		next, ok := obj[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			obj[key] = next
+		}
+		obj = next
+	}
+	if last := path[len(path)-1]; value == nil {
+		delete(obj, last)
+	} else {
+		obj[last] = value
+	}
+}
+
+// with is a copy of an object with one field changed.
+func with(obj map[string]any, value any, path ...string) map[string]any {
+	c := clone(obj)
+	set(c, value, path...)
+	return c
+}
+
+// String shows the request as it is sent to the side that has this memory.
+func (s *step) String(m *memory) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", s.method, m.fill(s.path))
+	for _, key := range slices.Sorted(maps.Keys(s.header)) {
+		fmt.Fprintf(&b, "\n  %s: %s", key, s.header[key])
+	}
+	if s.body != nil {
+		body := s.body(m)
+		if len(body) > 4000 {
+			body = append(body[:4000:4000], "…"...)
+		}
+		fmt.Fprintf(&b, "\n  %q", body)
+	}
+	return b.String()
+}
