@@ -10,8 +10,9 @@ import (
 	"kelson.dev/server/admission/always"
 	"kelson.dev/server/admission/lifecycle"
 	"kelson.dev/server/admission/podsecurity"
-	"kelson.dev/server/builtin/plugins"
+	"kelson.dev/server/admission/policy"
 	"kelson.dev/server/admission/webhook"
+	"kelson.dev/server/builtin/plugins"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
@@ -35,6 +36,10 @@ type Deps struct {
 
 func (d Deps) webhooks() webhook.Config {
 	return webhook.Config{Store: d.Store, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
+}
+
+func (d Deps) policies() policy.Config {
+	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer}
 }
 
 // Plugin is a line of the table.
@@ -83,9 +88,9 @@ var Plugins = []Plugin{
 	upstream("NodeDeclaredFeatureValidator", true),
 	upstream("PodResizeValidator", true),
 	// What is configured through the API comes after what is compiled in; what counts usage comes last.
-	{Name: "MutatingAdmissionPolicy", On: true},
+	{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()), nil }},
 	{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
-	{Name: "ValidatingAdmissionPolicy", On: true},
+	{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
 	{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
 	{Name: "ResourceQuota", On: true},
 	{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},

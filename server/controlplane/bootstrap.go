@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -29,6 +30,14 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 		})
 		if err != nil {
 			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	for _, class := range priorityClasses() {
+		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil {
+			continue
+		}
+		if err := create(ctx, client, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
+			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
 	}
 	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil {
@@ -60,6 +69,22 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 		return fmt.Errorf("service kubernetes: %w", err)
 	}
 	return nil
+}
+
+// priorityClasses are those of the system's own pods, as kube-apiserver has them.
+func priorityClasses() []*schedulingv1.PriorityClass {
+	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, Description: description,
+		}
+	}
+	const system = 2_000_000_000
+	return []*schedulingv1.PriorityClass{
+		class("system-cluster-critical", system,
+			"Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+		class("system-node-critical", system+1000, "Used for system critical pods that must not be moved from their current node."),
+	}
 }
 
 // firstAddress is the first usable address of the service range, which the kubernetes service has everywhere.
