@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/apis/authentication"
@@ -38,10 +37,7 @@ func answers(namespaced bool, registry upstream.Creater) *review {
 
 // reviews are the questions that can be asked about tokens and permissions.
 func (k *kinds) reviews() []entry {
-	var authz authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	if k.cfg.Authorizer != nil {
-		authz = k.cfg.Authorizer
-	}
+	authz := k.authorizer()
 	rules, ok := authz.(authorizer.RuleResolver)
 	if !ok {
 		rules = noRules{}

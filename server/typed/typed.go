@@ -13,6 +13,8 @@
 //	v := typed.NewView(st, func(sn *store.Snapshot) (*index, error) { … }, "roles.rbac.authorization.k8s.io", …)
 //	idx, err := v.Get()
 //
+// What would be dear to compute again after each write is changed by the writes one by one, in a [Fold].
+//
 // T is the Go type of the resource's storage version. Values are shared: never change them. All of it is safe for concurrent use.
 package typed
 

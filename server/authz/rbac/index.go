@@ -1,12 +1,10 @@
 package rbac
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -26,21 +24,19 @@ const (
 	clusterRoleBindings = "clusterrolebindings.rbac.authorization.k8s.io"
 )
 
-// sources are the resources that the index is made of.
-var sources = [...]string{roles, clusterRoles, roleBindings, clusterRoleBindings}
-
-// index knows the bindings of each subject.
+// index knows the bindings of each subject. It is read under the lock of its fold; the grants in force are made meanwhile.
 type index struct {
-	store *store.Store
-
-	// mu guards the rest. Who reads the index holds it for reading, and makes the grants in force meanwhile.
-	mu       sync.RWMutex
-	built    bool
-	known    uint64 // every write up to this revision is in the index
-	cursors  [len(sources)]*store.Cursor
+	*typed.Fold
+	store    *store.Store
 	bindings map[store.Key]*binding
 	subjects map[subject]*grants
 	users    map[store.Key]map[*binding]struct{} // of roles, which need not exist
+}
+
+func newIndex(st *store.Store) *index {
+	x := &index{store: st}
+	x.Fold = typed.NewFold(st, x.begin, x.take, roles, clusterRoles, roleBindings, clusterRoleBindings)
+	return x
 }
 
 // subject is somebody in a namespace, or ("") everywhere. Service accounts are users.
@@ -217,70 +213,8 @@ func find(sn *store.Snapshot, b *binding) (*role, error) {
 	return compile(obj)
 }
 
-// open brings the index up to date and locks it for reading. With an error it is not locked.
-func (x *index) open() error {
-	changed := x.store.Changed(sources[:]...)
-	x.mu.RLock()
-	for !x.built || x.known < changed {
-		x.mu.RUnlock()
-		if err := x.catchUp(); err != nil {
-			return err
-		}
-		x.mu.RLock()
-	}
-	return nil
-}
-
-// catchUp takes in what was written since the last time.
-func (x *index) catchUp() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.built {
-		known := ^uint64(0)
-		for i := range x.cursors {
-			upTo, err := x.drain(x.cursors[i])
-			if err != nil {
-				x.built = false
-				break
-			}
-			known = min(known, upTo)
-		}
-		if x.built {
-			x.known = known
-			return nil
-		}
-	}
-	return x.build()
-}
-
-// drain takes in the events of one resource, and returns the revision up to which they are known.
-func (x *index) drain(c *store.Cursor) (uint64, error) {
-	for {
-		events, upTo, err := c.Next()
-		switch {
-		case errors.Is(err, store.ErrClosed): // nothing will ever change
-			return ^uint64(0), nil
-		case err != nil:
-			return 0, err
-		case len(events) == 0:
-			return upTo, nil
-		}
-		for _, e := range events {
-			x.take(e)
-		}
-	}
-}
-
-// build makes the index anew.
-func (x *index) build() error {
-	sn := x.store.Snapshot()
-	for i, resource := range sources {
-		cursor, err := x.store.Watch(resource, sn.Revision())
-		if err != nil {
-			return fmt.Errorf("index roles: %w", err)
-		}
-		x.cursors[i] = cursor
-	}
+// begin makes the index of a state.
+func (x *index) begin(sn *store.Snapshot) {
 	x.bindings = map[store.Key]*binding{}
 	x.subjects = map[subject]*grants{}
 	x.users = map[store.Key]map[*binding]struct{}{}
@@ -289,8 +223,6 @@ func (x *index) build() error {
 			x.bind(obj)
 		}
 	}
-	x.built, x.known = true, sn.Revision()
-	return nil
 }
 
 // take takes one event in.

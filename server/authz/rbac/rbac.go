@@ -34,7 +34,7 @@ var (
 )
 
 // New returns an authorizer by the roles and bindings in a store.
-func New(st *store.Store) *Authorizer { return &Authorizer{&index{store: st}} }
+func New(st *store.Store) *Authorizer { return &Authorizer{newIndex(st)} }
 
 // Authorize says whether a rule allows the request, and which binding brought it.
 func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -42,10 +42,10 @@ func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attribut
 	if u == nil {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	if err := a.index.open(); err != nil {
+	if err := a.index.RLock(); err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	defer a.index.mu.RUnlock()
+	defer a.index.RUnlock()
 	r := newRequest(attributes)
 	namespace := attributes.GetNamespace()
 	var errs []error

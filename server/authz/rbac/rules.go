@@ -58,7 +58,7 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 
 // VisitRulesFor shows the rules for a user in a namespace with their bindings, and what is wrong with some, until visit returns false.
 func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, visit func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
-	if err := r.index.open(); err != nil {
+	if err := r.index.RLock(); err != nil {
 		visit(nil, nil, err)
 		return
 	}
@@ -75,7 +75,7 @@ func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, v
 		}
 	}
 	sn := r.index.store.Snapshot()
-	r.index.mu.RUnlock()
+	r.index.RUnlock()
 	for _, b := range all {
 		role, err := find(sn, b.binding)
 		if err != nil {

@@ -1,0 +1,116 @@
+package bootstrappolicy
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/server/store"
+)
+
+//go:generate go test . -run TestPolicyText -update
+
+// text has the objects of the policy as they are stored, one in a line: resource, namespace or "-", name, JSON. What differs from one
+// control plane to another is marked. A second line for an object is that of an aggregated role with its rules.
+//
+//go:embed policy.txt
+var text string
+
+// The marks.
+const (
+	markUID      = "<uid>"
+	markTime     = "<time>"
+	markRevision = "<revision>"
+)
+
+// object is one object of the policy.
+type object struct {
+	key store.Key
+	// made is the object as a client's POST would have stored it; aggregated, where it is not "", with the rules that the controller
+	// of aggregated roles gives it.
+	made, aggregated template
+}
+
+// policy is read once: it is the same for all control planes.
+var policy = sync.OnceValue(func() []*object {
+	var all []*object
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) != 4 {
+			panic(fmt.Sprintf("policy.txt: not an object: %s", line))
+		}
+		key := store.Key{Resource: fields[0], Namespace: strings.TrimPrefix(fields[1], "-"), Name: fields[2]}
+		if n := len(all); n > 0 && all[n-1].key == key {
+			all[n-1].aggregated = template(fields[3])
+			continue
+		}
+		all = append(all, &object{key: key, made: template(fields[3])})
+	}
+	return all
+})
+
+// template is an object's JSON with marks.
+type template string
+
+// fill gives the JSON of a new object.
+func (t template) fill(uid types.UID, now string) []byte {
+	out := make([]byte, 0, len(t)+64)
+	for rest := string(t); ; {
+		before, mark, after := cut(rest)
+		out = append(out, before...)
+		switch mark {
+		case markUID:
+			out = append(out, uid...)
+		case markTime:
+			out = append(out, now...)
+		case markRevision:
+			out = append(out, '1') // the store replaces it
+		default:
+			return out
+		}
+		rest = after
+	}
+}
+
+// matches says whether a stored object is still as it was made from the template.
+func (t template) matches(data []byte) bool {
+	stored := string(data)
+	for rest := string(t); ; {
+		before, mark, after := cut(rest)
+		var ok bool
+		if stored, ok = strings.CutPrefix(stored, before); !ok {
+			return false
+		}
+		if mark == "" {
+			return stored == ""
+		}
+		end := strings.IndexByte(stored, '"')
+		if end < 0 {
+			return false
+		}
+		stored, rest = stored[end:], after
+	}
+}
+
+// cut divides a text around its first mark.
+func cut(s string) (before, mark, after string) {
+	for from := 0; ; {
+		i := strings.IndexByte(s[from:], '<')
+		if i < 0 {
+			return s, "", ""
+		}
+		i += from
+		for _, mark := range [...]string{markUID, markTime, markRevision} {
+			if strings.HasPrefix(s[i:], mark) {
+				return s[:i], mark, s[i+len(mark):]
+			}
+		}
+		from = i + 1
+	}
+}
