@@ -43,7 +43,7 @@ func (o *planesOptions) check() error {
 
 // newPlanes makes what hands out control planes: in memory, with the server's authority and, unless asked otherwise, its kind of node.
 func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
-	identify, err := authn.New(authn.Config{ClientCAs: authority.Pool()})
+	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	if err != nil {
 		return nil, err
 	}

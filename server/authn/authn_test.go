@@ -23,7 +23,7 @@ func TestTokenFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("secret,bob,1,\"dev,ops\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	auth, err := authn.New(authn.Config{TokenFile: file})
+	auth, err := authn.New(t.Context(), authn.Config{TokenFile: file, Anonymous: new(bool)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestTokenFile(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, ok, err := auth.AuthenticateRequest(req)
-	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev", "ops"}) {
+	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev", "ops", "system:authenticated"}) {
 		t.Errorf("%v %v %v", resp, ok, err)
 	}
 	req.Header.Set("Authorization", "Bearer wrong")
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err == nil {
 		t.Errorf("a wrong token is an error: %v %v", ok, err)
 	}
-	if _, err := authn.New(authn.Config{TokenFile: file + "x"}); err == nil {
+	if _, err := authn.New(t.Context(), authn.Config{TokenFile: file + "x"}); err == nil {
 		t.Error("no such file")
 	}
 }
@@ -51,14 +51,14 @@ func TestClientCertificate(t *testing.T) {
 	stranger, _ := certificate(t, pkix.Name{CommonName: "bob"}, nil, nil)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	auth, err := authn.New(authn.Config{ClientCAs: pool})
+	auth, err := authn.New(t.Context(), authn.Config{ClientCAs: pool})
 	if err != nil {
 		t.Fatal(err)
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{bob}}
 	resp, ok, err := auth.AuthenticateRequest(req)
-	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev"}) {
+	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev", "system:authenticated"}) {
 		t.Errorf("%v %v %v", resp, ok, err)
 	}
 	req.TLS.PeerCertificates[0] = stranger

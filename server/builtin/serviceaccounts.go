@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kubernetes/pkg/apis/authentication"
 	"k8s.io/kubernetes/pkg/apis/authentication/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -67,6 +68,11 @@ func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body ru
 		return nil, err
 	}
 	lifetime := time.Duration(tr.Spec.ExpirationSeconds) * time.Second
+	if longest := k.cfg.Tokens.MaxLifetime(); longest > 0 && lifetime > longest {
+		warning.AddWarning(ctx, "", fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds",
+			tr.Spec.ExpirationSeconds, int64(longest/time.Second)))
+		lifetime, tr.Spec.ExpirationSeconds = longest, int64(longest/time.Second)
+	}
 	if tr.Status.Token, err = k.cfg.Tokens.Issue(ctx, account, bound, tr.Spec.Audiences, lifetime); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}

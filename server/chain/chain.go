@@ -22,9 +22,11 @@ type Config struct {
 	// /version, and /metrics if there is a registry.
 	Paths map[string]http.Handler
 
-	// Authenticator finds out who asks. A caller in process is named by WithUser instead. Whom neither knows is anonymous;
-	// nil: everybody else is.
+	// Authenticator finds out who asks. A caller in process is named by WithUser instead. Whom neither knows is answered with 401:
+	// it is the authenticator that lets in anonymous callers. nil: everybody else is anonymous.
 	Authenticator authenticator.Request
+	// Audiences are the names of this server that credentials must be for; none: they may be for anybody.
+	Audiences authenticator.Audiences
 	// Authorizer decides what they may do; nil: everything.
 	Authorizer authorizer.UnconditionalAuthorizer
 

@@ -64,6 +64,14 @@ type ServiceAccounts struct {
 	Issuers []string
 	// Audiences are the names of this API server in tokens; none: the issuers.
 	Audiences []string
+	// KeySetURL is where the issuer's discovery document says its keys are; "": below the first issuer.
+	KeySetURL string
+	// NoLookup accepts tokens of old, which never expire, without looking for their Secret and account.
+	NoLookup bool
+	// NoExtension lets the tokens that pods are given by default end after an hour, as they say, instead of a year.
+	NoExtension bool
+	// MaxLifetime is the longest lifetime of tokens that can be asked for; 0: any.
+	MaxLifetime time.Duration
 }
 
 // Node is a way to run pods.

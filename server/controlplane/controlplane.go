@@ -77,7 +77,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 
 	objects := func() resource.Objects { return p.verbs }
-	issuer, identify, err := p.newAuthenticator(cfg)
+	issuer, identify, err := p.newAuthenticator(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

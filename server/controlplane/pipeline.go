@@ -29,7 +29,7 @@ var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 })
 
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, st *store.Store, identify authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+func newChain(cfg Config, st *store.Store, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(processCollectors()...)
 	groups := discovery.New(registry)
@@ -43,6 +43,7 @@ func newChain(cfg Config, st *store.Store, identify authn.Authenticator, may aut
 			"/openapi/": documents,
 		},
 		Authenticator: identify,
+		Audiences:     identify.Audiences(),
 		Authorizer:    may,
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: checks},

@@ -11,9 +11,13 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"kelson.dev/server/store"
+	"kelson.dev/server/typed"
 )
 
-var _ serviceaccount.ServiceAccountTokenGetter = lookup{}
+var (
+	_ serviceaccount.ServiceAccountTokenGetter = lookup{}
+	_ serviceaccount.ServiceAccountTokenGetter = wholeLookup{}
+)
 
 // lookup gives the objects that tokens name. Only what says whether they are still the same is filled in: uid and deletionTimestamp,
 // which the store keeps beside the bytes.
@@ -59,4 +63,15 @@ func (l lookup) GetValidatingWebhookConfiguration(_ context.Context, name string
 func (l lookup) GetMutatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	m, err := l.meta(admissionregistrationv1.Resource("mutatingwebhookconfigurations"), "", name)
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: m}, err
+}
+
+// wholeLookup gives Secrets and accounts with all they hold: tokens of old are compared with their Secret.
+type wholeLookup struct{ lookup }
+
+func (l wholeLookup) GetSecret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+	return typed.Get[corev1.Secret](l.store.Snapshot(), "secrets", namespace, name)
+}
+
+func (l wholeLookup) GetServiceAccount(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	return typed.Get[corev1.ServiceAccount](l.store.Snapshot(), "serviceaccounts", namespace, name)
 }

@@ -2,12 +2,16 @@
 // token is bound to.
 //
 // A token counts as long as it has not expired and everything it names still exists with the same uid: each check looks into the
-// store, nothing is remembered, so a token ends with the deletion of its account. Signing, claims and checks are Kubernetes' own.
+// store, nothing is remembered, so a token ends with the deletion of its account. The tokens of old, which never expire and are kept
+// in Secrets of type kubernetes.io/service-account-token, end with their Secret too. Signing, claims and checks are Kubernetes' own.
 // An [Issuer] never changes and is safe for concurrent use.
 //
 //	issuer, err := tokens.New(tokens.Config{Store: st})
-//	builtin.Resources(builtin.Config{Tokens: issuer, …})                        // serviceaccounts/token
-//	authn.New(authn.Config{Tokens: []authenticator.Token{issuer}, …})           // Authorization: Bearer …
+//	builtin.Resources(builtin.Config{Tokens: issuer, …})              // serviceaccounts/token
+//	authn.New(ctx, authn.Config{ServiceAccounts: issuer, …})          // Authorization: Bearer …
+//	maps.Copy(paths, issuer.Discovery())                              // /.well-known/openid-configuration
+//
+// [Bootstrap] checks the tokens with which new nodes introduce themselves.
 package tokens
 
 import (
@@ -21,7 +25,12 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	names "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
@@ -43,13 +52,25 @@ type Config struct {
 	Issuers []string
 	// Audiences are the names under which this server is addressed; a token for none of them is refused here. None: the issuers.
 	Audiences []string
+	// KeySetURL is where the discovery document says the keys are; "": below the first issuer.
+	KeySetURL string
+	// NoLookup accepts tokens of old without looking for their Secret and account.
+	NoLookup bool
+	// NoExtension lets the tokens that pods are given by default end when they were asked to.
+	NoExtension bool
+	// MaxLifetime is the longest that can be asked for; 0: any.
+	MaxLifetime time.Duration
+	// Patch merges into a Secret which day its token was last used, with the rights of the server; nil: nobody is interested.
+	Patch func(ctx context.Context, namespace, secret string, patch []byte) error
 }
 
 // Issuer makes and checks tokens.
 type Issuer struct {
 	authenticator.Token
 	generator serviceaccount.TokenGenerator
-	audiences []string
+	legacy    serviceaccount.TokenGenerator
+	cfg       Config
+	keys      serviceaccount.PublicKeysGetter
 }
 
 // New returns an Issuer. A key that can't sign tokens is an error.
@@ -74,6 +95,10 @@ func New(cfg Config) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make token issuer: %w", err)
 	}
+	legacy, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("make token issuer: %w", err)
+	}
 	accepted := []any{cfg.Key.Public()}
 	for _, key := range cfg.Keys {
 		accepted = append(accepted, key)
@@ -82,15 +107,31 @@ func New(cfg Config) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read token keys: %w", err)
 	}
+	objects := lookup{cfg.Store}
+	old, err := serviceaccount.NewLegacyValidator(!cfg.NoLookup, wholeLookup{objects}, marker{cfg.Patch})
+	if err != nil {
+		return nil, fmt.Errorf("make token checks: %w", err)
+	}
 	return &Issuer{
-		Token:     serviceaccount.JWTTokenAuthenticator(cfg.Issuers, keys, cfg.Audiences, serviceaccount.NewValidator(lookup{cfg.Store})),
+		Token: union.New(
+			serviceaccount.JWTTokenAuthenticator(cfg.Issuers, keys, cfg.Audiences, serviceaccount.NewValidator(objects)),
+			serviceaccount.JWTTokenAuthenticator([]string{serviceaccount.LegacyIssuer}, keys, cfg.Audiences, old),
+		),
 		generator: generator,
-		audiences: slices.Clone(cfg.Audiences),
+		legacy:    legacy,
+		cfg:       cfg,
+		keys:      keys,
 	}, nil
 }
 
 // Audiences are the names of this server, which a token is for that is asked for without naming any.
-func (i *Issuer) Audiences() []string { return slices.Clone(i.audiences) }
+func (i *Issuer) Audiences() []string { return slices.Clone(i.cfg.Audiences) }
+
+// Issuers are the accepted issuers, of which the first is written into tokens.
+func (i *Issuer) Issuers() []string { return slices.Clone(i.cfg.Issuers) }
+
+// MaxLifetime is the longest lifetime that can be asked for; 0: any.
+func (i *Issuer) MaxLifetime() time.Duration { return i.cfg.MaxLifetime }
 
 // Bound are the objects that a token ends with, besides its account: a pod, perhaps with the node it runs on, a secret, or a node.
 type Bound struct {
@@ -106,7 +147,7 @@ const extended = serviceaccount.ExpirationExtensionSeconds
 // Issue signs a token of an account, for audiences, that ends lifetime from now (in whole seconds).
 func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound Bound, audiences []string, lifetime time.Duration) (string, error) {
 	seconds, warnAfter := int64(lifetime/time.Second), int64(0)
-	if bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ours(audiences) {
+	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ours(audiences) {
 		seconds, warnAfter = extended, seconds
 	}
 	claims, private, err := serviceaccount.Claims(*account, bound.Pod, bound.Secret, bound.Node, nil, nil, seconds, warnAfter, audiences, nil)
@@ -117,10 +158,21 @@ func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound 
 	if err != nil {
 		return "", fmt.Errorf("sign token: %w", err)
 	}
+	audit.AddAuditAnnotation(ctx, names.IssuedCredentialIDAuditAnnotationKey, jwt.CredentialIDForJTI(claims.ID))
+	return token, nil
+}
+
+// IssueSecret signs a token of old: it is kept in a Secret and never expires.
+func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+	claims, private := serviceaccount.LegacyClaims(*account, *secret)
+	token, err := i.legacy.GenerateToken(ctx, claims, private)
+	if err != nil {
+		return "", fmt.Errorf("sign token: %w", err)
+	}
 	return token, nil
 }
 
 // ours says whether audiences are all names of this server.
 func (i *Issuer) ours(audiences []string) bool {
-	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(i.audiences, a) })
+	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(i.cfg.Audiences, a) })
 }

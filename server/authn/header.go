@@ -1,0 +1,72 @@
+package authn
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+)
+
+// RequestHeader believes what a proxy says that authenticates users itself: whoever holds a certificate of the proxies' authorities
+// names the user in headers.
+type RequestHeader struct {
+	// ClientCAFile has the authorities of proxies. It must be given.
+	ClientCAFile string
+	// AllowedNames are the common names a proxy's certificate may have; none: any.
+	AllowedNames []string
+	// Usernames, UIDs and Groups are headers; ExtraPrefixes are what the headers of extra attributes begin with. Of usernames and
+	// uids the first that is set counts.
+	Usernames, UIDs, Groups, ExtraPrefixes []string
+}
+
+// errOverlap is kube-apiserver's refusal: every user's certificate would be a proxy's.
+var errOverlap = errors.New("--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names " +
+	"must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
+
+func (r *RequestHeader) authorities(clients *authorities, log *slog.Logger) (*authorities, error) {
+	for flag, values := range map[string][]string{
+		"requestheader-username-headers": r.Usernames, "requestheader-uid-headers": r.UIDs, "requestheader-group-headers": r.Groups,
+		"requestheader-extra-headers-prefix": r.ExtraPrefixes, "requestheader-allowed-names": r.AllowedNames,
+	} {
+		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
+			return nil, fmt.Errorf("empty value in %q", flag)
+		}
+	}
+	if len(r.UIDs) > 0 && !slices.ContainsFunc(r.UIDs, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
+		return nil, errors.New("--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work")
+	}
+	proxies, err := newAuthorities(nil, r.ClientCAFile, log)
+	if err != nil {
+		return nil, flagError("requestheader-client-ca-file", err)
+	}
+	if clients != nil && len(r.AllowedNames) == 0 && proxies.current().overlap(clients.current()) {
+		return nil, errOverlap
+	}
+	return proxies, nil
+}
+
+func (r *RequestHeader) authenticator(proxies *authorities) authenticator.Request {
+	list := func(values []string) headerrequest.StringSliceProvider {
+		return headerrequest.StaticStringSlice(values)
+	}
+	return headerrequest.NewDynamicVerifyOptionsSecure(proxies.verifyOptions, list(r.AllowedNames),
+		list(r.Usernames), list(r.UIDs), list(r.Groups), list(r.ExtraPrefixes))
+}
+
+// forget deletes credentials, and what looks like a proxy's word, which nobody behind this server must believe either.
+func forget(h http.Header) {
+	h.Del("Authorization")
+	for name := range h {
+		if len(name) > len("X-Remote-") && strings.EqualFold(name[:len("X-Remote-")], "X-Remote-") {
+			switch rest := strings.ToLower(name[len("X-Remote-"):]); {
+			case rest == "user", rest == "uid", rest == "group", strings.HasPrefix(rest, "extra-"):
+				delete(h, name)
+			}
+		}
+	}
+}

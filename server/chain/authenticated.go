@@ -1,0 +1,67 @@
+package chain
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/server/rest/wire"
+)
+
+// authenticated puts the user into the context. Whom nobody knows is answered with 401.
+func (c *Chain) authenticated(next http.Handler) http.Handler {
+	failed := http.Handler(http.HandlerFunc(unauthorized))
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		u, err := c.identify(req)
+		if err != nil {
+			failed.ServeHTTP(w, req)
+			return
+		}
+		if slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
+			loosen(w, req)
+		}
+		req.Header.Del("Authorization") // it is for nobody else
+		next.ServeHTTP(w, req.WithContext(request.WithUser(req.Context(), u)))
+	})
+}
+
+func unauthorized(w http.ResponseWriter, req *http.Request) {
+	loosen(w, req)
+	wire.Error(w, req, apierrors.NewUnauthorized("Unauthorized"))
+}
+
+// loosen lets an HTTP/2 connection of somebody unknown end with this request, as kube-apiserver does: streams are cheap for clients
+// and not for servers (CVE-2023-44487).
+func loosen(w http.ResponseWriter, req *http.Request) {
+	if req.ProtoMajor == 2 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// errUnknown says that a request has no credential, and that nobody may be anonymous.
+var errUnknown = errors.New("no credential was found")
+
+func (c *Chain) identify(req *http.Request) (user.Info, error) {
+	if u, ok := req.Context().Value(userKey{}).(user.Info); ok {
+		return inGroup(u), nil
+	}
+	if c.cfg.Authenticator == nil {
+		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, nil
+	}
+	if len(c.cfg.Audiences) > 0 {
+		req = req.WithContext(authenticator.WithAudiences(req.Context(), c.cfg.Audiences))
+	}
+	resp, ok, err := c.cfg.Authenticator.AuthenticateRequest(req)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errUnknown
+	}
+	return resp.User, nil
+}
