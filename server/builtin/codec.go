@@ -96,6 +96,9 @@ func (c *Codec) FieldManager(version, subresource string) (*managedfields.FieldM
 	return c.managers.get(version, subresource)
 }
 
+// TypeConverter implements [resource.Modelled], for all built-in kinds.
+func (c *Codec) TypeConverter() (managedfields.TypeConverter, error) { return sharedSchemas(), nil }
+
 // Interfaces gives the scheme in its four roles.
 func (c *Codec) Interfaces() resource.Interfaces {
 	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}

@@ -187,6 +187,9 @@ func (c *codec) FieldManager(version, subresource string) (*managedfields.FieldM
 	return c.models.manager(version, subresource)
 }
 
+// TypeConverter implements [resource.Modelled].
+func (c *codec) TypeConverter() (managedfields.TypeConverter, error) { return c.models.types() }
+
 func (c *codec) Interfaces() resource.Interfaces {
 	return resource.Interfaces{
 		Creater:   creater{},

@@ -143,6 +143,11 @@ type Verbatim interface {
 	Verbatim(obj *store.Object) bool
 }
 
+// Modelled is an optional interface of a Codec: it gives the model of the kind, which says how lists and maps merge in all its versions.
+type Modelled interface {
+	TypeConverter() (managedfields.TypeConverter, error)
+}
+
 // Interfaces are the apimachinery views of the kind that admission and encoders ask for.
 type Interfaces struct {
 	Creater   runtime.ObjectCreater

@@ -2,7 +2,7 @@
 // the store, and the resources that neither ever sees.
 //
 //	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
-//	if matching.Exempt(attributes) { return nil }
+//	if matching.ExemptFromWebhooks(attributes) { return nil }
 package matching
 
 import (
@@ -34,9 +34,23 @@ var reviews = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// Exempt says whether a request is for what no webhook and no policy sees: reviews, and the configurations of admission themselves.
-func Exempt(a admission.Attributes) bool {
+// ExemptFromWebhooks says whether a request is for what no webhook sees: reviews, and the configurations of webhooks and policies.
+func ExemptFromWebhooks(a admission.Attributes) bool {
 	return rules.IsExemptAdmissionConfigurationResource(a) || reviews[a.GetResource().GroupResource()]
+}
+
+// ExemptFromPolicies says whether a request is for what no policy sees: reviews, and policies and their bindings.
+func ExemptFromPolicies(a admission.Attributes) bool {
+	gr := a.GetResource().GroupResource()
+	return policies[gr] || reviews[gr]
+}
+
+// policies could otherwise refuse their own repair.
+var policies = map[schema.GroupResource]bool{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
 }
 
 // Namespaces matches namespace selectors against the store's newest state.

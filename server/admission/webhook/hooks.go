@@ -149,7 +149,7 @@ func (h *hooks) Idle(op admission.Operation) bool {
 // of are the webhooks that a request may concern.
 func (h *hooks) of(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
 	all, err := h.view.Get()
-	if err != nil || len(all) == 0 || matching.Exempt(a) {
+	if err != nil || len(all) == 0 || matching.ExemptFromWebhooks(a) {
 		return nil, err
 	}
 	return all, nil
