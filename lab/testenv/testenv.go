@@ -76,6 +76,12 @@ func Nodes(node controlplane.Node) Option {
 	return func(o *options) { o.plane.Node = node }
 }
 
+// Workloads makes pods of Deployments, StatefulSets, Jobs and their like, and endpoints of Services, by Kubernetes' own controllers. They
+// start with the first such object. With [Nodes], the pods run.
+func Workloads() Option {
+	return func(o *options) { o.plane.Workloads = true }
+}
+
 // Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }

@@ -46,8 +46,8 @@ type Config struct {
 	// NoControllers leaves out what in Kubernetes belongs to kube-controller-manager: dependents stay when their owner goes, namespaces
 	// stay Terminating and have no service account from the start, finished Jobs stay, and cluster roles are not aggregated.
 	NoControllers bool
-	// Workloads makes pods of ReplicationControllers, ReplicaSets and Deployments, from when the first of them exists. It has no
-	// meaning with NoControllers.
+	// Workloads makes pods of Deployments, StatefulSets, DaemonSets, Jobs and their like, and EndpointSlices of Services, from when the
+	// first such object exists. It has no meaning with NoControllers.
 	Workloads bool
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
