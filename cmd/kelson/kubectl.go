@@ -2,20 +2,49 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
 	"k8s.io/kubectl/pkg/cmd/util"
 )
 
-// kubectl is the upstream kubectl, linked in. args begins with "kubectl".
-func kubectl(args []string) int {
+// kubectl is the upstream kubectl, linked in. args begins with "kubectl"; invoked is the path that this binary was called by.
+func kubectl(invoked string, args []string) int {
 	os.Args = args // kubectl looks for plugins and its own name there
-	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
+		PluginHandler: plugins{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
+		Arguments:     os.Args,
+		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+	})
+	if err := cli.RunNoErrOutput(command); err != nil {
 		util.CheckErr(err) // prints as kubectl does, and exits
 	}
 	return 0
+}
+
+// plugins runs plugins of kubectl. Where this binary was called by the name kubectl, they call it by that name too.
+type plugins struct {
+	cmd.PluginHandler
+	invoked string
+}
+
+func (p plugins) Execute(path string, args, environment []string) error {
+	if filepath.Base(p.invoked) == "kubectl" {
+		if self, err := exec.LookPath(p.invoked); err == nil {
+			if self, err = filepath.Abs(self); err == nil {
+				environment = slices.DeleteFunc(environment, func(v string) bool { return strings.HasPrefix(v, "KUBECTL_PATH=") })
+				environment = append(environment, "KUBECTL_PATH="+self)
+			}
+		}
+	}
+	return p.PluginHandler.Execute(path, args, environment)
 }
 
 // kubectlHelp makes the command show in the list; main carries it out.

@@ -18,11 +18,12 @@ import (
 
 func main() {
 	// Under another command's name this binary is that command.
-	if name := filepath.Base(os.Args[0]); slices.Contains(dropIns, name) {
+	invoked := os.Args[0]
+	if name := filepath.Base(invoked); slices.Contains(dropIns, name) {
 		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
-		os.Exit(kubectl(os.Args[1:])) // it has its own flags and its own manner of failing
+		os.Exit(kubectl(invoked, os.Args[1:])) // it has its own flags and its own manner of failing
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -44,12 +44,7 @@ if [ ! -e "$upstream/hack" ]; then
 	grep -rlZ '^#!' "$upstream.new" | xargs -0 chmod +x
 	mv "$upstream.new" "$upstream"
 fi
-bin=$upstream/_output/bin # where upstream looks for what it has built
-mkdir -p "$bin"
-"$kelson" envtest "$bin" >/dev/null
-go build -o "$bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
-
-suites=$(grep -o 'record_command run_[A-Za-z0-9_]*' "$upstream/test/cmd/legacy-script.sh" | sed 's/.* //' | grep -v '^run_$')
+suites=$(sed -n 's|^ *record_command \(run_[A-Za-z0-9_]*\)$|\1|p' "$upstream/test/cmd/legacy-script.sh")
 suites=$(printf '%s\n' $suites runTests | grep -E "$pattern") || { echo "no suite matches $pattern" >&2 && exit 2; }
 [ -z "$list" ] || { echo "$suites" && exit 0; }
 
@@ -57,6 +52,12 @@ mkdir -p "$work/logs"
 scratch=$(mktemp -d "$work/run.XXXXXX")
 trap '[ -n "$keep" ] || rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
+# The binaries are this run's alone: they stay the same although others build.
+bin=$scratch/bin
+mkdir "$bin"
+cp "$kelson" "$bin/kelson"
+"$bin/kelson" envtest "$bin" >/dev/null
+go build -o "$bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
 
 # one suite: a line "name, outcome, seconds, why" separated by tabs, and its log
 one() {
@@ -67,7 +68,7 @@ one() {
 	case $suite in run_pod_tests | run_recursive_resources_tests) flock 9 ;; esac
 	(
 		cd "$upstream"
-		SUITE=$suite KELSON=$kelson PORT=$(free "$2") TMPDIR=$scratch/$suite \
+		SUITE=$suite BIN=$bin TMPDIR=$scratch/$suite \
 			timeout -k 5 "$limit" bash "$here/suite.sh" 9>&-
 	) </dev/null >"$log" 2>&1 || code=$?
 	exec 9>&-
@@ -76,21 +77,14 @@ one() {
 	elif [ $code != 0 ] || ! grep -qx 'SUITE PASSED' "$log"; then
 		outcome=failed
 	fi
+	[ $outcome = passed ] || cp "$scratch/$suite"/serve.err "$work/logs/$suite.serve.err" || true
 	printf '%s\t%s\t%.1f\t%s\n' "$suite" "$outcome" "$(bc <<<"$EPOCHREALTIME - $begin")" "$why" >"$scratch/$suite.result"
 	printf '%-8s%6.1f s  %s\n' "$outcome" "$(cut -f3 "$scratch/$suite.result")" "$suite"
 	[ -n "$keep" ] || rm -rf "${scratch:?}/$suite"
 }
 
-# free prints a port that nobody listens on; its argument keeps two at once apart.
-free() {
-	local port=$((20000 + $1 * 7 + RANDOM % 7))
-	while (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1000)); done
-	echo $port
-}
-
-number=0
 for suite in $suites; do
 	while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-	one "$suite" $((number++)) &
+	one "$suite" &
 done
 wait

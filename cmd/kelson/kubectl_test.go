@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A plugin that calls kubectl by the path it is given gets kubectl. CLI-05
+func TestPluginsAreToldOfKubectl(t *testing.T) {
+	dir := t.TempDir()
+	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
+		t.Fatal(got)
+	}
+	script := "#!/bin/sh\necho \"$KUBECTL_PATH $*\"\n\"$KUBECTL_PATH\" version --client\n"
+	if err := os.WriteFile(filepath.Join(dir, "kubectl-which"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBECTL_PATH=of another"}
+	got := command(t, env, filepath.Join(dir, "kubectl"), "which", "one", "--two")
+	wantContains(t, "plugin", got.stdout, filepath.Join(dir, "kubectl")+" one --two\n", "Client Version:")
+	if strings.Contains(got.stdout, "of another") || got.code != 0 {
+		t.Error(got)
+	}
+}
