@@ -2,18 +2,20 @@
 //
 //	go test -bench . ./storebench
 //
-// The engines are bbolt as server/store/disk uses it, pebble, and as a yardstick the least that is durable at all: one append to one
+// The engines are the log of server/store/disk, pebble, and as a yardstick the least that is durable at all: one append to one
 // file and one sync per batch, without any means to forget what was overwritten. docs/design/store.md records the figures.
 package storebench
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +34,7 @@ type Engine struct {
 
 // Engines are those to compare.
 func Engines() []Engine {
-	return []Engine{{"bbolt", disk.Open}, {"pebble", openPebble}, {"append", openAppend}}
+	return []Engine{{"disk", disk.Open}, {"pebble", openPebble}, {"append", openAppend}}
 }
 
 const separator = "\x00"
@@ -109,6 +111,8 @@ func (b *pebbleBackend) Append(records []store.Record) error {
 	return batch.Commit(pebble.Sync)
 }
 
+func (b *pebbleBackend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
+
 func (b *pebbleBackend) Close() error { return b.db.Close() }
 
 // appendBackend is one file of batches, each with its length and checksum.
@@ -174,5 +178,7 @@ func (b *appendBackend) Append(records []store.Record) error {
 	}
 	return b.file.Sync()
 }
+
+func (b *appendBackend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
 
 func (b *appendBackend) Close() error { return b.file.Close() }

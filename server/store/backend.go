@@ -1,5 +1,11 @@
 package store
 
+import (
+	"context"
+	"fmt"
+	"iter"
+)
+
 // Backend makes batches of writes durable. Its methods are called by one goroutine at a time.
 type Backend interface {
 	// Load calls each once for every stored record, in any order, with Data that is the store's to keep, and returns the newest revision ever
@@ -8,6 +14,11 @@ type Backend interface {
 	// Append makes the records durable as one unit and returns only when they are (after the sync). Records are in revision
 	// order. Their Data must be neither kept nor changed. An error means that the outcome is unknown: the caller makes no further call but Close.
 	Append(records []Record) error
+	// Checkpoint is called after every Append that succeeded. Most often it returns nil. When the backend wants to forget the writes that
+	// led to the present state, it returns a function that makes that state durable as a whole; it is called once, in a goroutine of
+	// its own, with the state's records, while Append goes on, and has returned before Close is called. It stops early when its
+	// context ends. Its error loses nothing: what was appended is still there.
+	Checkpoint() func(context.Context, iter.Seq[Record]) error
 	// Close releases files and locks.
 	Close() error
 }
@@ -19,4 +30,22 @@ type Record struct {
 	Created  uint64
 	// Data is the object with its resourceVersion; nil for a deletion.
 	Data []byte
+}
+
+// CheckRecord says whether a store can load a record: whether it is one object, under a proper key.
+func CheckRecord(r Record) error {
+	if !r.Key.valid() {
+		return fmt.Errorf("%w: not a key", ErrMalformed)
+	}
+	_, err := loadObject(r)
+	return err
+}
+
+// Records yields what the state consists of, in no particular order.
+func (sn *Snapshot) Records() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		sn.view.objects.Scan(func(_ string, obj *Object) bool {
+			return yield(Record{Key: obj.Key, Revision: obj.Revision, Created: obj.Created, Data: obj.Data})
+		})
+	}
 }

@@ -177,7 +177,25 @@ func (s *Store) process(batch []*request) {
 	}
 	if len(events) > 0 {
 		s.publish(events)
+		s.checkpoint()
 	}
+}
+
+// checkpoint lets the backend write the state anew, if it wants to, beside what goes on.
+func (s *Store) checkpoint() {
+	if s.backend == nil {
+		return
+	}
+	write := s.backend.Checkpoint()
+	if write == nil {
+		return
+	}
+	sn := s.snapshot()
+	s.checkpoints.Go(func() {
+		if err := write(s.alive, sn.Records()); err != nil && s.alive.Err() == nil {
+			s.log.Error("the state could not be written anew; the log of writes goes on", "err", err)
+		}
+	})
 }
 
 func (s *Store) append(events []*Event) error {

@@ -82,7 +82,7 @@ func (s *Store) watch(resource string, after uint64) (*Cursor, error) {
 	}
 	if l == nil {
 		s.mu.Lock()
-		l = s.log(resource)
+		l = s.logOf(resource)
 		s.mu.Unlock()
 	}
 	c := &Cursor{store: s, log: l, after: after}

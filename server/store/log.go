@@ -135,8 +135,8 @@ func (l *eventLog) takeWaiters(to []chan struct{}) []chan struct{} {
 	return to
 }
 
-// log returns the log of a resource. The caller holds mu for writing.
-func (s *Store) log(resource string) *eventLog {
+// logOf returns the log of a resource. The caller holds mu for writing.
+func (s *Store) logOf(resource string) *eventLog {
 	l := s.logs[resource]
 	if l == nil {
 		l = &eventLog{floor: s.base}
@@ -168,8 +168,8 @@ func (s *Store) publish(events []*Event) {
 	s.mu.Lock()
 	s.current.Store(sn)
 	for _, e := range events {
-		add(s.log(""), e)
-		add(s.log(e.Object.Key.Resource), e)
+		add(s.logOf(""), e)
+		add(s.logOf(e.Object.Key.Resource), e)
 	}
 	for _, l := range open {
 		l.open = false

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -15,6 +17,8 @@ type Config struct {
 	// RetainBytes is how many bytes of objects these events may hold, per resource and of all, before fewer are kept; 0 means 32 MiB.
 	// The newest 256 are kept whatever their size.
 	RetainBytes int
+	// Log hears of what goes wrong without being anybody's answer; nil: the default logger.
+	Log *slog.Logger
 }
 
 // Store is the state of one control plane. All methods are safe for concurrent use.
@@ -22,6 +26,11 @@ type Store struct {
 	backend Backend // nil: memory only
 	retain  retention
 	queue   queue
+
+	alive       context.Context // ends with Close
+	end         context.CancelFunc
+	checkpoints sync.WaitGroup
+	log         *slog.Logger
 
 	// The committer's own, once it runs.
 	view     view
@@ -94,6 +103,10 @@ func start(v view, revision uint64, cfg Config) *Store {
 		done:     make(chan struct{}),
 		ready:    make(chan struct{}),
 	}
+	s.alive, s.end = context.WithCancel(context.Background())
+	if s.log = cfg.Log; s.log == nil {
+		s.log = slog.Default()
+	}
 	if revision == firstRevision && v.objects.Len() == 0 {
 		s.base = 0 // nothing ever happened, so nothing is missing
 	}
@@ -126,13 +139,15 @@ func (s *Store) Close() error {
 		s.mu.Lock()
 		s.closed = true
 		var wake []chan struct{}
-		for _, log := range s.logs {
-			wake = log.takeWaiters(wake)
+		for _, l := range s.logs {
+			wake = l.takeWaiters(wake)
 		}
 		s.mu.Unlock()
 		for _, ch := range wake {
 			close(ch)
 		}
+		s.end()
+		s.checkpoints.Wait()
 		if s.backend != nil {
 			err = s.backend.Close()
 		}

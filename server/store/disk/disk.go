@@ -1,13 +1,18 @@
-// Package disk keeps a store in a directory on local disk.
+// Package disk keeps a store in a directory on local disk: as a log of what was written, and now and then the whole state.
 //
-// The directory holds one file, kelson.db, of the engine bbolt: a copy-on-write B+ tree whose newest consistent root is found after a
-// crash at any instant. Every batch of writes is one transaction, synced before it is acknowledged.
+//	lock                          who has the directory
+//	<revision>.state              the state at that revision (package archive)
+//	<revision>.log                what was written after that revision, up to where the next one begins
 //
-//	objects  resource \0 namespace \0 name → checksum (4) revision (8) created (8) object (JSON)
-//	store    "format"   → the version of this layout
-//	         "revision" → the newest revision (8), which the deletion of the newest object must not take along
+// Every batch of writes is one frame at the end of the newest log, written by one call and synced before it is acknowledged. When the
+// logs have grown as large as the state, and 64 MiB at least, a new log begins and the state is written anew beside it, while writes go
+// on; what it makes superfluous is then removed. So a start reads at most twice the state, and a write is written about twice.
 //
-// Numbers are big-endian, of so many bytes; the checksum is CRC-32C of the key and what follows. One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
+// After a crash the last frame may be torn: it was not acknowledged, and is cut off. Anything else that is not as it was written (a
+// frame that is bad with a good one behind it, a file that is missing, a state that does not fit its checksums) fails closed: nothing is
+// loaded, nothing is changed, and the error names file and place.
+//
+// One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
 //
 //	backend, err := disk.Open(dir)
 //	…
@@ -15,142 +20,226 @@
 package disk
 
 import (
-	"bytes"
-	"encoding/binary"
+	"context"
+	"errors"
 	"fmt"
-	"hash/crc32"
-
-	bolt "go.etcd.io/bbolt"
+	"io"
+	"iter"
+	"slices"
+	"sync/atomic"
 
 	"kelson.dev/server/store"
+	"kelson.dev/server/store/archive"
 )
+
+// Options say how to keep a store.
+type Options struct {
+	// NoSync leaves it to the operating system when writes reach the disk: a crash of the machine may lose what was acknowledged, and
+	// may leave what can't be opened any more.
+	NoSync bool
+	// CheckpointBytes is how large the logs grow at least before the state is written anew; 0 means 64 MiB.
+	CheckpointBytes int64
+
+	files fileSystem // tests have one that loses, tears and fails
+}
+
+const defaultCheckpointBytes = 64 << 20
 
 // Backend is a [store.Backend] over a directory.
 type Backend struct {
-	dir string
-	db  *bolt.DB
+	dir  string
+	opts Options
+	fs   fileSystem
+	lock io.Closer
+
+	// The committer's.
+	log      *logWriter // nil: none was begun yet
+	revision uint64     // the newest
+	loaded   bool
+
+	logged        int64 // bytes in logs since the state
+	stateSize     atomic.Int64
+	checkpointing atomic.Bool
 }
 
-const (
-	format     = "1"
-	headerSize = 20
-)
+// Open opens the store in a directory and locks it. What is missing is made, for the user alone: the directory and those above it
+// (mode 0700), and its files (0600). [store.ErrLocked], without waiting, when another Backend has it open, in this process or another.
+func Open(dir string) (store.Backend, error) { return OpenWith(dir, Options{}) }
 
-var checksum = crc32.MakeTable(crc32.Castagnoli)
-
-var (
-	objectsBucket = []byte("objects")
-	storeBucket   = []byte("store")
-	formatKey     = []byte("format")
-	revisionKey   = []byte("revision")
-)
+// OpenWith is Open with options.
+func OpenWith(dir string, opts Options) (store.Backend, error) {
+	if opts.files == nil {
+		opts.files = osFiles{}
+	}
+	if opts.CheckpointBytes <= 0 {
+		opts.CheckpointBytes = defaultCheckpointBytes
+	}
+	b := &Backend{dir: dir, opts: opts, fs: opts.files}
+	if err := b.fs.MakeDir(dir); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	var err error
+	if b.lock, err = b.fs.Lock(b.path(lockName)); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if err := b.upgrade(); err != nil {
+		b.lock.Close()
+		return nil, fmt.Errorf("upgrade data directory %s: %w", dir, err)
+	}
+	return b, nil
+}
 
 // Load implements [store.Backend].
-func (b *Backend) Load(each func(store.Record) error) (revision uint64, err error) {
-	err = b.view(func(tx *bolt.Tx) error {
-		newest := tx.Bucket(storeBucket).Get(revisionKey)
-		if len(newest) != 8 {
-			return fmt.Errorf("%w: no revision", errDamaged)
-		}
-		revision = binary.BigEndian.Uint64(newest)
-		return tx.Bucket(objectsBucket).ForEach(func(k, v []byte) error {
-			r, err := decode(k, v)
-			if err != nil {
-				return err
-			}
-			if r.Revision > revision {
-				return fmt.Errorf("%w: object %q has revision %d, but the newest is %d", errDamaged, k, r.Revision, revision)
-			}
-			return each(r)
-		})
-	})
+func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
+	l, err := list(b.fs, b.dir)
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", b.dir, err)
 	}
-	return revision, nil
+	found, err := l.read(each)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", b.dir, err)
+	}
+	if err := l.clean(found); err != nil {
+		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
+	}
+	b.revision, b.logged, b.loaded = found.revision, found.logged, true
+	b.stateSize.Store(found.stateSize)
+	return b.revision, nil
 }
+
+var errNotLoaded = errors.New("written to before it was loaded")
 
 // Append implements [store.Backend].
 func (b *Backend) Append(records []store.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	err := b.update(func(tx *bolt.Tx) error {
-		objects := tx.Bucket(objectsBucket)
-		for i := range records {
-			r := &records[i]
-			key := encodeKey(r.Key)
-			if r.Data == nil {
-				if err := objects.Delete(key); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := objects.Put(key, encode(key, r)); err != nil {
-				return err
-			}
+	if !b.loaded {
+		return fmt.Errorf("write %s: %w", b.dir, errNotLoaded)
+	}
+	if b.log == nil {
+		log, err := newLog(b.fs, b.dir, b.revision, !b.opts.NoSync)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", b.dir, err)
 		}
-		return putRevision(tx, records[len(records)-1].Revision)
-	})
+		b.log = log
+	}
+	n, err := b.log.append(records)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", b.dir, err)
 	}
+	b.logged += int64(n)
+	b.revision = records[len(records)-1].Revision
 	return nil
 }
 
-func (b *Backend) view(do func(*bolt.Tx) error) error {
-	return guard(func() error { return b.db.View(do) })
-}
-
-func (b *Backend) update(do func(*bolt.Tx) error) error {
-	return guard(func() error { return b.db.Update(do) })
-}
-
-func putRevision(tx *bolt.Tx, revision uint64) error {
-	return tx.Bucket(storeBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, revision))
+// Checkpoint implements [store.Backend].
+func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
+	if b.logged < max(b.opts.CheckpointBytes, b.stateSize.Load()) || b.checkpointing.Load() {
+		return nil
+	}
+	// What was written is synced; the next write begins a new log.
+	if b.log != nil {
+		b.log.file.Close()
+		b.log = nil
+	}
+	before := b.logged
+	b.logged = 0
+	b.checkpointing.Store(true)
+	revision := b.revision
+	return func(ctx context.Context, records iter.Seq[store.Record]) error {
+		defer b.checkpointing.Store(false)
+		size, err := writeState(ctx, b.fs, b.dir, revision, records)
+		if err != nil {
+			// The logs are still there. It is tried again when they have grown as much once more.
+			return fmt.Errorf("write the state of %s after %d bytes of logs: %w", b.dir, before, err)
+		}
+		b.stateSize.Store(size)
+		l, err := list(b.fs, b.dir)
+		if err != nil {
+			return fmt.Errorf("clean %s: %w", b.dir, err)
+		}
+		return l.removeBefore(revision)
+	}
 }
 
 // Close implements [store.Backend].
 func (b *Backend) Close() error {
-	if err := b.db.Close(); err != nil {
+	var err error
+	if b.log != nil {
+		err = b.log.close()
+		b.log = nil
+	}
+	if err = errors.Join(err, b.lock.Close()); err != nil {
 		return fmt.Errorf("close %s: %w", b.dir, err)
 	}
 	return nil
 }
 
-func encodeKey(k store.Key) []byte {
-	key := make([]byte, 0, len(k.Resource)+len(k.Namespace)+len(k.Name)+2)
-	key = append(append(key, k.Resource...), 0)
-	key = append(append(key, k.Namespace...), 0)
-	return append(key, k.Name...)
-}
-
-func encode(key []byte, r *store.Record) []byte {
-	value := make([]byte, 4, headerSize+len(r.Data))
-	value = binary.BigEndian.AppendUint64(value, r.Revision)
-	value = binary.BigEndian.AppendUint64(value, r.Created)
-	value = append(value, r.Data...)
-	binary.BigEndian.PutUint32(value, sum(key, value))
-	return value
-}
-
-func sum(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, checksum), checksum, value[4:])
-}
-
-// decode copies: what the engine gives is valid during the transaction only.
-func decode(k, v []byte) (store.Record, error) {
-	parts := bytes.Split(k, []byte{0})
-	if len(parts) != 3 || len(v) < headerSize {
-		return store.Record{}, fmt.Errorf("%w: record %q of %d bytes", errDamaged, k, len(v))
+// writeState writes a state under another name and moves it into place: one that is there is whole.
+func writeState(ctx context.Context, files fileSystem, dir string, revision uint64, records iter.Seq[store.Record]) (size int64, err error) {
+	name := join(dir, fileName(revision, stateSuffix))
+	temporary := name + newSuffix
+	if err := files.Remove(temporary); err != nil && !errors.Is(err, errNotThere) {
+		return 0, err
 	}
-	if sum(k, v) != binary.BigEndian.Uint32(v) {
-		return store.Record{}, fmt.Errorf("%w: checksum of %q", errDamaged, k)
+	f, err := files.Create(temporary)
+	if err != nil {
+		return 0, err
 	}
-	return store.Record{
-		Key:      store.Key{Resource: string(parts[0]), Namespace: string(parts[1]), Name: string(parts[2])},
-		Revision: binary.BigEndian.Uint64(v[4:]),
-		Created:  binary.BigEndian.Uint64(v[12:]),
-		Data:     bytes.Clone(v[headerSize:]),
-	}, nil
+	counted := &counter{to: f}
+	err = archive.Write(ctx, counted, revision, records)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = files.Rename(temporary, name)
+	}
+	if err == nil {
+		err = files.SyncDir(dir)
+	}
+	if err != nil {
+		return 0, errors.Join(err, ignoreMissing(files.Remove(temporary)))
+	}
+	return counted.n, nil
+}
+
+// counter counts what passes.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Restore makes a data directory of a backup, as archive.Write makes one. The directory must not have a store yet.
+func Restore(dir string, backup io.Reader) (err error) {
+	b, err := OpenWith(dir, Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	disk := b.(*Backend)
+	switch l, err := list(disk.fs, dir); {
+	case err != nil:
+		return err
+	case len(l.states)+len(l.logs) > 0:
+		return fmt.Errorf("restore to %s: there is a store already", dir)
+	}
+	var records []store.Record
+	revision, err := archive.Read(backup, func(r store.Record) error {
+		records = append(records, r)
+		return store.CheckRecord(r)
+	})
+	if err != nil {
+		return fmt.Errorf("read backup: %w", err)
+	}
+	if _, err := writeState(context.Background(), disk.fs, dir, revision, slices.Values(records)); err != nil {
+		return fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	return nil
 }

@@ -1,7 +1,11 @@
 package disk_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"kelson.dev/server/store"
+	"kelson.dev/server/store/archive"
 	"kelson.dev/server/store/disk"
 	"kelson.dev/server/store/storetest"
 )
@@ -25,22 +30,34 @@ func open(t testing.TB, dir string) store.Backend {
 
 // API-13
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) *store.Store {
-		s, err := store.Open(store.Config{Backend: open(t, t.TempDir()), Retain: 500})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	})
+	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 2000}, "no sync": {NoSync: true}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) *store.Store {
+				b, err := disk.OpenWith(t.TempDir(), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := store.Open(store.Config{Backend: b, Retain: 500})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				return s
+			})
+		})
+	}
 }
 
 // API-13
 func TestBackend(t *testing.T) {
-	storetest.RunBackend(t, func(t *testing.T) storetest.Reopen {
-		dir := t.TempDir()
-		return func() (store.Backend, error) { return disk.Open(dir) }
-	})
+	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 300}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.RunBackend(t, func(t *testing.T) storetest.Reopen {
+				dir := t.TempDir()
+				return func() (store.Backend, error) { return disk.OpenWith(dir, opts) }
+			})
+		})
+	}
 }
 
 func TestOneAtATime(t *testing.T) {
@@ -58,26 +75,44 @@ func TestOneAtATime(t *testing.T) {
 
 func TestDirectoryIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	open(t, dir).Close()
-	for name, want := range map[string]os.FileMode{filepath.Dir(dir): 0o700, dir: 0o700, filepath.Join(dir, "kelson.db"): 0o600} {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(0, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Dir(dir), dir} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("in the directory: %v, %v", left, err)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("in the directory: %v, %v", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
 	}
 }
 
-func TestUnfinishedCreation(t *testing.T) {
-	for name, left := range map[string][]byte{"empty": nil, "zeros": make([]byte, 16384), "short": []byte("x")} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "kelson.db.new"), left, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			open(t, dir).Close()
-		})
+// A start and a stop without a write leave the directory as it was.
+func TestNothingWrittenNothingLeft(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		s, err := openStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Error(files)
 	}
 }
 
@@ -86,33 +121,166 @@ func TestWrongDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	edited := func(edit func(tx *bolt.Tx) error) string {
+	with := func(name string, content []byte) string {
 		dir := t.TempDir()
-		open(t, dir).Close()
-		db, err := bolt.Open(filepath.Join(dir, "kelson.db"), 0o600, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		if err := db.Update(edit); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return dir
 	}
-	foreign := t.TempDir()
-	if err := os.WriteFile(filepath.Join(foreign, "kelson.db"), []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	const state = "00000000000000000007.state"
+	newer := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, 99), 7)
+	newer = binary.LittleEndian.AppendUint32(newer, archive.Sum(newer))
 	for _, test := range []struct{ name, dir, want string }{
 		{"a file", file, "not a directory"},
-		{"another format", edited(func(tx *bolt.Tx) error {
-			return tx.Bucket([]byte("store")).Put([]byte("format"), []byte("99"))
-		}), `has format "99"; this program knows format "1"`},
-		{"another program's tree", edited(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("store")) }), "not made by this program"},
-		{"another program's file", foreign, "invalid database"},
+		{"another format", with(state, append([]byte("KELSONST"), newer...)), "version 99; this program knows version 1"},
+		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
+		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
+		{"another program's tree", with("kelson.db", []byte("something else\n")), "invalid database"},
 	} {
-		if _, err := disk.Open(test.dir); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.dir) {
+		s, err := openStore(test.dir)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.dir) {
 			t.Errorf("%s: %v", test.name, err)
 		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
+// API-13: the state is written anew while writes go on, and what it makes superfluous is removed.
+func TestCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	opts := disk.Options{CheckpointBytes: 10_000}
+	reopen := func() *store.Store {
+		b, err := disk.OpenWith(dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(store.Config{Backend: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := reopen()
+	for i := range 2000 {
+		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i), Expect: store.AnyRevision}
+		if _, err := s.Commit(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprint(contentOf(s))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 60_000 { // of the half million bytes that were written
+		t.Errorf("%d bytes in %v", size, files)
+	}
+	s = reopen()
+	defer s.Close()
+	if got := fmt.Sprint(contentOf(s)); got != want {
+		t.Errorf("reopened:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func contentOf(s *store.Store) map[store.Key]string {
+	content := map[store.Key]string{}
+	for r := range s.Snapshot().Records() {
+		content[r.Key] = fmt.Sprint(r.Revision, r.Created, string(r.Data))
+	}
+	return content
+}
+
+// API-13
+func TestRestore(t *testing.T) {
+	from, err := openStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for i := range 50 {
+		if _, err := from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var backup bytes.Buffer
+	sn := from.Snapshot()
+	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1])); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("a backup that is cut short: %v", err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes())); err == nil || !strings.Contains(err.Error(), "there is a store already") {
+		t.Errorf("a second restore: %v", err)
+	}
+	to, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if fmt.Sprint(contentOf(to)) != fmt.Sprint(contentOf(from)) || to.Snapshot().Revision() != sn.Revision() {
+		t.Error("another state")
+	}
+}
+
+// API-13: a directory in the first format is taken over, with its revision, and its file is kept.
+func TestUpgrade(t *testing.T) {
+	dir := t.TempDir()
+	db, err := bolt.Open(filepath.Join(dir, "kelson.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, data := "things\x00ns\x00one", `{"metadata":{"resourceVersion":"5"},"a":1}`
+	err = db.Update(func(tx *bolt.Tx) error {
+		objects, err := tx.CreateBucket([]byte("objects"))
+		if err != nil {
+			return err
+		}
+		value := binary.BigEndian.AppendUint64(make([]byte, 4), 5)
+		value = append(binary.BigEndian.AppendUint64(value, 3), data...)
+		table := crc32.MakeTable(crc32.Castagnoli)
+		binary.BigEndian.PutUint32(value, crc32.Update(crc32.Checksum([]byte(key), table), table, value[4:]))
+		if err := objects.Put([]byte(key), value); err != nil {
+			return err
+		}
+		about, err := tx.CreateBucket([]byte("store"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(about.Put([]byte("format"), []byte("1")), about.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, 9)))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := openStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj := s.Snapshot().Get(store.Key{Resource: "things", Namespace: "ns", Name: "one"})
+		if obj == nil || obj.Revision != 5 || obj.Created != 3 || string(obj.Data) != data || s.Snapshot().Revision() != 9 {
+			t.Errorf("%+v at %d", obj, s.Snapshot().Revision())
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kelson.db.upgraded")); err != nil {
+		t.Error(err)
 	}
 }

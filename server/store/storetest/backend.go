@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -67,6 +69,37 @@ func (b *Backend) Append(records []store.Record) error {
 	}
 	b.mu.Unlock()
 	return b.hook(b.After, records)
+}
+
+// Checkpoint implements store.Backend: from time to time it holds the state that it is shown against what it was given.
+func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.appends%5 != 0 {
+		return nil
+	}
+	want := maps.Clone(b.records)
+	return func(ctx context.Context, records iter.Seq[store.Record]) error {
+		n := 0
+		for r := range records {
+			if n++; ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if w, ok := want[r.Key]; !ok || w.Revision != r.Revision || w.Created != r.Created || string(w.Data) != string(r.Data) {
+				b.broke("a checkpoint has another state than was appended")
+			}
+		}
+		if n != len(want) {
+			b.broke("a checkpoint has another number of objects than were appended")
+		}
+		return nil
+	}
+}
+
+func (b *Backend) broke(rule string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = append(b.broken, rule)
 }
 
 func (b *Backend) hook(hook func([]store.Record) error, records []store.Record) error {

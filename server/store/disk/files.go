@@ -1,0 +1,158 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"kelson.dev/server/store"
+)
+
+// fileSystem is what a store needs of one.
+type fileSystem interface {
+	// MakeDir makes a directory and those above it, durably.
+	MakeDir(dir string) error
+	// List returns the names in a directory.
+	List(dir string) ([]string, error)
+	// Lock makes a file if need be and locks it; store.ErrLocked when somebody else has.
+	Lock(name string) (io.Closer, error)
+	// Create makes a file that must not be there yet.
+	Create(name string) (file, error)
+	Open(name string) (reader, error)
+	// Truncate cuts a file, durably.
+	Truncate(name string, size int64) error
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes what was created, renamed and removed in a directory durable.
+	SyncDir(dir string) error
+}
+
+// file is appended to.
+type file interface {
+	io.WriteCloser
+	// Sync makes what was written durable, and the file's size.
+	Sync() error
+}
+
+type reader interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+var errNotThere = fs.ErrNotExist
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, errNotThere) {
+		return nil
+	}
+	return err
+}
+
+func join(dir, name string) string { return filepath.Join(dir, name) }
+
+func (b *Backend) path(name string) string { return join(b.dir, name) }
+
+// osFiles is the machine's file system.
+type osFiles struct{}
+
+func (osFiles) MakeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return fmt.Errorf("%s is not there", dir)
+	}
+	if err := (osFiles{}).MakeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return osFiles{}.SyncDir(parent)
+}
+
+func (osFiles) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+func (osFiles) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = store.ErrLocked
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (osFiles) Create(name string) (file, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Sync() error { return syncData(f.File) }
+
+func (osFiles) Open(name string) (reader, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return osReader{f, info.Size()}, nil
+}
+
+type osReader struct {
+	*os.File
+	size int64
+}
+
+func (r osReader) Size() int64 { return r.size }
+
+func (osFiles) Truncate(name string, size int64) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(size)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) Remove(name string) error     { return os.Remove(name) }
+
+func (osFiles) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,280 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"kelson.dev/server/store"
+	"kelson.dev/server/store/archive"
+)
+
+// A log is a file of
+//
+//	header   "KELSONLG" version (4) revision (8) checksum (4)
+//	frame    "KLOG" length (4) previous (8) checksum (4) records…
+//	…
+//	end      "KCLS" newest (8) checksum (4)          when the program ended in order
+//
+// Numbers are little-endian. The revision of the header, and previous of the first frame, is the newest one before this log; previous
+// of each further frame is the newest of the one before it. The records are as in package archive.
+const (
+	logTag     = "KELSONLG"
+	frameTag   = "KLOG"
+	endTag     = "KCLS"
+	logVersion = 1
+
+	logHeaderSize = len(logTag) + 16
+	frameHead     = len(frameTag) + 16
+	endSize       = len(endTag) + 12
+	// maxFrame is more than any frame has.
+	maxFrame = 1 << 30
+)
+
+// logWriter appends to a log.
+type logWriter struct {
+	file   file
+	sync   bool
+	newest uint64
+	buf    []byte
+}
+
+// newLog begins the log after a revision. It is there for good when the first append has returned.
+func newLog(files fileSystem, dir string, revision uint64, sync bool) (*logWriter, error) {
+	name := join(dir, fileName(revision, logSuffix))
+	f, err := files.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &logWriter{file: f, sync: sync, newest: revision}
+	header := binary.LittleEndian.AppendUint32(nil, logVersion)
+	header = binary.LittleEndian.AppendUint64(header, revision)
+	w.buf = append(append(w.buf, logTag...), header...)
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, archive.Sum(header))
+	_, err = f.Write(w.buf)
+	if err == nil && sync {
+		err = files.SyncDir(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return w, nil
+}
+
+// append writes a frame and returns its size.
+func (w *logWriter) append(records []store.Record) (int, error) {
+	buf := append(w.buf[:0], frameTag...)
+	buf = append(buf, make([]byte, frameHead-len(frameTag))...)
+	for _, r := range records {
+		buf = archive.AppendRecord(buf, w.newest, r)
+	}
+	if len(buf) > maxFrame {
+		return 0, fmt.Errorf("a batch of %d bytes is too large", len(buf))
+	}
+	head := buf[len(frameTag):frameHead]
+	binary.LittleEndian.PutUint32(head, uint32(len(buf)-frameHead))
+	binary.LittleEndian.PutUint64(head[4:], w.newest)
+	binary.LittleEndian.PutUint32(head[12:], archive.Sum(head[:12], buf[frameHead:]))
+	if w.buf = buf; cap(buf) > 4<<20 {
+		w.buf = nil // a rare one: its memory is not kept
+	}
+	if _, err := w.file.Write(buf); err != nil {
+		return 0, err
+	}
+	if w.sync {
+		if err := w.file.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	w.newest = records[len(records)-1].Revision
+	return len(buf), nil
+}
+
+// close says in the log that nothing was under way.
+func (w *logWriter) close() error {
+	end := binary.LittleEndian.AppendUint64(nil, w.newest)
+	buf := append(append([]byte(endTag), end...), binary.LittleEndian.AppendUint32(nil, archive.Sum(end))...)
+	_, err := w.file.Write(buf)
+	if err == nil && w.sync {
+		err = w.file.Sync()
+	}
+	return errors.Join(err, w.file.Close())
+}
+
+// logContent is what a log says.
+type logContent struct {
+	start, newest uint64
+	frames        int
+	size          int64
+	ended         bool  // in order
+	torn          int64 // bytes behind the last good frame that no good one follows; the file ends there
+}
+
+// damage is where a file is not as it was written.
+type damage struct {
+	file   string
+	offset int64
+	what   string
+}
+
+func (d *damage) Error() string {
+	return fmt.Sprintf("%s is damaged at byte %d: %s", d.file, d.offset, d.what)
+}
+
+func (d *damage) Unwrap() error { return archive.ErrDamaged }
+
+// readLog calls each with the records of a log. What is torn at its end is for the caller to judge.
+func readLog(f reader, name string, each func(store.Record) error) (c logContent, err error) {
+	c.size = f.Size()
+	bad := func(at int64, what string) error { return &damage{name, at, what} }
+	header := make([]byte, logHeaderSize)
+	switch n, err := f.ReadAt(header, 0); {
+	case err != nil && !errors.Is(err, io.EOF):
+		return c, err
+	case n < logHeaderSize:
+		c.torn = c.size // a crash came before the header was whole
+		return c, nil
+	}
+	fields := header[len(logTag):]
+	if string(header[:len(logTag)]) != logTag || archive.Sum(fields[:12]) != binary.LittleEndian.Uint32(fields[12:]) {
+		if whole, err := findFrame(f, 1); err != nil || whole >= 0 {
+			return c, errors.Join(err, bad(0, "not the beginning of a log"))
+		}
+		c.torn = c.size
+		return c, nil
+	}
+	if version := binary.LittleEndian.Uint32(fields); version != logVersion {
+		return c, fmt.Errorf("%s has version %d; this program knows version %d", name, version, logVersion)
+	}
+	c.start = binary.LittleEndian.Uint64(fields[4:])
+	c.newest = c.start
+	var buf []byte
+	for at := int64(logHeaderSize); at < c.size; {
+		if n := endAt(f, at, c.newest); n > 0 {
+			c.ended = true
+			if at+n != c.size {
+				return c, bad(at+n, "something follows its end")
+			}
+			return c, nil
+		}
+		frame, err := frameAt(f, at, &buf)
+		if err != nil {
+			return c, err
+		}
+		if frame == nil {
+			whole, err := findFrame(f, at+1)
+			if err != nil {
+				return c, err
+			}
+			if whole >= 0 {
+				return c, bad(at, fmt.Sprintf("a frame after revision %d can't be read, and a good one follows at byte %d", c.newest, whole))
+			}
+			c.torn = c.size - at
+			return c, nil
+		}
+		if frame.previous != c.newest {
+			return c, bad(at, fmt.Sprintf("a frame follows revision %d, not %d", frame.previous, c.newest))
+		}
+		for rest := frame.records; len(rest) > 0; {
+			var r store.Record
+			if r, rest, err = archive.TakeRecord(rest, frame.previous); err != nil {
+				return c, bad(at, err.Error())
+			}
+			if r.Revision <= c.newest {
+				return c, bad(at, fmt.Sprintf("revision %d comes after %d", r.Revision, c.newest))
+			}
+			c.newest = r.Revision
+			if err := each(r); err != nil {
+				return c, err
+			}
+		}
+		c.frames++
+		at += frame.size
+	}
+	return c, nil
+}
+
+type frame struct {
+	previous uint64
+	records  []byte // valid until buf is used again
+	size     int64
+}
+
+// frameAt reads the frame at a place; nil when there is no whole one.
+func frameAt(f reader, at int64, buf *[]byte) (*frame, error) {
+	head := make([]byte, frameHead)
+	if n, err := f.ReadAt(head, at); n < frameHead {
+		return nil, notEOF(err)
+	}
+	fields := head[len(frameTag):]
+	length := int64(binary.LittleEndian.Uint32(fields))
+	if string(head[:len(frameTag)]) != frameTag || length > maxFrame || length > f.Size()-at-int64(frameHead) {
+		return nil, nil
+	}
+	if int64(cap(*buf)) < length {
+		*buf = make([]byte, length)
+	}
+	*buf = (*buf)[:length]
+	if n, err := f.ReadAt(*buf, at+int64(frameHead)); int64(n) < length {
+		return nil, notEOF(err)
+	}
+	if archive.Sum(fields[:12], *buf) != binary.LittleEndian.Uint32(fields[12:]) {
+		return nil, nil
+	}
+	return &frame{previous: binary.LittleEndian.Uint64(fields[4:]), records: *buf, size: int64(frameHead) + length}, nil
+}
+
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// endAt returns the size of the mark at a place that says the log ended in order; 0 when there is none.
+func endAt(f reader, at int64, newest uint64) int64 {
+	mark := make([]byte, endSize)
+	if n, _ := f.ReadAt(mark, at); n < endSize || string(mark[:len(endTag)]) != endTag {
+		return 0
+	}
+	fields := mark[len(endTag):]
+	if archive.Sum(fields[:8]) != binary.LittleEndian.Uint32(fields[8:]) || binary.LittleEndian.Uint64(fields) != newest {
+		return 0
+	}
+	return int64(endSize)
+}
+
+// findFrame looks for a whole frame, or the mark of an end, at a place or behind it; -1 when there is none.
+func findFrame(f reader, from int64) (int64, error) {
+	const window = 1 << 20
+	buf := make([]byte, window+len(frameTag)-1)
+	var content []byte
+	for at := from; at < f.Size(); at += window {
+		n, err := f.ReadAt(buf, at)
+		if err := notEOF(err); err != nil {
+			return -1, err
+		}
+		for i := range min(n, window) {
+			if i+len(frameTag) > n {
+				break
+			}
+			switch string(buf[i : i+len(frameTag)]) {
+			case frameTag:
+				found, err := frameAt(f, at+int64(i), &content)
+				if err != nil || found != nil {
+					return at + int64(i), err
+				}
+			case endTag:
+				mark := make([]byte, endSize)
+				if n, _ := f.ReadAt(mark, at+int64(i)); n == endSize {
+					fields := mark[len(endTag):]
+					if archive.Sum(fields[:8]) == binary.LittleEndian.Uint32(fields[8:]) {
+						return at + int64(i), nil
+					}
+				}
+			}
+		}
+	}
+	return -1, nil
+}
