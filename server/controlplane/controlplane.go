@@ -22,6 +22,7 @@ import (
 
 	"kelson.dev/server/admission"
 	"kelson.dev/server/builtin"
+	"kelson.dev/server/builtin/bootstrappolicy"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/inprocess"
@@ -81,7 +82,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	may, err := p.newAuthorizer(cfg)
+	may, rules, err := p.newAuthorizer(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange,
 		Tokens: issuer, Authenticator: identify, Audiences: issuer.Audiences(),
+		Authorizer: may, Rules: rules,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in kinds: %w", err)
@@ -116,6 +118,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create what exists from the start: %w", err)
+	}
+	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
+	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
+		return nil, err
 	}
 	p.goRun(ctx, "definitions", definitions.Run)
 	if err := p.startControllers(ctx, cfg); err != nil {

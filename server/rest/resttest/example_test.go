@@ -30,7 +30,7 @@ func Example() {
 	}
 	server := chain.New(chain.Config{
 		Resources:  rest.New(rest.Config{Store: st, Registry: resource.NewRegistry(kinds...)}),
-		Authorizer: authz.Basic(),
+		Authorizer: authz.Masters(),
 	})
 
 	as := func(u user.Info, method, path, body string) *httptest.ResponseRecorder {

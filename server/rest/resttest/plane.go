@@ -60,7 +60,7 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 		option(&cfg)
 	}
 	h = rest.New(cfg)
-	c := chain.New(chain.Config{Resources: h, Authorizer: authz.Basic()})
+	c := chain.New(chain.Config{Resources: h, Authorizer: authz.Masters()})
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	return &Plane{Chain: c, Store: st, Registry: registry, verbs: h, Client: &http.Client{Transport: &inprocess.Transport{
 		Handler: c,

@@ -1,0 +1,46 @@
+package authz
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/cel"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
+	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
+)
+
+// newWebhook returns the authorizer that asks a server with SubjectAccessReviews.
+func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, error) {
+	file := c.ConnectionInfo.KubeConfigFile
+	if file == nil {
+		return nil, errors.New("a webhook needs a kubeConfigFile")
+	}
+	client, err := webhookutil.LoadKubeconfig(*file, nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.Timeout.Duration != 0 {
+		client.Timeout = c.Timeout.Duration
+	}
+	var onError authorizer.Decision
+	switch c.FailurePolicy {
+	case apiserver.FailurePolicyNoOpinion:
+		onError = authorizer.DecisionNoOpinion
+	case apiserver.FailurePolicyDeny:
+		onError = authorizer.DecisionDeny
+	default:
+		return nil, fmt.Errorf("unknown failurePolicy %q", c.FailurePolicy)
+	}
+	allowed, refused := c.AuthorizedTTL.Duration, c.UnauthorizedTTL.Duration
+	if !c.CacheAuthorizedRequests {
+		allowed = 0
+	}
+	if !c.CacheUnauthorizedRequests {
+		refused = 0
+	}
+	return webhook.New(client, c.SubjectAccessReviewVersion, allowed, refused, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
+		metrics.NoopAuthorizerMetrics{}, cel.NewDefaultCompiler())
+}
