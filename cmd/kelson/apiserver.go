@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -28,14 +27,8 @@ type apiserverOptions struct {
 	certDir      string
 	certFile     string
 	keyFile      string
-	clientCA     string
 	serviceRange string
-	// Of the tokens of service accounts.
-	tokenIssuers    []string
-	tokenAudiences  []string
-	tokenKeyFiles   []string
-	tokenSigningKey string
-	gates           gates
+	gates        gates
 }
 
 // accepted are the flags of kube-apiserver that test suites set and that change nothing here yet. That they are accepted lets the
@@ -43,8 +36,8 @@ type apiserverOptions struct {
 var accepted = []string{
 	"etcd-servers", "etcd-prefix", "authorization-mode",
 	"feature-gates", "runtime-config", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
-	"audit-policy-file", "advertise-address", "external-hostname", "requestheader-client-ca-file", "requestheader-username-headers",
-	"requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names", "watch-cache-sizes",
+	"audit-policy-file", "advertise-address", "external-hostname",
+	"watch-cache-sizes",
 	"storage-backend", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
 }
 
@@ -64,18 +57,12 @@ func apiserverCommand() *cobra.Command {
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
-	f.StringVar(&opts.clientCA, "client-ca-file", "", "authorities of client certificates")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
-	f.StringArrayVar(&opts.tokenIssuers, "service-account-issuer", nil, "issuer of service account tokens; the first is written into them, all are accepted")
-	f.StringSliceVar(&opts.tokenAudiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
-	f.StringArrayVar(&opts.tokenKeyFiles, "service-account-key-file", nil, "keys whose service account tokens are accepted")
-	f.StringVar(&opts.tokenSigningKey, "service-account-signing-key-file", "", "key that signs service account tokens (default: one made for this run)")
 	opts.gates.addFlags(f)
 	for _, name := range accepted {
 		f.StringArray(name, nil, "accepted; changes nothing here")
 	}
 	f.Bool("allow-privileged", false, "accepted; changes nothing here")
-	f.Bool("anonymous-auth", true, "accepted; changes nothing here")
 	f.StringP("v", "v", "0", "accepted; changes nothing here")
 	return c
 }
@@ -85,29 +72,13 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	if err != nil {
 		return err
 	}
-	var clientCAs *x509.CertPool
-	if opts.clientCA != "" {
-		data, err := os.ReadFile(opts.clientCA)
-		if err != nil {
-			return fmt.Errorf("read --client-ca-file: %w", err)
-		}
-		if clientCAs = x509.NewCertPool(); !clientCAs.AppendCertsFromPEM(data) {
-			return fmt.Errorf("read --client-ca-file: no certificate in %s", opts.clientCA)
-		}
-	}
-	accounts, err := opts.serviceAccounts()
-	if err != nil {
-		return err
-	}
 	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	cfg := controlplane.Config{
-		ClientCAs: clientCAs, ServiceRange: opts.serviceRange, ServiceAccounts: accounts, NoControllers: true, Log: log,
-	}
+	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Log: log}
 	if err := opts.gates.apply(&cfg); err != nil {
 		return err
 	}
@@ -117,31 +88,12 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	}
 	defer plane.Stop()
 	server, err := https.New(https.Config{
-		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: clientCAs, Drain: plane.Drain, Log: log,
+		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	return server.Run(ctx)
-}
-
-// serviceAccounts reads the keys of service account tokens.
-func (o *apiserverOptions) serviceAccounts() (controlplane.ServiceAccounts, error) {
-	accounts := controlplane.ServiceAccounts{Issuers: o.tokenIssuers, Audiences: o.tokenAudiences}
-	var err error
-	if o.tokenSigningKey != "" {
-		if accounts.Key, err = pki.ReadKey(o.tokenSigningKey); err != nil {
-			return accounts, fmt.Errorf("--service-account-signing-key-file: %w", err)
-		}
-	}
-	for _, file := range o.tokenKeyFiles {
-		keys, err := pki.ReadPublicKeys(file)
-		if err != nil {
-			return accounts, fmt.Errorf("--service-account-key-file: %w", err)
-		}
-		accounts.Keys = append(accounts.Keys, keys...)
-	}
-	return accounts, nil
 }
 
 // certificate is the one given, the one that lies in --cert-dir, or one made for this run.

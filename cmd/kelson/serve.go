@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/pki"
@@ -187,7 +189,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Listener:    listener,
 		Handler:     &handler,
 		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
-		ClientCAs:   authority.Pool(),
+		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
 		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
 		Log:         log,
 	})
@@ -204,7 +206,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Workloads: opts.workloads,
 		Log:       log,
 
-		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey},
+		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey, KeySetURL: p.server.URL() + tokens.KeySetPath},
 	}
 	if err := opts.gates.apply(&cfg); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	server, err := https.New(https.Config{
 		Listener:    listener,
 		Certificate: authority.Serving(),
-		ClientCAs:   authority.Pool(),
+		ClientCAs:   authority.Pool,
 		// The control plane was started without knowing this authority. Whom it vouches for is named here; all others it decides on itself.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {

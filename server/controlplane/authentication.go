@@ -23,8 +23,9 @@ type Authentication struct {
 	AcceptBootstrapTokens bool
 }
 
-// newAuthenticator makes what knows callers, and what issues the tokens by which it knows service accounts. What it starts ends with ctx.
-func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*tokens.Issuer, *authn.Authenticator, error) {
+// newAuthenticator makes what knows callers, and gives what issues the tokens by which it knows service accounts. What it starts ends
+// with ctx.
+func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*tokens.Issuer, error) {
 	accounts := cfg.ServiceAccounts
 	issuer, err := tokens.New(tokens.Config{
 		Store: p.store, Key: accounts.Key, Keys: accounts.Keys, Issuers: accounts.Issuers, Audiences: accounts.Audiences,
@@ -32,18 +33,17 @@ func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*token
 		Patch: p.patchSecret,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all := cfg.Authentication.Config
 	all.ClientCAs, all.ServiceAccounts, all.OwnIssuers, all.Audiences, all.Log = cfg.ClientCAs, issuer, issuer.Issuers(), issuer.Audiences(), cfg.Log
 	if cfg.Authentication.AcceptBootstrapTokens {
 		all.BootstrapTokens = tokens.Bootstrap(p.store)
 	}
-	identify, err := authn.New(ctx, all)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make authenticators: %w", err)
+	if p.identify, err = authn.New(ctx, all); err != nil {
+		return nil, fmt.Errorf("make authenticators: %w", err)
 	}
-	return issuer, identify, nil
+	return issuer, nil
 }
 
 // patchSecret merges a patch into a Secret, as an administrator.

@@ -10,6 +10,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/server/admission"
+	"kelson.dev/server/authn"
 	"kelson.dev/server/builtin"
 	"kelson.dev/server/builtin/bootstrappolicy"
 	"kelson.dev/server/chain"
@@ -38,6 +40,7 @@ type ControlPlane struct {
 	registry  *resource.Registry
 	verbs     *verbs.Handler
 	chain     *chain.Chain
+	identify  *authn.Authenticator
 	node      *ownNode
 	plugins   *admission.Chain // nil before it is made
 
@@ -78,7 +81,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 
 	objects := func() resource.Objects { return p.verbs }
-	issuer, identify, err := p.newAuthenticator(ctx, cfg)
+	issuer, err := p.newAuthenticator(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange,
-		Tokens: issuer, Authenticator: identify, Audiences: issuer.Audiences(),
+		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules,
 	})
 	if err != nil {
@@ -113,7 +116,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		// A PUT or an apply that creates needs the right to create.
 		Authorizer: may,
 	})
-	if p.chain, err = newChain(cfg, p.store, identify, may, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
@@ -159,6 +162,9 @@ func (p *ControlPlane) Drain(ctx context.Context) error { return p.chain.Shutdow
 
 // Handler serves the API with its whole pipeline, for a listener.
 func (p *ControlPlane) Handler() http.Handler { return p.chain }
+
+// ClientCAs are the authorities whose client certificates count now; nil: none. A server shows them to its clients.
+func (p *ControlPlane) ClientCAs() *x509.CertPool { return p.identify.ClientCAs() }
 
 // Store is the state.
 func (p *ControlPlane) Store() *store.Store { return p.store }

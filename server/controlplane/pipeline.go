@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/server/authn"
+	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/discovery"
@@ -29,19 +31,21 @@ var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 })
 
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, st *store.Store, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(processCollectors()...)
 	groups := discovery.New(registry)
 	documents := openapi.New(openapi.Config{Registry: registry, Custom: definitions})
 	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
 	checks := []chain.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
+	paths := map[string]http.Handler{
+		"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
+		"/openapi/": documents,
+	}
+	maps.Copy(paths, issuer.Discovery())
 	return chain.New(chain.Config{
-		Resources: resources,
-		Paths: map[string]http.Handler{
-			"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
-			"/openapi/": documents,
-		},
+		Resources:     resources,
+		Paths:         paths,
 		Authenticator: identify,
 		Audiences:     identify.Audiences(),
 		Authorizer:    may,

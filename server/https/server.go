@@ -25,8 +25,8 @@ type Config struct {
 	Handler  http.Handler
 	// Certificate gives the serving certificate for each connection: see pki.Authority.Serving and pki.Files.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAs are the authorities that clients are told to have certificates of; nil: any.
-	ClientCAs *x509.CertPool
+	// ClientCAs gives the authorities that clients are told to have certificates of, for each connection; nil: any.
+	ClientCAs func() *x509.CertPool
 	// Drain ends what the handler still has in hand (watches first) and returns when short requests are done or ctx ends.
 	// nil: none.
 	Drain func(ctx context.Context) error
@@ -68,21 +68,34 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{cfg: cfg, http: &http.Server{
-		Handler: cfg.Handler,
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			NextProtos:     []string{"h2", "http/1.1"},
-			GetCertificate: cfg.Certificate,
-			// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
-			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  cfg.ClientCAs,
-		},
+		Handler:           cfg.Handler,
+		TLSConfig:         cfg.tls(),
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 	}}, nil
+}
+
+// tls is how connections are made.
+func (cfg *Config) tls() *tls.Config {
+	config := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: cfg.Certificate,
+		// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
+		ClientAuth: tls.RequestClientCert,
+	}
+	if cfg.ClientCAs != nil {
+		base := config.Clone()
+		config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			now := base.Clone()
+			now.ClientCAs = cfg.ClientCAs()
+			return now, nil
+		}
+	}
+	return config
 }
 
 // Addr is the bound address.
