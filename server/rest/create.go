@@ -106,6 +106,9 @@ func (s *scope) decodeNew(opts *metav1.CreateOptions) (runtime.Object, error) {
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
 		return nil, err
 	}
+	if err := s.recordHub(hub); err != nil {
+		return nil, err
+	}
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -65,6 +65,9 @@ func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
 	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeleteOptions"))
+	if len(body) > 0 {
+		s.record(opts)
+	}
 	return opts, nil
 }
 

@@ -98,6 +98,7 @@ func (p *patcher) read() (err error) {
 	if !p.isApply() && !json.Valid(p.body) {
 		return apierrors.NewBadRequest("invalid JSON patch")
 	}
+	p.recordPatch()
 	return nil
 }
 

@@ -172,6 +172,7 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	if types.Defaulter != nil {
 		types.Defaulter.Default(obj)
 	}
+	s.record(obj)
 	return obj, nil
 }
 

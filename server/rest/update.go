@@ -36,6 +36,9 @@ func (s *scope) update() error {
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
 		return err
 	}
+	if err := s.recordHub(hub); err != nil {
+		return err
+	}
 	if err := s.checkIdentity(hub); err != nil {
 		return err
 	}

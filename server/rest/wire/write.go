@@ -20,17 +20,18 @@ const gzipThreshold = 128 << 10
 // Object answers with one object, of whose kind bare is the bare encoding.
 func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
 	parts, err := whole(f.Bare(), gvk, bare)
-	finish(w, req, code, f, parts, err)
+	finish(w, req, code, f, gvk, parts, err)
 }
 
 // List answers with a list of objects given by their bare encodings.
 func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) {
 	parts, err := list(f.Bare(), gvk, meta, items)
-	finish(w, req, code, f, parts, err)
+	finish(w, req, code, f, gvk, parts, err)
 }
 
-func finish(w http.ResponseWriter, req *http.Request, code int, f Format, parts [][]byte, err error) {
+func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte, err error) {
 	if err == nil {
+		recordAnswer(req, f, gvk, parts)
 		parts, err = derive(f, parts)
 	}
 	if err != nil {
