@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build kubectl-story bench-start bench-store conformance controller-runtime tidy clean help
+.PHONY: run test race check generate build faults bench-start bench-store conformance controller-runtime tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ check: build ## what every change must pass: generated files, format, vet, stati
 generate: build ## regenerate what is generated
 	$(GO) generate ./...
 	$(KELSON) generate examples/cnat
+
+faults: ## the store under kill -9, loss of power, failing calls and flipped bits, forty times as long as in the tests: about fifteen minutes
+	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits' ./server/store/disk
 
 bench-start: build ## start-up and idle memory against kube-apiserver + etcd: builds the peers first, about ten minutes
 	@mkdir -p bin/peers

@@ -116,10 +116,7 @@ func (a acknowledged) next(round, n int) string {
 
 // API-13
 func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
-	rounds := 25
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := storetest.Rounds(t, 25)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -37,6 +37,7 @@ type logWriter struct {
 	file   file
 	sync   bool
 	newest uint64
+	failed bool // what is at the end, nobody knows
 	buf    []byte
 }
 
@@ -79,20 +80,23 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	if w.buf = buf; cap(buf) > 4<<20 {
 		w.buf = nil // a rare one: its memory is not kept
 	}
-	if _, err := w.file.Write(buf); err != nil {
-		return 0, err
+	_, err := w.file.Write(buf)
+	if err == nil && w.sync {
+		err = w.file.Sync()
 	}
-	if w.sync {
-		if err := w.file.Sync(); err != nil {
-			return 0, err
-		}
+	if err != nil {
+		w.failed = true
+		return 0, err
 	}
 	w.newest = records[len(records)-1].Revision
 	return len(buf), nil
 }
 
-// close says in the log that nothing was under way.
+// close says in the log that nothing was under way, if nothing was.
 func (w *logWriter) close() error {
+	if w.failed {
+		return w.file.Close()
+	}
 	end := binary.LittleEndian.AppendUint64(nil, w.newest)
 	buf := append(append([]byte(endTag), end...), binary.LittleEndian.AppendUint32(nil, archive.Sum(end))...)
 	_, err := w.file.Write(buf)
@@ -151,11 +155,15 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 	c.newest = c.start
 	var buf []byte
 	for at := int64(logHeaderSize); at < c.size; {
-		if n := endAt(f, at, c.newest); n > 0 {
+		switch newest, ended, err := endAt(f, at); {
+		case err != nil:
+			return c, err
+		case ended && newest != c.newest:
+			return c, bad(at, fmt.Sprintf("it ends at revision %d, not %d", newest, c.newest))
+		case ended && at+int64(endSize) != c.size:
+			return c, bad(at+int64(endSize), "something follows its end")
+		case ended:
 			c.ended = true
-			if at+n != c.size {
-				return c, bad(at+n, "something follows its end")
-			}
 			return c, nil
 		}
 		frame, err := frameAt(f, at, &buf)
@@ -232,17 +240,17 @@ func notEOF(err error) error {
 	return err
 }
 
-// endAt returns the size of the mark at a place that says the log ended in order; 0 when there is none.
-func endAt(f reader, at int64, newest uint64) int64 {
+// endAt reads the mark at a place that says the log ended in order, if there is one.
+func endAt(f reader, at int64) (newest uint64, ended bool, err error) {
 	mark := make([]byte, endSize)
-	if n, _ := f.ReadAt(mark, at); n < endSize || string(mark[:len(endTag)]) != endTag {
-		return 0
+	if n, err := f.ReadAt(mark, at); n < endSize {
+		return 0, false, notEOF(err)
 	}
 	fields := mark[len(endTag):]
-	if archive.Sum(fields[:8]) != binary.LittleEndian.Uint32(fields[8:]) || binary.LittleEndian.Uint64(fields) != newest {
-		return 0
+	if string(mark[:len(endTag)]) != endTag || archive.Sum(fields[:8]) != binary.LittleEndian.Uint32(fields[8:]) {
+		return 0, false, nil
 	}
-	return int64(endSize)
+	return binary.LittleEndian.Uint64(fields), true, nil
 }
 
 // findFrame looks for a whole frame, or the mark of an end, at a place or behind it; -1 when there is none.
@@ -266,12 +274,8 @@ func findFrame(f reader, from int64) (int64, error) {
 					return at + int64(i), err
 				}
 			case endTag:
-				mark := make([]byte, endSize)
-				if n, _ := f.ReadAt(mark, at+int64(i)); n == endSize {
-					fields := mark[len(endTag):]
-					if archive.Sum(fields[:8]) == binary.LittleEndian.Uint32(fields[8:]) {
-						return at + int64(i), nil
-					}
+				if _, ended, err := endAt(f, at+int64(i)); err != nil || ended {
+					return at + int64(i), err
 				}
 			}
 		}
