@@ -85,6 +85,12 @@ func (c convertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 }
 
 func (c convertor) Convert(in, out, _ any) error {
+	if scale, ok := in.(*autoscalingv1.Scale); ok {
+		if target, ok := out.(*autoscalingv1.Scale); ok {
+			scale.DeepCopyInto(target)
+			return nil
+		}
+	}
 	source, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("input type %T in not valid for unstructured conversion to %T", in, out)
@@ -105,10 +111,13 @@ func (c convertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, value s
 	return c.fieldLabel(gvk.Version, label, value)
 }
 
-// creater makes empty custom objects.
+// creater makes empty custom objects, and scales of them.
 type creater struct{}
 
 func (creater) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if gvk == autoscalingv1.SchemeGroupVersion.WithKind("Scale") {
+		return &autoscalingv1.Scale{}, nil
+	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
 	return u, nil

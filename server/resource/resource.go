@@ -24,6 +24,7 @@ package resource
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,6 +183,8 @@ type Subresource struct {
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
 	// Connect handles any other method by itself (log, exec, attach, portforward, proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
+	// ConnectOptions reads the options of Connect from the query, as a hub of GVK (PodExecOptions): admission sees them. nil: there are none.
+	ConnectOptions func(query url.Values) (runtime.Object, error)
 	// ConnectVerbs are the HTTP methods Connect answers; nil means GET.
 	ConnectVerbs []string
 }

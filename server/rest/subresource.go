@@ -81,13 +81,13 @@ func (s *scope) createSubresource() error {
 	}
 	dryRun := len(opts.DryRun) > 0
 	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
-	if err := admit.mutate(s.ctx, obj, nil); err != nil {
-		return err
-	}
-	if validate := admit.validateCreate(); validate != nil {
-		if err := validate(s.ctx, obj); err != nil {
-			return err
+	if obj, err = s.admitView(admit, obj, nil, func(hub runtime.Object) error {
+		if validate := admit.validateCreate(); validate != nil {
+			return validate(s.ctx, hub)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	result, err := s.sub.Create(s.ctx, s.request(dryRun), obj)
 	if err != nil {
@@ -113,14 +113,8 @@ func (s *scope) connect() error {
 		return err
 	}
 	if s.req.Method != http.MethodGet || s.sub.Name != "log" { // logs are read, not connected to
-		admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
-		if err := admit.admitAs(s.ctx, nil, nil, admission.Connect); err != nil {
+		if err := s.admitConnect(); err != nil {
 			return err
-		}
-		if validating, ok := admit.chain.(admission.ValidationInterface); ok && admit.handles(admission.Connect) {
-			if err := validating.Validate(s.ctx, admit.attributes(nil, nil, admission.Connect), s.interfaces()); err != nil {
-				return err
-			}
 		}
 	}
 	handler, err := s.sub.Connect(s.ctx, s.request(false), hub)

@@ -86,7 +86,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next func(view runtime.O
 		if err != nil {
 			return nil, err
 		}
-		if err := s.mutate(ctx, opts, view, before, current); err != nil {
+		if view, err = s.admitView(s.updateAdmit(opts), view, before, nil); err != nil {
 			return nil, err
 		}
 		hub := old.DeepCopyObject()
@@ -137,6 +137,14 @@ func (s *scope) validateView(validate upstream.ValidateObjectUpdateFunc) upstrea
 		if err != nil {
 			return err
 		}
-		return validate(ctx, after, before)
+		hubAfter, err := s.viewHub(after)
+		if err != nil {
+			return err
+		}
+		hubBefore, err := s.viewHub(before)
+		if err != nil {
+			return err
+		}
+		return validate(ctx, hubAfter, hubBefore)
 	}
 }

@@ -1,0 +1,74 @@
+package rest
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other object, while those who serve the
+// subresource work with the versioned object.
+
+// viewHub makes a hub of a versioned object of the subresource's own kind. It is a copy, or the object itself where the kind has no hub.
+func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
+	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view, schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
+	if err != nil {
+		return nil, fmt.Errorf("convert %s for admission: %w", s.kind.Kind, err)
+	}
+	return hub, nil
+}
+
+// admitView runs the mutating plugins on a new view, then validate, and returns the view as they left it. Before is nil where the
+// view is created; validate may be nil.
+func (s *scope) admitView(admit *admit, view, before runtime.Object, validate func(hub runtime.Object) error) (runtime.Object, error) {
+	op := admission.Create
+	if before != nil {
+		op = admission.Update
+	}
+	if !admit.handles(op) {
+		return view, nil
+	}
+	hub, err := s.viewHub(view)
+	if err != nil {
+		return nil, err
+	}
+	var old runtime.Object
+	if before != nil {
+		if old, err = s.viewHub(before); err != nil {
+			return nil, err
+		}
+	}
+	if err := admit.admitAs(s.ctx, hub, old, op); err != nil {
+		return nil, err
+	}
+	if validate != nil {
+		if err := validate(hub); err != nil {
+			return nil, err
+		}
+	}
+	return s.res.Codec.Interfaces().Convertor.ConvertToVersion(hub, s.kind.GroupVersion())
+}
+
+// admitConnect runs all plugins on a request that is about to be handed to a subresource. They see its options, if it has any.
+func (s *scope) admitConnect() error {
+	admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
+	if !admit.handles(admission.Connect) {
+		return nil
+	}
+	var options runtime.Object
+	if s.sub.ConnectOptions != nil {
+		var err error
+		if options, err = s.sub.ConnectOptions(s.req.URL.Query()); err != nil {
+			return err
+		}
+	}
+	if err := admit.admitAs(s.ctx, options, nil, admission.Connect); err != nil {
+		return err
+	}
+	if validating, ok := admit.chain.(admission.ValidationInterface); ok {
+		return validating.Validate(s.ctx, admit.attributes(options, nil, admission.Connect), s.interfaces())
+	}
+	return nil
+}
