@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/server/authz"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/pki"
@@ -34,7 +35,7 @@ type apiserverOptions struct {
 // accepted are the flags of kube-apiserver that test suites set and that change nothing here yet. That they are accepted lets the
 // suites start; what they ask for is not done.
 var accepted = []string{
-	"etcd-servers", "etcd-prefix", "authorization-mode",
+	"etcd-servers", "etcd-prefix",
 	"feature-gates", "runtime-config", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
 	"audit-policy-file", "advertise-address", "external-hostname",
 	"watch-cache-sizes",
@@ -58,6 +59,7 @@ func apiserverCommand() *cobra.Command {
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
+	opts.gates.authorization.defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.addFlags(f)
 	for _, name := range accepted {
 		f.StringArray(name, nil, "accepted; changes nothing here")

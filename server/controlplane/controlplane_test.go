@@ -1,8 +1,10 @@
 package controlplane_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,8 +17,10 @@ import (
 // broken is a backend whose disk fails when it is told to.
 type broken struct{ fails bool }
 
-func (b *broken) Load(func(store.Record) error) (uint64, error) { return 0, nil }
-func (b *broken) Close() error                                  { return nil }
+func (b *broken) Load(func(store.Record) error) (uint64, error)                   { return 0, nil }
+func (b *broken) Close() error                                                    { return nil }
+func (b *broken) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
+
 func (b *broken) Append([]store.Record) error {
 	if b.fails {
 		return errors.New("input/output error")
