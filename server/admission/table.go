@@ -11,6 +11,7 @@ import (
 	"kelson.dev/server/admission/lifecycle"
 	"kelson.dev/server/admission/podsecurity"
 	"kelson.dev/server/admission/policy"
+	"kelson.dev/server/admission/resourcequota"
 	"kelson.dev/server/admission/webhook"
 	"kelson.dev/server/builtin/plugins"
 	"kelson.dev/server/resource"
@@ -26,6 +27,8 @@ type Deps struct {
 	// Transport hands requests to the control plane in process, as an administrator. It works only after the start.
 	Transport  http.RoundTripper
 	Authorizer authorizer.Authorizer
+	// Controllers says that the control plane has its own.
+	Controllers bool
 	// Metrics is where a plugin registers what it counts; nil: nowhere.
 	Metrics prometheus.Registerer
 	// Config is the plugin's own configuration, YAML or JSON; nil: none.
@@ -92,7 +95,9 @@ var Plugins = []Plugin{
 	{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
 	{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
 	{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
-	{Name: "ResourceQuota", On: true},
+	{Name: resourcequota.Name, On: true, New: func(d Deps) (admission.Interface, error) {
+		return resourcequota.New(resourcequota.Config{Store: d.Store, Registry: d.Registry, Controller: d.Controllers, Config: d.Config})
+	}},
 	{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
 }
 

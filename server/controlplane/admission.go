@@ -19,11 +19,12 @@ type Admission struct {
 // newAdmission makes the chain of plugins, in Kubernetes' order. It ends with the control plane.
 func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), admission.Deps{
-		Store:      p.store,
-		Registry:   p.registry,
-		Objects:    func() resource.Objects { return p.verbs },
-		Transport:  p.Transport(),
-		Authorizer: may,
+		Store:       p.store,
+		Registry:    p.registry,
+		Objects:     func() resource.Objects { return p.verbs },
+		Transport:   p.Transport(),
+		Authorizer:  may,
+		Controllers: !cfg.NoControllers,
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"kelson.dev/server/controllers/furnish"
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
+	"kelson.dev/server/controllers/quota"
 	"kelson.dev/server/controllers/ttl"
 )
 
@@ -30,6 +31,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "namespaces' furnishing", furnish.New(furnish.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	p.goRun(ctx, "ttl after finished", ttl.New(ttl.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	p.goRun(ctx, "cluster role aggregation", clusterroles.New(clusterroles.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	p.goRun(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)

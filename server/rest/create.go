@@ -153,7 +153,8 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareCreate(ctx, res, hub, validate); err != nil {
+	admitted, unit := resource.WithUnit(ctx)
+	if err := prepareCreate(admitted, res, hub, validate); err != nil {
 		return nil, err
 	}
 	// A dry run gets no further than the rules of the kind: what only storage objects to does not count, as in kube-apiserver.
@@ -176,7 +177,7 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		if current != nil {
 			return nil, exists(current)
 		}
-		done, err := h.add(ctx, res, key, hub, dryRun)
+		done, err := h.add(ctx, res, key, hub, unit, dryRun)
 		var conflict *store.ConflictError
 		switch {
 		case !errors.As(err, &conflict) || ctx.Err() != nil:
@@ -184,20 +185,28 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		case conflict.Key == key:
 			return nil, exists(conflict.Current)
 		}
-		// What a hook wanted to write with it has changed meanwhile: ask it again.
+		// What a hook or admission wanted to write with it has changed meanwhile: ask again.
 	}
 }
 
 // add stores a prepared hub where nothing is. Its hooks run once per call.
-func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, dryRun bool) (*written, error) {
+func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, unit *resource.Unit, dryRun bool) (*written, error) {
 	var extra []store.Op
 	undo := func() {}
+	if !dryRun {
+		ops, done, err := unit.Ops(ctx)
+		defer done()
+		if err != nil {
+			return nil, err
+		}
+		extra = ops
+	}
 	if res.Hooks != nil && res.Hooks.OnCreate != nil {
 		ops, back, err := res.Hooks.OnCreate(ctx, hub, dryRun)
 		if err != nil {
 			return nil, err
 		}
-		extra, undo = ops, orNothing(back)
+		extra, undo = append(extra, ops...), orNothing(back)
 	}
 	if dryRun {
 		undo()

@@ -56,7 +56,7 @@ func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
 		}
 		if conflict.Key == c.key {
 			current = conflict.Current
-		} else { // what a hook wanted to write with it
+		} else { // what a hook or admission wanted to write with it
 			current = h.store.Snapshot().Get(c.key)
 		}
 	}
@@ -84,10 +84,11 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	}
 	upstream.WipeObjectMetaSystemFields(object)
 	object.SetResourceVersion("")
-	if err := prepareCreate(ctx, c.res, hub, c.validateCreate); err != nil {
+	admitted, unit := resource.WithUnit(ctx)
+	if err := prepareCreate(admitted, c.res, hub, c.validateCreate); err != nil {
 		return nil, err
 	}
-	return h.add(ctx, c.res, c.key, hub, c.dryRun)
+	return h.add(ctx, c.res, c.key, hub, unit, c.dryRun)
 }
 
 // replaceCurrent is the case of an object that exists.
@@ -116,8 +117,9 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 		return nil, err
 	}
+	admitted, unit := resource.WithUnit(ctx)
 	if c.validateUpdate != nil {
-		if err := c.validateUpdate(ctx, hub.DeepCopyObject(), old.DeepCopyObject()); err != nil {
+		if err := c.validateUpdate(admitted, hub.DeepCopyObject(), old.DeepCopyObject()); err != nil {
 			return nil, err
 		}
 	}
@@ -125,10 +127,20 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return h.finalize(ctx, c, hub, old, current)
 	}
 
+	var joined []store.Op
+	if !c.dryRun {
+		ops, done, err := unit.Ops(ctx)
+		defer done()
+		if err != nil {
+			return nil, err
+		}
+		joined = ops
+	}
 	extra, undo, err := onUpdate(ctx, c.res, hub, old, c.dryRun)
 	if err != nil {
 		return nil, err
 	}
+	extra = append(extra, joined...)
 	if c.dryRun {
 		undo()
 		obj, err := pretend(c.res, c.key, hub, current)

@@ -21,6 +21,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -57,13 +58,9 @@ func New(st *store.Store, config []byte) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("make the standards' checks: %w", err)
-	}
 	p := &Plugin{rules: standards.Admission{
 		Configuration:    loaded,
-		Evaluator:        checks,
+		Evaluator:        evaluator{},
 		Metrics:          unmeasured{},
 		PodSpecExtractor: standards.DefaultPodSpecExtractor{},
 		NamespaceGetter:  reads{st},
@@ -177,6 +174,21 @@ func (r reads) ListPods(_ context.Context, namespace string) ([]*corev1.Pod, err
 		pods = append(pods, pod)
 	}
 	return pods, nil
+}
+
+// evaluator makes upstream's when the first pod is to be checked. It knows nothing of one control plane, so there is one for all.
+type evaluator struct{}
+
+var checks = sync.OnceValue(func() policy.Evaluator {
+	all, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		panic(fmt.Sprintf("upstream's checks of pods do not go together: %v", err))
+	}
+	return all
+})
+
+func (evaluator) EvaluatePod(level api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) []policy.CheckResult {
+	return checks().EvaluatePod(level, meta, spec)
 }
 
 // unmeasured takes the place of upstream's counters, which are global.

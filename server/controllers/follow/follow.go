@@ -32,11 +32,13 @@ type Config[K comparable] struct {
 	// Name is the controller's in the log.
 	Name  string
 	Store *store.Store
-	// Resources, as in [store.Key], are those whose events matter.
+	// Resources, as in [store.Key], are those whose events matter; "" is all.
 	Resources []string
 	// Keys adds the keys that concern an object which is there, was written, or (in its last state) was deleted. It may be called by
 	// several goroutines and should be quick.
 	Keys func(obj *store.Object, add func(K))
+	// Event, if not nil, is called for events instead of Keys, which is then called only for what is there.
+	Event func(e *store.Event, add func(K))
 	// Sync does what is to be done for a key. It is called again when the duration has passed, unless that is 0, and after an error.
 	Sync func(ctx context.Context, key K) (again time.Duration, err error)
 	// Log gets errors; nil discards them.
@@ -70,13 +72,26 @@ func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 
 // watch adds the keys of everything in a resource, and then those of its events.
 func watch[K comparable](ctx context.Context, cfg Config[K], resource string, add func(K)) error {
-	return cfg.Store.Follow(ctx, resource, func(sn *store.Snapshot) {
+	begin := func(sn *store.Snapshot, resource string) {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			cfg.Keys(obj, add)
 		}
+	}
+	return cfg.Store.Follow(ctx, resource, func(sn *store.Snapshot) {
+		if resource != "" {
+			begin(sn, resource)
+			return
+		}
+		for each := range sn.Resources() {
+			begin(sn, each)
+		}
 	}, func(events []*store.Event) {
 		for _, e := range events {
-			cfg.Keys(e.Object, add)
+			if cfg.Event != nil {
+				cfg.Event(e, add)
+			} else {
+				cfg.Keys(e.Object, add)
+			}
 		}
 	})
 }
