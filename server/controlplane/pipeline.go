@@ -41,6 +41,7 @@ func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *auth
 	paths := map[string]http.Handler{
 		"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
 		"/openapi/": documents,
+		BackupPath:  backup(st),
 	}
 	maps.Copy(paths, issuer.Discovery())
 	return chain.New(chain.Config{
@@ -48,6 +49,8 @@ func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *auth
 		Paths:         paths,
 		Authenticator: identify,
 		Audiences:     identify.Audiences(),
+		AuditPolicy:   cfg.Audit.Policy,
+		AuditSink:     cfg.Audit.Sink,
 		Authorizer:    may,
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: checks},

@@ -32,13 +32,16 @@ type Record struct {
 	Data []byte
 }
 
-// CheckRecord says whether a store can load a record: whether it is one object, under a proper key.
-func CheckRecord(r Record) error {
+// CheckRecord says whether a store can load a record: whether it is one object, under a proper key; and returns its uid, if it has one.
+func CheckRecord(r Record) (uid string, err error) {
 	if !r.Key.valid() {
-		return fmt.Errorf("%w: not a key", ErrMalformed)
+		return "", fmt.Errorf("%w: not a key", ErrMalformed)
 	}
-	_, err := loadObject(r)
-	return err
+	obj, err := loadObject(r)
+	if err != nil {
+		return "", err
+	}
+	return string(obj.Head.UID), nil
 }
 
 // Records yields what the state consists of, in no particular order.

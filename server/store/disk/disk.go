@@ -233,7 +233,8 @@ func Restore(dir string, backup io.Reader) (err error) {
 	var records []store.Record
 	revision, err := archive.Read(backup, func(r store.Record) error {
 		records = append(records, r)
-		return store.CheckRecord(r)
+		_, err := store.CheckRecord(r)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read backup: %w", err)
