@@ -427,3 +427,34 @@ func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 		}
 	}
 }
+
+// CTRL-04: admission taints new nodes; the taint goes when the node is ready, and those that were asked for stay.
+func TestReadyNodeIsUntainted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})
+		synctest.Wait()
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: corev1.NodeSpec{
+			Taints: []corev1.Taint{{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}},
+		}}
+		w.create(n)
+		if len(n.Spec.Taints) != 2 {
+			t.Fatalf("admission left the taints %v", n.Spec.Taints)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		agent, err := node.NewAgent(node.AgentConfig{
+			Config: w.plane.RESTConfig(), Name: "mine", Runtime: simulated.New(simulated.Config{}), LeaseDuration: -1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- agent.Run(ctx) }()
+		synctest.Wait()
+		n, err = client.Get[corev1.Node](t.Context(), w.client, client.KeyOf(n))
+		if err != nil || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "team" {
+			t.Errorf("taints %v, %v", n.Spec.Taints, err)
+		}
+		cancel()
+		<-ended
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -65,7 +66,25 @@ func (a *Agent) putNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("put node: %w", err)
 	}
-	return a.putNodeStatus(ctx, node)
+	if err := a.putNodeStatus(ctx, node); err != nil {
+		return err
+	}
+	return a.untaint(ctx, node)
+}
+
+// untaint takes away the taint that admission gives to every new node. In a cluster it is the node lifecycle controller that does, once
+// the node has said that it is ready.
+func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
+	notReady := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }
+	if !slices.ContainsFunc(node.Spec.Taints, notReady) {
+		return nil
+	}
+	patch := client.StrategicMergeFrom(node)
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, notReady)
+	if err := a.client.Patch(ctx, node, patch); err != nil {
+		return fmt.Errorf("take the taint away: %w", err)
+	}
+	return nil
 }
 
 // putNodeStatus writes the status of the node.
