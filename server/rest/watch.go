@@ -12,6 +12,7 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -40,15 +41,11 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if err != nil {
 		return err
 	}
-	flusher, ok := s.w.(http.Flusher)
-	if !ok {
-		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.w))
-	}
 	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return err
 	}
-	w := &watcher{scope: s, sel: sel, frames: frames, flusher: flusher, bookmarks: opts.AllowWatchBookmarks}
+	w := &watcher{scope: s, sel: sel, frames: frames, done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks}
 	if w.sel.namespace != "" && s.namespace == "" {
 		w.namespace = w.sel.namespace
 	} else {
@@ -61,20 +58,34 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 	// Where the watch begins is settled before the client hears of it: what it does from then on, the watch sees.
 	snap, err := w.begin(opts, revision)
+	serve := func() {
+		// From here on errors are events.
+		if err == nil && snap != nil {
+			err = w.initial(snap)
+		}
+		if err == nil {
+			err = w.run(timeout)
+		}
+		if err != nil {
+			w.fail(err)
+		}
+	}
+	if wsstream.IsWebSocketRequest(s.req) {
+		if !hijackable(s.w) {
+			return apierrors.NewInternalError(errors.New("unable to start watch - the connection can't become a WebSocket"))
+		}
+		w.overWebSocket(f, serve)
+		return nil
+	}
+	flusher, ok := s.w.(http.Flusher)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.w))
+	}
+	w.flusher = flusher
 	s.w.Header().Set("Content-Type", f.StreamType())
 	s.w.WriteHeader(http.StatusOK)
 	flusher.Flush()
-
-	// From here on errors are events.
-	if err == nil && snap != nil {
-		err = w.initial(snap)
-	}
-	if err == nil {
-		err = w.run(timeout)
-	}
-	if err != nil {
-		w.fail(err)
-	}
+	serve()
 	return nil
 }
 
@@ -84,7 +95,9 @@ type watcher struct {
 	sel       *selector
 	namespace string
 	frames    *frames
+	done      <-chan struct{} // closed when the client is gone, or the server ends
 	flusher   http.Flusher
+	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are gathered in buf
 	bookmarks bool
 	cursor    *store.Cursor
 	buf       []byte
@@ -158,7 +171,6 @@ func (w *watcher) run(timeout time.Duration) error {
 	defer tick.Stop()
 	tick.Stop() // until there is news
 	news, due := w.news(), false
-	done := w.req.Context().Done()
 	for {
 		events, revision, err := w.cursor.Next()
 		if err != nil {
@@ -181,7 +193,7 @@ func (w *watcher) run(timeout time.Duration) error {
 		}
 		if len(events) > 0 {
 			select {
-			case <-done:
+			case <-w.done:
 				return nil
 			default:
 				continue
@@ -202,7 +214,7 @@ func (w *watcher) run(timeout time.Duration) error {
 				_ = w.flush()
 			}
 			return nil
-		case <-done:
+		case <-w.done:
 			return nil
 		}
 	}
@@ -262,6 +274,12 @@ func (w *watcher) event(e *store.Event) error {
 }
 
 func (w *watcher) put(frame []byte) error {
+	if w.message != nil {
+		if w.message(frame) != nil {
+			return errGone
+		}
+		return nil
+	}
 	w.buf = append(w.buf, frame...)
 	if len(w.buf) < flushAt {
 		return nil
@@ -318,6 +336,7 @@ func (w *watcher) fail(err error) {
 	if encoding != nil {
 		return
 	}
-	w.buf = append(w.buf, frame...)
-	_ = w.flush()
+	if w.put(frame) == nil {
+		_ = w.flush()
+	}
 }

@@ -23,6 +23,9 @@ func (f Format) StreamType() string {
 	return f.Media + ";stream=watch"
 }
 
+// EventPrefix is how many bytes of a frame in protobuf are its length, which a stream of messages does not need.
+const EventPrefix = 4
+
 // Event makes one frame of a watch from the bare encoding of the event's object.
 func Event(media string, typ watch.EventType, gvk schema.GroupVersionKind, bare []byte) ([]byte, error) {
 	switch media {

@@ -1,0 +1,69 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/websocket"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
+)
+
+// closeGrace is how long a client may take to read what was sent to it, when its watch ends.
+const closeGrace = time.Second
+
+// overWebSocket serves a watch as messages: text for JSON, else binary. As with kube-apiserver a client must send an Origin, may ask for
+// one subprotocol, which it then gets, and has nothing to say.
+func (w *watcher) overWebSocket(f wire.Format, serve func()) {
+	websocket.Handler(func(conn *websocket.Conn) {
+		ctx, cancel := context.WithCancel(w.req.Context())
+		w.done = ctx.Done()
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			defer cancel()
+			wsstream.IgnoreReceives(conn, 0)
+		}()
+		// A client that reads no more must not hold up the end.
+		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(closeGrace)) })
+		defer func() {
+			cancel()
+			conn.SetDeadline(time.Now().Add(closeGrace))
+			conn.Close()
+			<-gone
+		}()
+		switch f.Bare() {
+		case resource.MediaJSON:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, string(frame)) }
+		case resource.MediaProtobuf:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, frame[wire.EventPrefix:]) }
+		default:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, frame) }
+		}
+		serve()
+	}).ServeHTTP(hijacker{w.w}, w.req)
+}
+
+// hijacker is a ResponseWriter that finds its connection below all that wraps it.
+type hijacker struct{ http.ResponseWriter }
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(h.ResponseWriter).Hijack()
+}
+
+// hijackable says whether there is a connection to be found.
+func hijackable(w http.ResponseWriter) bool {
+	for {
+		inner, wraps := w.(interface{ Unwrap() http.ResponseWriter })
+		if !wraps {
+			_, ok := w.(http.Hijacker)
+			return ok
+		}
+		w = inner.Unwrap()
+	}
+}
