@@ -18,6 +18,7 @@ type form struct {
 	version string
 	media   string                  // bare: JSON, protobuf or CBOR
 	as      schema.GroupVersionKind // PartialObjectMetadata, or zero
+	untyped bool                    // without kind and apiVersion, as the items of a list in CBOR
 }
 
 // kind is what the form shows an object as.
@@ -44,6 +45,9 @@ func (f form) bare(obj *store.Object) ([]byte, error) {
 		versioned, err := f.res.Codec.ToVersion(hub, f.version)
 		if err != nil {
 			return nil, err
+		}
+		if f.untyped {
+			versioned.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		}
 		return wire.Encode(f.media, versioned)
 	})

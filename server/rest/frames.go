@@ -17,7 +17,7 @@ type frames struct {
 }
 
 func (s *scope) frames(f wire.Format) (*frames, error) {
-	fr := &frames{form: form{s.res, s.version, f.Bare(), f.As}}
+	fr := &frames{form: form{res: s.res, version: s.version, media: f.Bare(), as: f.As}}
 	switch f.As.Kind {
 	case "PartialObjectMetadataList":
 		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)

@@ -83,7 +83,7 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	case "PartialObjectMetadataList":
 		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
 	}
-	fm := form{s.res, s.version, f.Bare(), f.As}
+	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
 	bare, err := fm.bare(obj)
 	if err != nil {
 		return err

@@ -82,6 +82,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case err == nil:
+	case err == errNotFoundPath && h.routes(req):
+		wire.Error(w, req, routeError(http.StatusNotFound, "404: Page Not Found"))
 	case err == errNotFoundPath:
 		http.Error(w, err.Error(), http.StatusNotFound)
 	default:
@@ -180,11 +182,14 @@ func (s *scope) allowed(verb string, run func() error) error {
 	if s.res.Verbs != nil && !slices.Contains(s.res.Verbs, verb) {
 		return methodNotAllowed()
 	}
+	if err := s.routed(verb == "list" || verb == "watch"); err != nil {
+		return err
+	}
 	return run()
 }
 
 func methodNotAllowed() error {
-	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "405: Method Not Allowed", 0, false)
+	return routeError(http.StatusMethodNotAllowed, "405: Method Not Allowed")
 }
 
 // allow is what the kind can be answered with. Only compiled-in kinds have a protobuf form.

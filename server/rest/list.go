@@ -9,8 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 
+	"kelson.dev/server/resource"
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
 )
@@ -38,7 +40,11 @@ func (s *scope) list() error {
 func (s *scope) answerPage(f wire.Format, page *page) error {
 	kind := s.res.GVK(s.version)
 	kind.Kind = s.res.ListKind
-	fm := form{s.res, s.version, f.Bare(), f.As}
+	var untyped schema.GroupVersionKind
+	if f.As.Empty() && compiled(s.res) {
+		untyped = s.res.GVK(s.version)
+	}
+	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
 	switch f.As.Kind {
 	case "Table":
 		return s.answerTable(http.StatusOK, f, page.meta, page.objects)
@@ -55,7 +61,7 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 			return err
 		}
 	}
-	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items)
+	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items, untyped)
 	return nil
 }
 

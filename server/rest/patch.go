@@ -129,7 +129,7 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 
 // merged applies a JSON, merge or strategic merge patch to the stored object in the request's version.
 func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
-	before, err := form{p.res, p.version, resource.MediaJSON, schema.GroupVersionKind{}}.bare(current)
+	before, err := form{res: p.res, version: p.version, media: resource.MediaJSON}.bare(current)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 	}
 	hub, more, err := p.res.Codec.DecodePatched(after, p.version)
 	if err != nil {
-		return nil, invalidPatch(err, shown)
+		return nil, invalidPatch(p.typeError(err, after), shown)
 	}
 	return hub, p.strictPatch(append(strict, more...), shown)
 }

@@ -28,7 +28,16 @@ func (s *scope) serveSubresource() error {
 		if s.req.Method != http.MethodPost {
 			return methodNotAllowed()
 		}
+		if err := s.routed(false); err != nil {
+			return err
+		}
 		return s.createSubresource()
+	}
+	if !slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodPatch}, s.req.Method) {
+		return methodNotAllowed()
+	}
+	if err := s.routed(false); err != nil {
+		return err
 	}
 	own := s.sub.Update.Get == nil // the view has the object's own shape
 	switch s.req.Method {
@@ -166,7 +175,6 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	if types.Defaulter != nil {
 		types.Defaulter.Default(obj)
 	}
-	s.record(obj)
 	return obj, nil
 }
 

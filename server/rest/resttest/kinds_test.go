@@ -32,7 +32,7 @@ func TestOtherVersion(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	list := p.Want(t, 200, "GET", v1, "")
-	if item := list["items"].([]any)[0]; resttest.At(item, "apiVersion") != "autoscaling/v1" || resttest.At(item, "spec", "targetCPUUtilizationPercentage") != 50.0 {
+	if item := list["items"].([]any)[0]; list["apiVersion"] != "autoscaling/v1" || resttest.At(item, "spec", "targetCPUUtilizationPercentage") != 50.0 {
 		t.Errorf("%v", item)
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -66,19 +67,25 @@ func typeMeta(gvk schema.GroupVersionKind) runtime.TypeMeta {
 	return runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 }
 
+// typePrefix is what the JSON of an object begins with.
+func typePrefix(gvk schema.GroupVersionKind) []byte {
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
+}
+
 // list puts a list around the bare encodings of its items, which it doesn't copy.
-func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) ([][]byte, error) {
+func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped []byte) ([][]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:
 		return protobufList(gvk, meta, items)
 	case resource.MediaCBOR:
 		return cborList(gvk, meta, items)
 	default:
-		return jsonList(gvk, meta, items)
+		return jsonList(gvk, meta, items, untyped)
 	}
 }
 
-func jsonList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) ([][]byte, error) {
+// jsonList leaves out of the items the bytes they begin with, after the brace, if all say the same there.
+func jsonList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, without []byte) ([][]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string          `json:"kind"`
 		APIVersion string          `json:"apiVersion"`
@@ -89,12 +96,19 @@ func jsonList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte)
 	}
 	parts := make([][]byte, 0, 2*len(items)+2)
 	parts = append(parts, append(head[:len(head)-1], `,"items":[`...))
-	comma := []byte(",")
+	comma, brace, both := []byte(","), []byte("{"), []byte(",{")
 	for i, item := range items {
-		if i > 0 {
-			parts = append(parts, comma)
+		rest, ok := bytes.CutPrefix(item, without)
+		switch {
+		case ok && len(without) > 0 && i == 0:
+			parts = append(parts, brace, rest)
+		case ok && len(without) > 0:
+			parts = append(parts, both, rest)
+		case i == 0:
+			parts = append(parts, item)
+		default:
+			parts = append(parts, comma, item)
 		}
-		parts = append(parts, item)
 	}
 	return append(parts, []byte("]}\n")), nil
 }

@@ -122,6 +122,15 @@ func negotiate(req *http.Request, allow Allow) (f Format, stream, ok bool) {
 	}
 }
 
+// MediaTypes lists what built-in kinds are answered in, as kube-apiserver's router names it; for lists also what they are watched in.
+func MediaTypes(stream bool) []string {
+	list := names(Allow{Protobuf: true}, false)
+	if stream {
+		list = append(list, names(Allow{Protobuf: true}, true)...)
+	}
+	return list
+}
+
 // names lists the media for an error message.
 func names(allow Allow, stream bool) (list []string) {
 	for _, info := range media() {

@@ -57,7 +57,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				items = append(items, bare)
 			}
 			w := httptest.NewRecorder()
-			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items)
+			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items, schema.GroupVersionKind{})
 			if ct := w.Header().Get("Content-Type"); ct != media {
 				t.Errorf("%s: %s", media, ct)
 			}

@@ -23,9 +23,14 @@ func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sc
 	finish(w, req, code, f, gvk, parts, err)
 }
 
-// List answers with a list of objects given by their bare encodings.
-func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) {
-	parts, err := list(f.Bare(), gvk, meta, items)
+// List answers with a list of objects given by their bare encodings. Where untyped names a kind, its JSON items are shown without kind
+// and apiVersion, as Kubernetes shows those of compiled-in kinds.
+func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped schema.GroupVersionKind) {
+	var without []byte
+	if !untyped.Empty() {
+		without = typePrefix(untyped)
+	}
+	parts, err := list(f.Bare(), gvk, meta, items, without)
 	finish(w, req, code, f, gvk, parts, err)
 }
 
