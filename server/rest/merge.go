@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,6 +124,27 @@ func mergeStrategically(object, patch map[string]any, lookup strategicpatch.Look
 		}
 	}()
 	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
+}
+
+// typeError gives the reason why what a strategic merge made is not of the kind's type in the words of Kubernetes, which goes from the
+// merged map to the type without JSON between them.
+func (p *patcher) typeError(err error, after []byte) error {
+	if p.kind != types.StrategicMergePatchType {
+		return err
+	}
+	lookup, _ := p.res.Codec.PatchMeta(p.version)
+	meta, ok := lookup.(strategicpatch.PatchMetaFromStruct)
+	if !ok {
+		return err
+	}
+	merged := map[string]any{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(after, &merged) != nil {
+		return err
+	}
+	if words := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, reflect.New(meta.T).Interface()); words != nil {
+		return words
+	}
+	return err
 }
 
 // apply merges an applied configuration into the present state, or makes an object of it.

@@ -39,17 +39,18 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/api/v1/configmaps", configMap("a", ""), "", 405, "MethodNotAllowed", "the server does not allow this method on the requested resource"},
 		{"PUT", maps, configMap("a", ""), "", 405, "MethodNotAllowed", "the server does not allow this method on the requested resource"},
 		{"GET", maps + "/b", "", "", 404, "NotFound", `configmaps "b" not found`},
-		{"GET", maps + "/a", "", "Accept: text/plain", 406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
+		{"GET", maps + "/a", "", "Accept: text/plain", 406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
 		{"PUT", maps + "/b", configMap("b", ""), "", 404, "NotFound", `configmaps "b" not found`},
 		{"PUT", maps + "/a", configMap("b", ""), "", 400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)"},
 		{"PUT", maps + "/a", `{"metadata":{"name":"a","resourceVersion":"1"}}`, "", 409, "Conflict", `Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again`},
 		{"PUT", maps + "/a", `{"metadata":{"name":"a","uid":"other"}}`, "", 409, "Conflict", "Precondition failed: UID in precondition: other, UID in object meta: " + uid},
 		{"PATCH", maps + "/b", `{}`, mergePatch, 404, "NotFound", `configmaps "b" not found`},
-		{"PATCH", maps + "/a", `{}`, "Content-Type: application/json", 415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"},
+		{"PATCH", maps + "/a", `{}`, "Content-Type: application/json", 415, "UnsupportedMediaType", "415: Unsupported Media Type"},
 		{"PATCH", maps + "/a", `{`, mergePatch, 400, "BadRequest", "invalid JSON patch"},
 		{"PATCH", maps + "/a", `[{"op":"test","path":"/data/x","value":"1"}]`, jsonPatch, 422, "Invalid", "the server rejected our request due to an error in our request"},
 		{"PATCH", maps + "/a", `{"data":[1]}`, mergePatch, 422, "Invalid", "patch: Invalid value:"},
 		{"PATCH", maps + "/a", `{"metadata":{"finalizers":[["a"]]}}`, strategic, 422, "Invalid", "patch: Invalid value:"},
+		{"PATCH", maps + "/a", `{"metadata":{"labels":"b"}}`, strategic, 422, "Invalid", `patch: Invalid value: "map[metadata:map[labels:b]]": cannot restore map from string`},
 		{"PATCH", maps + "/a", `{"metadata":{"name":"b"}}`, mergePatch, 400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)"},
 		{"PATCH", maps + "/a", `{}`, applyPatch, 422, "Invalid", `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`},
 		{"PATCH", maps + "/a?force=true", `{}`, mergePatch, 422, "Invalid", "may not be specified for non-apply patch"},
@@ -69,7 +70,12 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s %s:\n%s: %s", c.method, c.path, c.body, reason, message)
 		}
 	}
-	for _, path := range []string{"/api/v1/nothing", "/apis/apps/v9/deployments", "/api/v1/configmaps/a", maps + "/a/nothing", "/nothing", "/api/v1/namespaces/x/nodes"} {
+	for _, path := range []string{"/api/v1/nothing", "/apis/apps/v9/deployments", "/api/v1/configmaps/a", maps + "/a/nothing", "/api/v1/namespaces/x/nodes"} {
+		if got := p.Want(t, 404, "GET", path, ""); got["message"] != "the server could not find the requested resource" {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	for _, path := range []string{"/nothing", "/apis/nothing/v1/things"} {
 		resp := p.Do(t, "GET", path, "")
 		if resp.StatusCode != 404 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
