@@ -41,6 +41,9 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 			return nil, fmt.Errorf("%s %s/%s: %w", ops[i].Key.Resource, ops[i].Key.Namespace, ops[i].Key.Name, err)
 		}
 	}
+	if s.follower != nil {
+		return s.commitShared(ctx, ops, r.drafts)
+	}
 	if err := s.queue.put(r); err != nil {
 		return nil, err
 	}
@@ -240,16 +243,7 @@ func (s *Store) prepare(r *request, events []*Event) []*Event {
 // event checks an op's precondition against the committer's view and makes its event, with the next revision.
 func (s *Store) event(op *Op, d *draft) (*Event, error) {
 	now, _ := s.view.objects.Get(d.path)
-	var reason error
-	switch {
-	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
-		reason = ErrNotFound
-	case now != nil && op.Expect == 0:
-		reason = ErrExists
-	case now != nil && op.Expect != now.Revision && op.Expect != AnyRevision:
-		reason = ErrConflict
-	}
-	if reason != nil {
+	if reason := refusal(op, now); reason != nil {
 		return nil, &ConflictError{Key: op.Key, Current: now, Reason: reason}
 	}
 
@@ -271,4 +265,17 @@ func (s *Store) event(op *Op, d *draft) (*Event, error) {
 		obj.Data, obj.version = d.version.splice(op.Data, obj.Revision)
 	}
 	return e, nil
+}
+
+// refusal says why an op does not fit what is stored, or nil.
+func refusal(op *Op, now *Object) error {
+	switch {
+	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
+		return ErrNotFound
+	case now != nil && op.Expect == 0:
+		return ErrExists
+	case now != nil && op.Expect != now.Revision && op.Expect != AnyRevision:
+		return ErrConflict
+	}
+	return nil
 }

@@ -12,6 +12,8 @@ import (
 type Config struct {
 	// Backend makes writes durable; nil keeps everything in memory only.
 	Backend Backend
+	// Shared is a log that others write to as well, in the place of a Backend.
+	Shared Shared
 	// Retain is how many events per resource the watch log keeps at least, and as many of all; 0 means 10,000.
 	Retain int
 	// RetainBytes is how many bytes of objects these events may hold, per resource and of all, before fewer are kept; 0 means 32 MiB.
@@ -26,6 +28,8 @@ type Store struct {
 	backend Backend // nil: memory only
 	retain  retention
 	queue   queue
+
+	follower *follower // of a store over a Shared, in the place of backend and committer; nil: of its own
 
 	alive       context.Context // ends with Close
 	end         context.CancelFunc
@@ -64,6 +68,9 @@ const (
 // Open loads the backend's state and starts the committer. The caller closes the store, which closes the backend;
 // Open closes it itself when it fails.
 func Open(cfg Config) (*Store, error) {
+	if cfg.Shared != nil {
+		return openShared(cfg)
+	}
 	v, revision := newView(), uint64(firstRevision)
 	if cfg.Backend != nil {
 		loaded, err := cfg.Backend.Load(func(r Record) error {
@@ -92,6 +99,12 @@ func loadObject(r Record) (*Object, error) {
 }
 
 func start(v view, revision uint64, cfg Config) *Store {
+	s := newStore(v, revision, cfg)
+	go s.run()
+	return s
+}
+
+func newStore(v view, revision uint64, cfg Config) *Store {
 	s := &Store{
 		backend:  cfg.Backend,
 		retain:   retention{cfg.Retain, cfg.RetainBytes},
@@ -118,7 +131,6 @@ func start(v view, revision uint64, cfg Config) *Store {
 	}
 	close(s.ready)
 	s.current.Store(s.freeze())
-	go s.run()
 	return s
 }
 
@@ -134,7 +146,12 @@ func (s *Store) Failed() error {
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
-		s.queue.close()
+		if s.follower != nil {
+			s.end()
+			s.follower.cancel()
+		} else {
+			s.queue.close()
+		}
 		<-s.done
 		s.mu.Lock()
 		s.closed = true
@@ -148,7 +165,11 @@ func (s *Store) Close() error {
 		}
 		s.end()
 		s.checkpoints.Wait()
-		if s.backend != nil {
+		switch {
+		case s.follower != nil:
+			s.progress()
+			err = s.follower.shared.Close()
+		case s.backend != nil:
 			err = s.backend.Close()
 		}
 	})
