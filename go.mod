@@ -158,6 +158,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/cluster-bootstrap v0.37.2 // indirect
+require (
+	github.com/creack/pty v1.1.24 // indirect
+	k8s.io/cluster-bootstrap v0.37.2 // indirect
+	k8s.io/cri-streaming v0.37.2 // indirect
+)
 
 replace kelson.dev/operator => ./operator

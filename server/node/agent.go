@@ -149,9 +149,12 @@ func (r reporter) pod(pod *corev1.Pod, kind, reason, message string) {
 }
 
 func (r reporter) container(pod *corev1.Pod, about *record, kind, reason, message string) {
-	list := "containers"
-	if about.role != roleMain {
-		list = "initContainers"
+	list := "initContainers"
+	switch about.role {
+	case roleMain:
+		list = "containers"
+	case roleEphemeral:
+		list = "ephemeralContainers"
 	}
 	r.recorder.About(fmt.Sprintf("spec.%s{%s}", list, about.spec.Name)).Event(pod, kind, reason, message)
 }

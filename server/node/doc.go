@@ -16,7 +16,10 @@
 //
 // What of a pod's spec has effect: containers, init containers and sidecars in order, restart policies with back-off,
 // activeDeadlineSeconds, terminationGracePeriodSeconds, environment with all its references, readiness gates. Containers are ready
-// when they run: probes and lifecycle hooks have no effect, nor have ephemeral containers.
+// when they run: probes and lifecycle hooks have no effect. Ephemeral containers are started when they are added.
+//
+// For the API server the agent is a kubelet's HTTP API, too ([Agent.ServeHTTP]): commands in containers, attachments, ports and logs, as far as
+// the runtime's containers are [Executor] and [Attacher], and its sandboxes [Dialer].
 //
 // A [Scheduler] looks at readiness and unschedulable, taints, node selector and required node affinity, host ports and
 // requests, and takes the least loaded node that is left. It has no preemption and no spreading.

@@ -193,13 +193,19 @@ func resourceField(pod *corev1.Pod, container *corev1.Container, ref *corev1.Res
 	return strconv.FormatInt((amount+unit-1)/unit, 10), nil
 }
 
-// findContainer is the container, init container or sidecar of a name; nil when there is none.
+// findContainer is the container of a name, of any kind; nil when there is none.
 func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
 			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			spec := corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+			return &spec
 		}
 	}
 	return nil

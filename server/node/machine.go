@@ -15,7 +15,7 @@ import (
 //	   └──── back-off ──────────┴──────────── restart policy ────────────┘
 //
 // A sidecar (an init container with restartPolicy Always) only has to run for the next one to start, is always restarted, and is
-// stopped when the containers are done.
+// stopped when the containers are done. Ephemeral containers start as soon as they are there, once, and change nothing for the others.
 
 // role is a container's place in its pod.
 type role int
@@ -24,6 +24,7 @@ const (
 	roleInit role = iota
 	roleSidecar
 	roleMain
+	roleEphemeral
 )
 
 // record is what is known of one container of a pod.
@@ -96,6 +97,18 @@ func newLife(pod *corev1.Pod) *life {
 	return l
 }
 
+// join takes in ephemeral containers that the pod got since.
+func (l *life) join(pod *corev1.Pod) {
+	for i := range pod.Spec.EphemeralContainers {
+		e := &pod.Spec.EphemeralContainers[i]
+		if l.find(e.Name) == nil {
+			spec := corev1.Container(e.EphemeralContainerCommon)
+			l.records = append(l.records, &record{spec: &spec, role: roleEphemeral,
+				state: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}})
+		}
+	}
+}
+
 // next plans. It sets the failure of a pod whose deadline has passed.
 func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 	var p plan
@@ -116,11 +129,20 @@ func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 	if l.failure != nil || l.completed(pod) {
 		return l.stopAll(grace(pod))
 	}
+	for _, r := range l.records { // whatever the others wait for
+		if r.role == roleEphemeral && r.state.Running == nil {
+			if at, ok := l.startAt(pod, r); ok && !at.After(now) {
+				p.start = append(p.start, r)
+			} else if ok {
+				p.wakeAt(at)
+			}
+		}
+	}
 	for _, r := range l.records {
 		if r.role == roleInit && r.state.Terminated != nil && r.state.Terminated.ExitCode == 0 {
 			continue
 		}
-		if r.state.Running == nil {
+		if r.role != roleEphemeral && r.state.Running == nil {
 			if at, ok := l.startAt(pod, r); ok && !at.After(now) {
 				p.start = append(p.start, r)
 			} else if ok {
@@ -172,6 +194,9 @@ func everRan(r *record) bool { return r.state.Running != nil || r.lastExit() != 
 
 // restarts tells whether a container that ended with a code is started again.
 func restarts(pod *corev1.Pod, r *record, code int32) bool {
+	if r.role == roleEphemeral {
+		return false
+	}
 	policy := pod.Spec.RestartPolicy
 	if r.role == roleInit && policy == corev1.RestartPolicyAlways {
 		policy = corev1.RestartPolicyOnFailure

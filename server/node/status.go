@@ -21,13 +21,17 @@ func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now t
 		status.PodIPs = []corev1.PodIP{{IP: address}}
 	}
 
-	status.InitContainerStatuses, status.ContainerStatuses = nil, nil
+	status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses = nil, nil, nil
 	again := l.goesOn(pod)
 	for _, r := range l.records {
 		s := r.status(pod, again)
-		if r.role == roleMain {
+		switch r.role {
+		case roleMain:
 			status.ContainerStatuses = append(status.ContainerStatuses, s)
-		} else {
+		case roleEphemeral:
+			s.Started, s.Ready = nil, false // as a kubelet has it: nobody asks
+			status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, s)
+		default:
 			status.InitContainerStatuses = append(status.InitContainerStatuses, s)
 		}
 	}

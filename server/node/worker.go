@@ -23,16 +23,17 @@ type worker struct {
 	mu     sync.Mutex
 	newest *corev1.Pod // from the informer
 	gone   bool        // the object is deleted
-	life   *life       // changed by the worker's goroutine only, with mu held
+	// Changed by the worker's goroutine only, with mu held.
+	life    *life
+	sandbox Sandbox
 
 	// Of the worker's goroutine alone.
 	pod      *corev1.Pod // newest, or what the last write answered if that is newer
-	sandbox  Sandbox
-	settled  bool    // the pod had ended before the agent came: its status is left alone
-	restored bool    // what the pod's status tells of its containers was taken over
-	released bool    // the server was told that the deleted pod may go
-	making   retries // of the sandbox
-	telling  retries // of writes to the server
+	settled  bool        // the pod had ended before the agent came: its status is left alone
+	restored bool        // what the pod's status tells of its containers was taken over
+	released bool        // the server was told that the deleted pod may go
+	making   retries     // of the sandbox
+	telling  retries     // of writes to the server
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
@@ -152,6 +153,7 @@ func (w *worker) observe() {
 		w.pod = w.newest
 	}
 	w.life.deleted = w.gone
+	w.life.join(w.pod)
 }
 
 // makeSandbox makes the place for the containers, and finds those of an earlier agent.
@@ -163,12 +165,14 @@ func (w *worker) makeSandbox(ctx context.Context) {
 		return
 	}
 	w.making.succeeded()
+	w.mu.Lock()
 	w.sandbox = sandbox
+	w.mu.Unlock()
 	if w.restored {
 		return
 	}
 	w.restored = true
-	for _, list := range [][]corev1.ContainerStatus{w.pod.Status.InitContainerStatuses, w.pod.Status.ContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{w.pod.Status.InitContainerStatuses, w.pod.Status.ContainerStatuses, w.pod.Status.EphemeralContainerStatuses} {
 		for _, status := range list {
 			if r := w.life.find(status.Name); r != nil && status.ContainerID != "" {
 				spec := ContainerSpec{Pod: w.pod, Container: r.spec, Attempt: status.RestartCount,

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/creack/pty"
 	corev1 "k8s.io/api/core/v1"
 
 	"kelson.dev/server/node"
@@ -37,6 +38,14 @@ type container struct {
 	log     *containerlog.Log // nil when there is none left
 	done    chan struct{}
 	detach  func() bool
+
+	// How further commands are run, and what an attachment needs.
+	env        []string
+	workingDir string
+	outputs    outputs
+	stdin      io.WriteCloser // nil: the container reads nothing
+	stdinOnce  bool           // the first who feeds it also ends it
+	terminal   *os.File       // nil: it has none
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // nil once it has ended: its process id may then be another's
@@ -72,24 +81,60 @@ func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*c
 
 	cmd := &exec.Cmd{
 		Path: program, Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
-	outputs, err := pipes(cmd)
+	c := &container{log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce}
+	sources, err := c.begin(spec)
+	if err != nil {
+		return nil, fmt.Errorf("run container %q: %w", spec.Container.Name, err)
+	}
+	c.id, c.started = fmt.Sprintf(idFormat, cmd.Process.Pid)+string(spec.Pod.UID), time.Now()
+	go c.wait(sources, spec.Container, message)
+	return c, nil
+}
+
+// begin starts the command on a terminal, or on pipes, as the spec wants it. The result is what it prints.
+func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
+	if spec.Container.TTY {
+		terminal, err := pty.Start(c.cmd)
+		if err != nil {
+			return nil, err
+		}
+		c.terminal = terminal
+		if spec.Container.Stdin {
+			c.stdin = endOfInput{terminal}
+		}
+		return []*os.File{terminal}, nil
+	}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	sources, err := pipes(c.cmd)
 	if err != nil {
 		return nil, err
 	}
-	err = cmd.Start()
-	cmd.Stdout.(*os.File).Close()
-	cmd.Stderr.(*os.File).Close()
-	if err != nil {
-		for _, output := range outputs {
-			output.Close()
-		}
-		return nil, fmt.Errorf("run container %q: %w", spec.Container.Name, err)
+	if spec.Container.Stdin {
+		c.stdin, err = c.cmd.StdinPipe()
 	}
-	c := &container{id: fmt.Sprintf(idFormat, cmd.Process.Pid) + string(spec.Pod.UID), started: time.Now(), log: log, done: make(chan struct{}), cmd: cmd}
-	go c.wait(outputs, spec.Container, message)
-	return c, nil
+	if err == nil {
+		err = c.cmd.Start()
+	}
+	c.cmd.Stdout.(*os.File).Close()
+	c.cmd.Stderr.(*os.File).Close()
+	if err != nil {
+		for _, source := range sources {
+			source.Close()
+		}
+		return nil, err
+	}
+	return sources, nil
+}
+
+// endOfInput is a terminal that is closed for reading by the character that says so.
+type endOfInput struct{ terminal *os.File }
+
+func (e endOfInput) Write(p []byte) (int, error) { return e.terminal.Write(p) }
+
+func (e endOfInput) Close() error {
+	_, err := e.terminal.Write([]byte{4})
+	return err
 }
 
 // pipes makes the command's standard output and error; their reading ends are the result, in that order.
@@ -109,13 +154,17 @@ func pipes(cmd *exec.Cmd) ([]*os.File, error) {
 }
 
 // wait sees the container through to its end.
-func (c *container) wait(outputs []*os.File, spec *corev1.Container, message string) {
+func (c *container) wait(sources []*os.File, spec *corev1.Container, message string) {
 	var copying sync.WaitGroup
-	for i, stream := range []containerlog.Stream{containerlog.Stdout, containerlog.Stderr} {
+	writers := []io.Writer{
+		c.outputs.tee(c.log.Writer(containerlog.Stdout), func(s *node.Streams) io.Writer { return s.Stdout }),
+		c.outputs.tee(c.log.Writer(containerlog.Stderr), func(s *node.Streams) io.Writer { return s.Stderr }),
+	}
+	for i, source := range sources {
 		copying.Go(func() {
 			// A log that can't be written any more must not block the container: its output is thrown away then.
-			if _, err := io.Copy(c.log.Writer(stream), outputs[i]); err != nil {
-				io.Copy(io.Discard, outputs[i])
+			if _, err := io.Copy(writers[i], source); err != nil {
+				io.Copy(io.Discard, source)
 			}
 		})
 	}
@@ -130,12 +179,12 @@ func (c *container) wait(outputs []*os.File, spec *corev1.Container, message str
 	}
 	c.mu.Unlock()
 
-	for _, output := range outputs {
-		output.SetReadDeadline(time.Now().Add(drain))
+	for _, source := range sources {
+		source.SetReadDeadline(time.Now().Add(drain))
 	}
 	copying.Wait()
-	for _, output := range outputs {
-		output.Close()
+	for _, source := range sources {
+		source.Close()
 	}
 	c.log.Close()
 	exit.Message = c.message(exit.Code, spec.TerminationMessagePolicy, message)

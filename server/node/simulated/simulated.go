@@ -18,6 +18,9 @@
 // else with 143, as a program that SIGTERM ends. With sim.kelson.dev/stop-after it takes its time, and is killed (137) when
 // that is longer than its grace.
 //
+// A command that is executed in a container is played in the same way if it is plain enough, and refused if not ([ErrNotExecuted]).
+// Nothing listens on the ports.
+//
 //	agent := node.NewAgent(node.AgentConfig{…, Runtime: simulated.New(simulated.Config{})})
 package simulated
 
@@ -152,7 +155,7 @@ func (s *sandbox) run(spec node.ContainerSpec, script script, id string, started
 	if err != nil {
 		panic(err) // a log in memory has no error
 	}
-	c := &container{id: id, script: script, started: started, log: log, done: make(chan struct{})}
+	c := &container{id: id, script: script, env: spec.Env, started: started, log: log, done: make(chan struct{})}
 	c.detach = context.AfterFunc(s.ctx, func() { c.kill(time.Now()) })
 	s.mu.Lock()
 	s.containers = append(s.containers, c)
@@ -180,6 +183,7 @@ func (s *sandbox) Remove() error {
 type container struct {
 	id      string
 	script  script
+	env     []corev1.EnvVar
 	started time.Time
 	log     *containerlog.Log
 	done    chan struct{}
