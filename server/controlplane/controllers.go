@@ -12,18 +12,24 @@ import (
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
 	"kelson.dev/server/controllers/quota"
+	"kelson.dev/server/controllers/taints"
 	"kelson.dev/server/controllers/ttl"
 )
 
 // startControllers starts the controllers without which the API does not behave as one expects.
 func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
-	if cfg.NoControllers {
+	if cfg.NoControllers && p.node.agent == nil {
 		return nil
 	}
 	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
 	if err != nil {
 		return fmt.Errorf("make the controllers' client: %w", err)
+	}
+	// A node of its own is of no use without: it would stay tainted.
+	p.goRun(ctx, "node taints", taints.New(taints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	if cfg.NoControllers {
+		return nil
 	}
 	p.goRun(ctx, "garbage collector", garbage.New(garbage.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,

@@ -73,16 +73,19 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 	if ns == nil || !ns.Head.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
+	// The certificate comes first: whoever sees the service account may run pods, which want both.
+	if c.cfg.RootCA != nil {
+		if err := c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})); err != nil {
+			return 0, err
+		}
+	}
 	if sn.Get(store.Key{Resource: "serviceaccounts", Namespace: namespace, Name: ServiceAccount}) == nil {
 		err := c.create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
 		if err != nil {
 			return 0, fmt.Errorf("create service account: %w", err)
 		}
 	}
-	if c.cfg.RootCA == nil {
-		return 0, nil
-	}
-	return 0, c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap}))
+	return 0, nil
 }
 
 // publish writes the ConfigMap if what is stored is not as it should be.
