@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -79,15 +80,15 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 	for _, o := range policy() {
 		stored := sn.Get(o.key)
 		switch {
-		case stored == nil && cfg.moved(sn, o):
+		case stored == nil && predecessor(sn, o) != nil:
 			changed = append(changed, o)
 		case stored == nil:
 			from := o.made
-			if cfg.Aggregated && o.aggregated != "" {
+			if cfg.Aggregated && o.aggregated != nil {
 				from = o.aggregated
 			}
 			ops = append(ops, store.Op{Key: o.key, Data: from.fill(uuid.NewUUID(), now)})
-		case !o.made.matches(stored.Data) && (o.aggregated == "" || !o.aggregated.matches(stored.Data)):
+		case !o.made.matches(stored.Data) && !o.aggregated.matches(stored.Data):
 			changed = append(changed, o)
 		}
 	}
@@ -95,32 +96,32 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 	return changed, err
 }
 
-// moved says whether a missing object takes over what users made of another one, from which it was divided in a later version.
-func (cfg *Config) moved(sn *store.Snapshot, o *object) bool {
-	return predecessor(sn, o) != nil
-}
-
-// predecessor returns the changed object from which a missing one must be copied: a binding that was divided in two, or a role that was
-// not aggregated yet.
-func predecessor(sn *store.Snapshot, o *object) *store.Object {
+// predecessors are the objects from which others were divided in later versions of the policy: a binding that became two, roles that
+// became aggregated.
+var predecessors = sync.OnceValue(func() map[store.Key]store.Key {
+	of := map[store.Key]store.Key{}
 	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
-		if o.key == (store.Key{Resource: clusterRoleBindings, Name: to.Name}) {
-			return sn.Get(store.Key{Resource: clusterRoleBindings, Name: from})
-		}
+		of[store.Key{Resource: clusterRoleBindings, Name: to.Name}] = store.Key{Resource: clusterRoleBindings, Name: from}
 	}
 	for from, to := range bootstrappolicy.ClusterRolesToAggregate() {
-		if o.key == (store.Key{Resource: clusterRoles, Name: to}) {
-			stored := sn.Get(store.Key{Resource: clusterRoles, Name: from})
-			if stored == nil {
-				return nil
-			}
-			if role, err := typed.Of[rbacv1.ClusterRole](stored); err != nil || role.AggregationRule != nil {
-				return nil
-			}
-			return stored
+		of[store.Key{Resource: clusterRoles, Name: to}] = store.Key{Resource: clusterRoles, Name: from}
+	}
+	return of
+})
+
+// predecessor returns the object whose changes by users a missing one must take over, or nil.
+func predecessor(sn *store.Snapshot, o *object) *store.Object {
+	from, ok := predecessors()[o.key]
+	if !ok {
+		return nil
+	}
+	stored := sn.Get(from)
+	if stored != nil && from.Resource == clusterRoles {
+		if role, err := typed.Of[rbacv1.ClusterRole](stored); err != nil || role.AggregationRule != nil {
+			return nil
 		}
 	}
-	return nil
+	return stored
 }
 
 // update brings objects up to date through the API.

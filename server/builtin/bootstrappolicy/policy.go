@@ -1,6 +1,7 @@
 package bootstrappolicy
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ const (
 // object is one object of the policy.
 type object struct {
 	key store.Key
-	// made is the object as a client's POST would have stored it; aggregated, where it is not "", with the rules that the controller
+	// made is the object as a client's POST would have stored it; aggregated, where it is not nil, with the rules that the controller
 	// of aggregated roles gives it.
 	made, aggregated template
 }
@@ -47,55 +48,69 @@ var policy = sync.OnceValue(func() []*object {
 		}
 		key := store.Key{Resource: fields[0], Namespace: strings.TrimPrefix(fields[1], "-"), Name: fields[2]}
 		if n := len(all); n > 0 && all[n-1].key == key {
-			all[n-1].aggregated = template(fields[3])
+			all[n-1].aggregated = parse(fields[3])
 			continue
 		}
-		all = append(all, &object{key: key, made: template(fields[3])})
+		all = append(all, &object{key: key, made: parse(fields[3])})
 	}
 	return all
 })
 
-// template is an object's JSON with marks.
-type template string
+// template is an object's JSON, divided at its marks. A nil one is none.
+type template []part
+
+// part is a piece of text and the mark behind it, which the last one has not.
+type part struct{ text, mark string }
+
+func parse(s string) template {
+	var t template
+	for {
+		before, mark, after := cut(s)
+		t = append(t, part{before, mark})
+		if mark == "" {
+			return t
+		}
+		s = after
+	}
+}
 
 // fill gives the JSON of a new object.
 func (t template) fill(uid types.UID, now string) []byte {
-	out := make([]byte, 0, len(t)+64)
-	for rest := string(t); ; {
-		before, mark, after := cut(rest)
-		out = append(out, before...)
-		switch mark {
+	size := 0
+	for _, p := range t {
+		size += len(p.text) + max(len(uid), len(now))
+	}
+	out := make([]byte, 0, size)
+	for _, p := range t {
+		out = append(out, p.text...)
+		switch p.mark {
 		case markUID:
 			out = append(out, uid...)
 		case markTime:
 			out = append(out, now...)
 		case markRevision:
 			out = append(out, '1') // the store replaces it
-		default:
-			return out
 		}
-		rest = after
 	}
+	return out
 }
 
 // matches says whether a stored object is still as it was made from the template.
 func (t template) matches(data []byte) bool {
-	stored := string(data)
-	for rest := string(t); ; {
-		before, mark, after := cut(rest)
-		var ok bool
-		if stored, ok = strings.CutPrefix(stored, before); !ok {
+	for _, p := range t {
+		if len(data) < len(p.text) || string(data[:len(p.text)]) != p.text {
 			return false
 		}
-		if mark == "" {
-			return stored == ""
+		if data = data[len(p.text):]; p.mark == "" {
+			break
 		}
-		end := strings.IndexByte(stored, '"')
+		end := bytes.IndexByte(data, '"')
 		if end < 0 {
 			return false
 		}
-		stored, rest = stored[end:], after
+		data = data[end:]
 	}
+	return t != nil && len(data) == 0
 }
 
 // cut divides a text around its first mark.
