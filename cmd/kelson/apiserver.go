@@ -36,9 +36,7 @@ type apiserverOptions struct {
 // suites start; what they ask for is not done.
 var accepted = []string{
 	"etcd-servers", "etcd-prefix",
-	"feature-gates", "runtime-config", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
-	"audit-policy-file", "advertise-address", "external-hostname",
-	"watch-cache-sizes",
+	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
 	"storage-backend", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
 }
 
@@ -84,6 +82,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	if err := opts.gates.apply(&cfg); err != nil {
 		return err
 	}
+	defer opts.gates.close()
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return err

@@ -11,14 +11,17 @@ type gates struct {
 	authentication authenticationFlags
 	authorization  authorizationFlags
 	admission      admissionFlags
+	audit          auditFlags
 }
 
 func (g *gates) addFlags(f *pflag.FlagSet) {
 	g.authentication.addFlags(f)
 	g.authorization.addFlags(f)
 	g.admission.addFlags(f)
+	g.audit.addFlags(f)
 }
 
+// apply sets in cfg what the flags ask for. What it opens is closed by close.
 func (g *gates) apply(cfg *controlplane.Config) error {
 	if err := g.authentication.apply(cfg); err != nil {
 		return err
@@ -26,5 +29,11 @@ func (g *gates) apply(cfg *controlplane.Config) error {
 	if err := g.authorization.apply(cfg); err != nil {
 		return err
 	}
-	return g.admission.apply(cfg)
+	if err := g.admission.apply(cfg); err != nil {
+		return err
+	}
+	return g.audit.apply(cfg)
 }
+
+// close ends what apply opened, when the control plane has ended.
+func (g *gates) close() error { return g.audit.close() }

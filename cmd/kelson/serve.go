@@ -211,6 +211,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	if err := opts.gates.apply(&cfg); err != nil {
 		return nil, err
 	}
+	p.cleanup = append(p.cleanup, opts.gates.close)
 	if p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg); err != nil {
 		return nil, err
 	}

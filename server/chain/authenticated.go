@@ -15,7 +15,7 @@ import (
 
 // authenticated puts the user into the context. Whom nobody knows is answered with 401.
 func (c *Chain) authenticated(next http.Handler) http.Handler {
-	failed := http.Handler(http.HandlerFunc(unauthorized))
+	failed := c.refused(http.HandlerFunc(unauthorized))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		u, err := c.identify(req)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
@@ -27,6 +28,9 @@ type Config struct {
 	Authenticator authenticator.Request
 	// Audiences are the names of this server that credentials must be for; none: they may be for anybody.
 	Audiences authenticator.Audiences
+	// AuditPolicy says how much of a request is recorded, and AuditSink gets the record. Either nil: there is no audit.
+	AuditPolicy audit.PolicyRuleEvaluator
+	AuditSink   audit.Sink
 	// Authorizer decides what they may do; nil: everything.
 	Authorizer authorizer.UnconditionalAuthorizer
 
@@ -67,9 +71,11 @@ func New(cfg Config) *Chain {
 		c.timed,         // short requests have a deadline
 		c.drained,       // none begins after shutdown did; those under way are known
 		c.informed,      // what the path and the query ask for
+		c.noted,         // the audit record begins
 		c.measured,      // how often, how long, with what outcome
 		c.warned,        // Warning headers
 		c.authenticated, // who asks
+		c.audited,       // the audit record is kept, as far as the policy says
 		c.impersonated,  // and on whose behalf
 		c.authorized,    // whether they may
 	)

@@ -32,6 +32,8 @@ type Config struct {
 	Authentication Authentication
 	Authorization  Authorization
 	Admission      Admission
+	// Audit records requests.
+	Audit Audit
 	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.

@@ -112,7 +112,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	p.verbs = verbs.New(verbs.Config{
 		Store:     p.store,
 		Registry:  p.registry,
-		Admission: plugins,
+		Admission: cfg.Audit.annotated(plugins),
 		// A PUT or an apply that creates needs the right to create.
 		Authorizer: may,
 	})
