@@ -30,7 +30,7 @@ type Config struct {
 	REST  *rest.Config
 	// Workers is how many objects of a kind are worked on at a time; 0 means 5, as in Kubernetes.
 	Workers int
-	// Log gets what the controllers say; nil discards it.
+	// Log gets what the controllers say, all of it at level Debug; nil discards it.
 	Log *slog.Logger
 }
 
@@ -50,7 +50,7 @@ func New(cfg Config) *Controllers {
 
 // Run works until ctx ends or the store is closed, and returns when everything it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
-	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(c.cfg.Log.Handler())))
+	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(Debugging(c.cfg.Log.Handler()))))
 	defer end(nil)
 	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
 	var parts sync.WaitGroup

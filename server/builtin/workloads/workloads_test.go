@@ -2,6 +2,7 @@ package workloads_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
@@ -271,6 +272,23 @@ func TestUnusableConfig(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// What the controllers report as errors are debugging messages, and nobody gets them who asked for less.
+func TestDebugging(t *testing.T) {
+	var text strings.Builder
+	level := new(slog.LevelVar)
+	plain := slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})
+	log := slog.New(workloads.Debugging(plain)).With("a", 1).WithGroup("g")
+	log.Error("retried")
+	if text.Len() > 0 {
+		t.Errorf("logged: %s", &text)
+	}
+	level.Set(slog.LevelDebug)
+	log.Error("retried", "b", 2)
+	if !strings.Contains(text.String(), "level=DEBUG msg=retried a=1 g.b=2") {
+		t.Errorf("logged: %s", &text)
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -1,0 +1,115 @@
+#!/bin/sh
+# Helm installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes, and every
+# step waits for what it did. Prints a table of the steps and writes it to docs/conformance.md.
+#
+#   test/helm/run.sh
+#
+# Needs bin/kelson (make build) and the Go command, which downloads and builds Helm into bin/. The output stays in bin/helm/log.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+suite=helm
+. "$root/test/steps.sh"
+
+version=v4.3.1
+chart=$root/test/helm/chart
+helm=${HELM:-$work/helm-$version}
+if [ ! -x "$helm" ]; then
+	(GOBIN=$scratch/bin GOWORK=off go install -ldflags '-s -w' "helm.sh/helm/v4/cmd/helm@$version")
+	mv "$scratch/bin/helm" "$helm"
+fi
+helm() { "$helm" "$@"; }
+upgrade() { helm upgrade shop "$chart" --timeout 1m "$@"; }
+got() { kubectl get $1 -o "jsonpath=$2"; }
+release() { helm status shop -o json | jq -r '"\(.version) \(.info.status)"'; }
+
+serve
+
+installs() {
+	helm install shop "$chart" --wait --timeout 1m
+	same "$(release)" '1 deployed'
+	same "$(got deployment/shop '{.status.readyReplicas}')" 2
+	same "$(got widget/shop '{.spec.size}')" 3
+	same "$(got 'endpointslice -l kubernetes.io/service-name=shop' '{.items[*].endpoints[*].conditions.ready}')" 'true true'
+}
+step 'install --wait: the CRD, an object of it, a Deployment that is ready when it returns' installs
+
+hooks() {
+	same "$(got jobs '{.items[*].metadata.name}')" shop-welcome
+	same "$(got job/shop-welcome '{.status.succeeded}')" 1
+	has "$(kubectl logs job/shop-welcome)" welcome
+	has "$(kubectl get events -o name --field-selector involvedObject.name=shop-prepare,reason=Completed)" event/
+}
+step 'Hooks that are Jobs ran before and after; one is deleted because it succeeded' hooks
+
+applied() {
+	has "$(kubectl get deployment shop -o yaml --show-managed-fields)" 'manager: helm'
+	same "$(kubectl get deployment shop -o json --show-managed-fields | jq -r '.metadata.managedFields[] | select(.manager == "helm") | .operation')" Apply
+}
+step 'Its objects are applied by the server, and belong to the field manager helm' applied
+
+step 'test: a hook that is a Pod' helm test shop --logs --timeout 1m
+
+upgrades() {
+	upgrade --wait --set replicas=3,message=goodbye
+	same "$(release)" '2 deployed'
+	same "$(got deployment/shop '{.status.readyReplicas} {.status.updatedReplicas}')" '3 3'
+	same "$(got configmap/shop '{.data.message}')" goodbye
+	same "$(got job/shop-migrate '{.status.succeeded}')" 1
+}
+step 'upgrade --wait: another template, more replicas, a hook before' upgrades
+
+invalid() {
+	refused 'spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 1' upgrade --reuse-values --set size=-1
+	same "$(release)" '3 failed'
+	same "$(got widget/shop '{.spec.size}')" 3
+}
+step "upgrade with a value that the CRD's schema refuses: the server's words, the release failed" invalid
+
+broken() {
+	refused 'shop-migrate' upgrade --reuse-values --set 'migrate=exit 3'
+	same "$(release)" '4 failed'
+	same "$(got configmap/shop '{.data.message}')" goodbye
+}
+step 'upgrade whose hook fails: nothing is changed, the release failed' broken
+
+unready() {
+	refused 'rolled back' upgrade --wait --rollback-on-failure --timeout 8s --set 'command={sh,-c,exit 1}'
+	has "$(release)" deployed
+	kubectl rollout status deployment/shop --timeout=30s
+	same "$(got deployment/shop '{.spec.template.spec.containers[0].command}')" ''
+}
+step 'upgrade --rollback-on-failure of what does not become ready: it is as before' unready
+
+rollback() {
+	helm rollback shop 1 --wait --timeout 1m
+	same "$(got deployment/shop '{.status.replicas} {.status.readyReplicas}')" '2 2'
+	same "$(got configmap/shop '{.data.message}')" hello
+	has "$(helm history shop)" 'Rollback to 1'
+}
+step 'rollback --wait to the first revision' rollback
+
+dry() {
+	helm template shop "$chart" --no-hooks --set message=dry | kubectl apply --server-side --force-conflicts --dry-run=server -f -
+	same "$(got configmap/shop '{.data.message}')" hello
+	has "$(upgrade --dry-run=server --set message=dry)" 'message: "dry"'
+}
+step 'template and upgrade --dry-run=server: accepted, and nothing is changed' dry
+
+taken() {
+	kubectl create configmap other
+	refused 'cannot be imported into the current release' helm install other "$chart" --no-hooks
+	kubectl delete configmap other
+	helm uninstall other --ignore-not-found
+}
+step 'install over an object of somebody else is refused' taken
+
+gone() {
+	helm uninstall shop --wait --timeout 1m
+	same "$(kubectl get deployments,replicasets,services,configmaps,widgets,secrets -l app.kubernetes.io/managed-by=Helm -o name)" ''
+	same "$(kubectl get deployments,replicasets,widgets -o name)" ''
+	same "$(kubectl get secrets -l owner=helm -o name)" ''
+	kubectl get crd widgets.shop.example.com
+	has "$(kubectl get events -o name --field-selector involvedObject.name=shop-farewell,reason=Completed)" event/
+}
+step 'uninstall --wait: a hook ran before, everything is gone but the CRD' gone
+
+record "Helm" "Helm $version installs, upgrades, rolls back and uninstalls the chart in test/helm/chart, on \`kelson serve\` with simulated nodes."

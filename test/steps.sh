@@ -1,0 +1,92 @@
+# To be sourced by a suite's script: a server of its own that ends with the script, steps that pass or fail, and the section of
+# docs/conformance.md that tells of them.
+#
+#   root=$(cd "$(dirname "$0")/../.." && pwd) suite=helm
+#   . "$root/test/steps.sh"
+#   serve
+#   step 'What must hold' command argument...
+#   record 'Helm v4' 'What was done.'
+#
+# Needs bin/kelson (make build; or what KELSON names). What commands print stays in bin/<suite>/log.
+set -eu
+. "$root/test/section.sh"
+
+kelson=${KELSON:-$root/bin/kelson}
+work=$root/bin/$suite
+mkdir -p "$work"
+scratch=$(mktemp -d "$work/run.XXXXXX")
+export KUBECONFIG="$scratch/kubeconfig" HELM_CACHE_HOME="$scratch" HELM_CONFIG_HOME="$scratch" HELM_DATA_HOME="$scratch"
+log=$work/log
+: >"$log"
+server='' failed=0 passed=0
+trap '[ -z "$server" ] || { kill "$server"; wait "$server" || true; }; rm -rf "$scratch"' EXIT
+trap 'exit 1' INT TERM
+# The binary is this run's alone: it stays the same although another is built.
+cp "$kelson" "$scratch/kelson"
+kelson=$scratch/kelson
+
+kubectl() { "$kelson" kubectl "$@"; }
+
+# serve FLAG... starts the server, on a port of its own, and returns when it is ready.
+serve() {
+	"$kelson" serve --in-memory --secure-port 0 --kubeconfig "$KUBECONFIG" "$@" >"$work/serve.log" 2>&1 &
+	server=$!
+	until [ -s "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1; do
+		kill -0 "$server" || { cat "$work/serve.log" >&2 && exit 1; }
+		sleep 0.1
+	done
+}
+
+# step WHAT COMMAND... prints a row of the table, and the command's output if it failed. The command may be a function; it fails when any
+# command in it does.
+step() {
+	what=$1
+	shift
+	echo "== $what" >>"$log"
+	begin=$(wc -c <"$log")
+	code=0
+	# Not in a condition: there a failure would end nothing.
+	set +e
+	(set -e && "$@") >>"$log" 2>&1 </dev/null
+	code=$?
+	set -e
+	if [ $code = 0 ]; then
+		passed=$((passed + 1))
+		row="| $what | passed |"
+	else
+		failed=$((failed + 1))
+		row="| $what | failed |"
+		tail -c "+$((begin + 1))" "$log" | tail -n 40 >&2
+	fi
+	echo "$row" | tee -a "$scratch/rows"
+}
+
+# same GOT WANT fails unless both are the same.
+same() { [ "$1" = "$2" ] || { echo "got:  $1" && echo "want: $2" && return 1; }; }
+
+# has TEXT PART fails unless the text has the part.
+has() { case $1 in *"$2"*) ;; *) echo "got:  $1" && echo "want: …$2…" && return 1 ;; esac; }
+
+# refused PART COMMAND... fails unless the command fails and says the part.
+refused() {
+	part=$1
+	shift
+	if said=$("$@" 2>&1); then
+		echo "it was accepted: $said" && return 1
+	fi
+	has "$said" "$part"
+}
+
+# record TITLE TEXT writes the suite's section of docs/conformance.md and ends the script. The exit code is 1 if a step failed.
+record() {
+	{
+		echo "<!-- $suite: written by test/$suite/run.sh -->"
+		printf '## %s\n\n%s Run it with `make %s`.\n\n' "$1" "$2" "$suite"
+		printf '**%d steps: %d passed, %d failed.**\n\n| step | result |\n|---|---|\n' $((passed + failed)) $passed $failed
+		cat "$scratch/rows"
+		echo "<!-- end of $suite -->"
+	} >"$scratch/section"
+	section "$scratch/section"
+	[ $failed = 0 ]
+	exit
+}
