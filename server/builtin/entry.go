@@ -72,7 +72,7 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 		FieldLabel: func(version, label, value string) (string, string, error) {
 			return scheme.ConvertFieldLabel(hub.GroupKind().WithVersion(version), label, value)
 		},
-		Table:          table,
+		Table:          table(schema.GroupResource{Group: hub.Group, Resource: e.plural}),
 		Hooks:          e.hooks,
 		ReturnsDeleted: e.returned,
 		StoredAs:       e.storedAs,

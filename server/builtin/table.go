@@ -3,14 +3,29 @@ package builtin
 import (
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 )
 
-// table gives the printer of all built-in kinds; columns do not depend on the version.
-func table(string) upstream.TableConvertor { return printer() }
+// unprinted are the kinds without columns of their own: their tables show names and when each was created.
+var unprinted = map[schema.GroupResource]bool{
+	{Resource: "limitranges"}:                                      true,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: true,
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:        true,
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}:    true,
+}
+
+// table gives the printer of a kind; columns do not depend on the version.
+func table(of schema.GroupResource) func(string) upstream.TableConvertor {
+	if unprinted[of] {
+		plain := upstream.NewDefaultTableConvertor(of)
+		return func(string) upstream.TableConvertor { return plain }
+	}
+	return func(string) upstream.TableConvertor { return printer() }
+}
 
 // printer is made at the first table of the process.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
