@@ -64,18 +64,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	case keyErr != nil:
 		return nil, fmt.Errorf("read certificate authority: %w", keyErr)
 	default:
-		pair, err := tls.X509KeyPair(certPEM, keyPEM)
-		if err != nil {
-			return nil, fmt.Errorf("read certificate authority in %s: %w", dir, err)
-		}
-		signer, ok := pair.PrivateKey.(crypto.Signer)
-		if !ok || !pair.Leaf.IsCA {
-			return nil, fmt.Errorf("read certificate authority in %s: %s is not an authority", dir, certFile)
-		}
-		if time.Now().After(pair.Leaf.NotAfter) {
-			return nil, fmt.Errorf("read certificate authority in %s: it expired on %s", dir, pair.Leaf.NotAfter.Format(time.DateOnly))
-		}
-		return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
+		return readAuthority(certPEM, keyPEM, certFile)
 	}
 
 	a, keyPEM, err := newAuthority(name)
@@ -93,6 +82,37 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	}
 	return a, nil
 }
+
+// ReadAuthority reads the authority of two files.
+func ReadAuthority(certFile, keyFile string) (*Authority, error) {
+	certPEM, err := os.ReadFile(certFile)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authority: %w", err)
+	}
+	keyPEM, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authority: %w", err)
+	}
+	return readAuthority(certPEM, keyPEM, certFile)
+}
+
+func readAuthority(certPEM, keyPEM []byte, certFile string) (*Authority, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authority %s: %w", certFile, err)
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("read certificate authority: %s is not an authority", certFile)
+	}
+	if time.Now().After(pair.Leaf.NotAfter) {
+		return nil, fmt.Errorf("read certificate authority: %s expired on %s", certFile, pair.Leaf.NotAfter.Format(time.DateOnly))
+	}
+	return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
+}
+
+// Key is the authority's, for those who sign with it.
+func (a *Authority) Key() crypto.Signer { return a.key }
 
 func newAuthority(name string) (*Authority, []byte, error) {
 	template := &x509.Certificate{
@@ -147,6 +167,9 @@ func (a *Authority) Server(hosts ...string) (KeyPair, error) {
 	}
 	return pair, nil
 }
+
+// Signer signs as the authority.
+func (a *Authority) Signer() crypto.Signer { return a.key }
 
 // Pool is a pool of this authority alone.
 func (a *Authority) Pool() *x509.CertPool {
