@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	"k8s.io/kubectl/pkg/cmd/util"
@@ -18,6 +19,8 @@ import (
 // kubectl is the upstream kubectl, linked in. args begins with "kubectl"; invoked is the path that this binary was called by.
 func kubectl(invoked string, args []string) int {
 	os.Args = args // kubectl looks for plugins and its own name there
+	// The parsing of flags sets it too, but only after plugins were looked for and kuberc was read, which log.
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		PluginHandler: plugins{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
 		Arguments:     os.Args,

@@ -24,3 +24,14 @@ func TestPluginsAreToldOfKubectl(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What is done before flags are parsed is logged too when --v asks for it. CLI-05
+func TestVerbosityHoldsFromTheStart(t *testing.T) {
+	dir := t.TempDir()
+	kuberc := filepath.Join(dir, "kuberc")
+	if err := os.WriteFile(kuberc, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, nil, built(t, binary), "kubectl", "config", "view", "--kubeconfig", filepath.Join(dir, "none"), "--kuberc", kuberc, "-v=5")
+	wantContains(t, "log", got.stderr, "kuberc: no preferences found in")
+}
