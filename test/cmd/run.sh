@@ -56,6 +56,7 @@ trap 'exit 1' INT TERM
 bin=$scratch/bin
 mkdir "$bin"
 cp "$kelson" "$bin/kelson"
+cp "$here/suite.sh" "$bin/suite.sh"
 "$bin/kelson" envtest "$bin" >/dev/null
 go build -o "$bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
 
@@ -69,7 +70,7 @@ one() {
 	(
 		cd "$upstream"
 		SUITE=$suite BIN=$bin TMPDIR=$scratch/$suite \
-			timeout -k 5 "$limit" bash "$here/suite.sh" 9>&-
+			timeout -k 5 "$limit" bash "$bin/suite.sh" 9>&-
 	) </dev/null >"$log" 2>&1 || code=$?
 	exec 9>&-
 	if [ $code = 124 ] || [ $code = 137 ]; then

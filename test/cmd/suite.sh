@@ -20,9 +20,12 @@ source hack/lib/init.sh
 THIS_PLATFORM_BIN=$BIN # where upstream looks for what it has built
 source hack/lib/test.sh
 
-# shellcheck disable=SC2086
-"$BIN/kelson" serve --in-memory --secure-port=0 --kubeconfig="$TMPDIR/admin.kubeconfig" --node=none ${SERVE_FLAGS-} \
-	--token-auth-file=hack/testdata/auth-tokens.csv >"$TMPDIR/serve.out" 2>"$TMPDIR/serve.err" &
+# What hack/make-rules/test-cmd.sh tells kube-apiserver. No pod is ever run: there is no kubelet.
+flags=(--disable-admission-plugins="ServiceAccount,DefaultStorageClass,DefaultTolerationSeconds,MutatingAdmissionWebhook,\
+ValidatingAdmissionWebhook,StorageObjectInUseProtection" --token-auth-file=hack/testdata/auth-tokens.csv --node=none
+	--authorization-mode=RBAC,AlwaysAllow --client-ca-file=hack/testdata/ca/ca.crt)
+"$BIN/kelson" serve --in-memory --secure-port=0 --kubeconfig="$TMPDIR/admin.kubeconfig" "${flags[@]}" \
+	>"$TMPDIR/serve.out" 2>"$TMPDIR/serve.err" &
 APISERVER_PID=$! # upstream's cleanup ends it
 trap 'kill $APISERVER_PID' EXIT
 until url=$(grep -o 'https://[^,]*' "$TMPDIR/serve.out"); do
@@ -42,6 +45,7 @@ make() { :; }              # run.sh has built what is needed
 eval "upstream_$(declare -f record_command)"
 record_command() {
 	if [[ ${WHAT-} != "" ]]; then
+		create_and_use_new_namespace # which some suites leave to those before them
 		upstream_record_command "$SUITE"
 	fi
 }
