@@ -247,7 +247,7 @@ func (s *Store) event(op *Op, d *draft) (*Event, error) {
 		return nil, &ConflictError{Key: op.Key, Current: now, Reason: reason}
 	}
 
-	e := &Event{Type: Modified, Prev: now, Tag: op.Tag}
+	e := &Event{Type: Modified, Prev: now}
 	obj := &Object{Revision: s.revision + 1, Created: s.revision + 1, path: d.path}
 	e.Object = obj
 	if now == nil {

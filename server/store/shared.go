@@ -29,6 +29,10 @@ type Shared interface {
 	Close() error
 }
 
+// Follows says whether the store follows a log that others write to as well. Then all ops of a Commit have one revision, and
+// revisions are left out where others write elsewhere in the log.
+func (s *Store) Follows() bool { return s.follower != nil }
+
 // follower keeps a store's view up to date with a Shared.
 type follower struct {
 	shared Shared
@@ -194,7 +198,7 @@ func (s *Store) commitShared(ctx context.Context, ops []Op, drafts []draft) ([]*
 		return nil, err
 	}
 	if !ok {
-		return nil, s.conflict(ops)
+		return nil, s.conflict(ops, revision)
 	}
 	objects := make([]*Object, len(ops))
 	for i := range ops {
@@ -225,9 +229,12 @@ func (s *Store) written(path, resource string, revision uint64) *Object {
 	return nil
 }
 
-// conflict says which op does not fit the newest state. It may have changed once more since it was refused: then the first op is named.
-func (s *Store) conflict(ops []Op) error {
-	sn := s.current.Load()
+// conflict says which op did not fit the state at a revision.
+func (s *Store) conflict(ops []Op, revision uint64) error {
+	sn, err := s.at(revision)
+	if err != nil {
+		sn = s.snapshot() // so long ago is that by now
+	}
 	for i := range ops {
 		now := sn.Get(ops[i].Key)
 		if reason := refusal(&ops[i], now); reason != nil {

@@ -50,8 +50,6 @@ type Op struct {
 	// Expect is the precondition: the revision the stored object must have
 	// now, 0 for "no object", or AnyRevision.
 	Expect uint64
-	// Tag travels with the event to its readers; the store gives it no meaning.
-	Tag any
 }
 
 // EventType says what a write did to its key.
@@ -71,8 +69,6 @@ type Event struct {
 	Object *Object
 	// Prev is the state before; nil for Added.
 	Prev *Object
-	// Tag is Op.Tag.
-	Tag any
 
 	memo memo
 }
@@ -87,7 +83,8 @@ func (e *Event) Revision() uint64 { return e.Object.Revision }
 func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.memo.get(key, make) }
 
 // Commit applies ops as one unit: all or none, with consecutive revisions, seen
-// by no reader in part. It returns the new objects in the order of ops (for a
+// by no reader in part. (A store that follows a Shared gives them one revision
+// together, and takes each key only once: else ErrMalformed.) It returns the new objects in the order of ops (for a
 // deletion, the last state with the deletion's revision) once they are durable.
 //
 // A failed precondition gives a [*ConflictError], which unwraps to ErrNotFound,

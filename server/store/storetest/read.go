@@ -85,7 +85,7 @@ func testIndexes(t *testing.T, s *store.Store) {
 		if got := names(s.Snapshot().Dependents(types(uid))); got != dependents {
 			t.Errorf("dependents of %s: %q, want %q", uid, got, dependents)
 		}
-		Check(t, s.Snapshot())
+		check(t, s.Snapshot(), s.Follows())
 	}
 	const a, b = "things.example.com/default/a", "things.example.com/default/b"
 	put(t, s, key("b"), object("ub", "", "o1", "o1"))
@@ -122,8 +122,8 @@ func testSnapshotsDoNotChange(t *testing.T, s *store.Store) {
 	if got := names(sn.Scan(key("").Resource, "", store.Key{})); got != "things.example.com/default/a" || payload(t, sn.Get(key("a"))) != "1" {
 		t.Errorf("the snapshot changed: %s", got)
 	}
-	Check(t, sn)
-	Check(t, s.Snapshot())
+	check(t, sn, s.Follows())
+	check(t, s.Snapshot(), s.Follows())
 }
 
 // API-06
@@ -146,7 +146,7 @@ func testAt(t *testing.T, s *store.Store) {
 		if err != nil {
 			t.Fatalf("at %d: %v", w.Revision(), err)
 		}
-		Check(t, got)
+		check(t, got, s.Follows())
 		if got.Revision() != w.Revision() || contents(got) != contents(w) {
 			t.Errorf("at %d:\ngot  %s\nwant %s", w.Revision(), contents(got), contents(w))
 		}
@@ -237,7 +237,7 @@ func testFork(t *testing.T, s *store.Store) {
 		if _, err := f.Watch("", sn.Revision()-1); !errors.Is(err, store.ErrCompacted) {
 			t.Errorf("fork %d, watch from before it: %v", i, err)
 		}
-		Check(t, f.Snapshot())
+		check(t, f.Snapshot(), false)
 	}
 	for i, f := range forks {
 		if got := payload(t, f.Snapshot().Get(key("a"))); got != fmt.Sprint("fork ", i) {

@@ -13,7 +13,7 @@ import (
 func testWrite(t *testing.T, s *store.Store) {
 	c := watch(t, s, "", s.Snapshot().Revision())
 	first := s.Snapshot().Revision() + 1
-	created := commit(t, s, store.Op{Key: key("a"), Data: object("u", "1"), Tag: "tag"})[0]
+	created := commit(t, s, store.Op{Key: key("a"), Data: object("u", "1")})[0]
 	updated := commit(t, s, store.Op{Key: key("a"), Data: object("u", "2"), Expect: created.Revision})[0]
 	deleted := commit(t, s, store.Op{Key: key("a"), Expect: updated.Revision})[0]
 	for i, obj := range []*store.Object{created, updated, deleted} {
@@ -30,11 +30,11 @@ func testWrite(t *testing.T, s *store.Store) {
 		t.Fatalf("%d events up to %d", len(events), revision)
 	}
 	for i, want := range []*store.Event{
-		{Type: store.Added, Object: created, Tag: "tag"},
+		{Type: store.Added, Object: created},
 		{Type: store.Modified, Object: updated, Prev: created},
 		{Type: store.Deleted, Object: deleted, Prev: updated},
 	} {
-		if got := events[i]; got.Type != want.Type || got.Object != want.Object || got.Prev != want.Prev || got.Tag != want.Tag {
+		if got := events[i]; got.Type != want.Type || got.Object != want.Object || got.Prev != want.Prev {
 			t.Errorf("event %d: %+v", i, got)
 		}
 	}
@@ -93,6 +93,10 @@ func testUnits(t *testing.T, s *store.Store) {
 		t.Fatalf("a failed unit left %d events, revision %d", len(events), s.Snapshot().Revision())
 	}
 
+	if s.Follows() {
+		testSharedUnits(t, s, a)
+		return
+	}
 	objs := commit(t, s,
 		store.Op{Key: key("a"), Data: object("ua", "2"), Expect: a.Revision},
 		store.Op{Key: key("b"), Data: object("ub", "1", "owner")},
@@ -113,8 +117,38 @@ func testUnits(t *testing.T, s *store.Store) {
 	if sn.Get(key("a")) != objs[4] || sn.Get(key("b")) != objs[2] || objs[4].Created != objs[4].Revision || objs[2].Created != objs[1].Revision {
 		t.Errorf("a %+v, b %+v", sn.Get(key("a")), sn.Get(key("b")))
 	}
-	Check(t, sn)
-	Check(t, before)
+	check(t, sn, s.Follows())
+	check(t, before, s.Follows())
+}
+
+// testSharedUnits is what is different where each key comes once, and all have one revision.
+func testSharedUnits(t *testing.T, s *store.Store, a *store.Object) {
+	before := s.Snapshot()
+	c := watch(t, s, "", before.Revision())
+	_, err := s.Commit(context.Background(), store.Op{Key: key("a"), Expect: a.Revision}, store.Op{Key: key("a"), Data: object("ua", "2")})
+	if !errors.Is(err, store.ErrMalformed) {
+		t.Errorf("a key twice: %v", err)
+	}
+	objs := commit(t, s,
+		store.Op{Key: key("a"), Expect: a.Revision},
+		store.Op{Key: key("b"), Data: object("ub", "1", "owner")},
+		store.Op{Key: key("c"), Data: object("uc", "1"), Expect: store.AnyRevision},
+	)
+	for i, obj := range objs {
+		if obj.Revision != before.Revision()+1 {
+			t.Errorf("object %d has revision %d", i, obj.Revision)
+		}
+	}
+	events, _, err := c.Next()
+	if err != nil || len(events) != len(objs) {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	sn := s.Snapshot()
+	if sn.Get(key("a")) != nil || sn.Get(key("b")) != objs[1] || sn.Get(key("c")) != objs[2] {
+		t.Errorf("b %+v, c %+v", sn.Get(key("b")), sn.Get(key("c")))
+	}
+	check(t, sn, s.Follows())
+	check(t, before, s.Follows())
 }
 
 func testKeepsItsOwnCopy(t *testing.T, s *store.Store) {
@@ -185,14 +219,18 @@ func testClose(t *testing.T, s *store.Store) {
 	if got := payload(t, s.Snapshot().Get(key("a"))) + payload(t, sn.Get(key("a"))); got != "21" {
 		t.Errorf("read %q", got)
 	}
-	Check(t, s.Snapshot())
+	check(t, s.Snapshot(), s.Follows())
 }
 
 // fill writes n revisions of one object, in units for speed.
 func fill(t *testing.T, s *store.Store, k store.Key, n int) {
 	t.Helper()
+	most := 100
+	if s.Follows() {
+		most = 1
+	}
 	for n > 0 {
-		ops := make([]store.Op, min(n, 100))
+		ops := make([]store.Op, min(n, most))
 		for i := range ops {
 			ops[i] = store.Op{Key: k, Data: object("", fmt.Sprint(n-i)), Expect: store.AnyRevision}
 		}
