@@ -7,10 +7,12 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/server/builtin/workloads"
 	"kelson.dev/server/controllers/clusterroles"
+	"kelson.dev/server/controllers/disruption"
 	"kelson.dev/server/controllers/expiry"
 	"kelson.dev/server/controllers/furnish"
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
+	"kelson.dev/server/controllers/protection"
 	"kelson.dev/server/controllers/quota"
 	"kelson.dev/server/controllers/taints"
 	"kelson.dev/server/controllers/ttl"
@@ -37,6 +39,10 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 	p.goRun(ctx, "namespaces' furnishing", furnish.New(furnish.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	p.goRun(ctx, "ttl after finished", ttl.New(ttl.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	p.goRun(ctx, "cluster role aggregation", clusterroles.New(clusterroles.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	p.goRun(ctx, "storage protection", protection.New(protection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	p.goRun(ctx, "disruption budgets", disruption.New(disruption.Config{
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
+	}).Run)
 	p.goRun(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,

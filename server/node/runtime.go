@@ -56,6 +56,8 @@ type ContainerSpec struct {
 	Env []corev1.EnvVar
 	// Command and Args are the container's, with $(NAME) expanded.
 	Command, Args []string
+	// Files gives what the container finds at AccountPath. It may block. A runtime without files need not ask; nil: there are none.
+	Files func() ([]File, error)
 	// Event, when not nil, tells the user something about the container, such as the pull of its image. It may block.
 	Event func(eventType, reason, message string)
 }

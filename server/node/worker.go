@@ -243,6 +243,7 @@ func (w *worker) start(ctx context.Context, r *record) {
 	container, err := w.sandbox.Start(ctx, ContainerSpec{
 		Pod: w.pod, Container: r.spec, Attempt: r.attempt(), Env: env,
 		Command: expandAll(r.spec.Command, env), Args: expandAll(r.spec.Args, env), Event: event,
+		Files: func() ([]File, error) { return accountFiles(ctx, w.agent, w.pod, r.spec) },
 	})
 	if err != nil {
 		if ctx.Err() != nil {

@@ -12,8 +12,9 @@
 //   - its termination message, in the file terminationMessagePath below its directory, or from its log where the policy says so
 //
 // What is not there is never pretended: the image is not looked at, so a container must name its command; a pod that mounts
-// volumes is refused (except the service account's token, which is merely absent). Probes, resource limits and security contexts
-// have no effect.
+// volumes is refused. Nothing can be mounted: the files of the service account's volume are below the container's directory, at
+// $HOME/var/run/secrets/kubernetes.io/serviceaccount, as they were when the container started. Probes, resource limits and security
+// contexts have no effect.
 //
 //	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
 //	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
@@ -115,7 +116,7 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 // mountable refuses a container whose volumes it would miss.
 func mountable(c *corev1.Container) error {
 	for _, mount := range c.VolumeMounts {
-		if mount.MountPath != "/var/run/secrets/kubernetes.io/serviceaccount" {
+		if mount.MountPath != node.AccountPath {
 			return fmt.Errorf("container %q mounts volume %q at %s: the process runtime runs commands directly on this machine and can't mount volumes; use the simulated runtime, or environment variables",
 				c.Name, mount.Name, mount.MountPath)
 		}
@@ -150,6 +151,9 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the container's directory: %w", err)
 	}
+	if err := writeFiles(dir, spec); err != nil {
+		return nil, err
+	}
 	if spec.Attempt >= 2 { // only the previous attempt's log is ever asked for
 		old := filepath.Join(base, fmt.Sprint(spec.Attempt-2))
 		os.RemoveAll(old)
@@ -170,6 +174,27 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	s.containers = append(s.containers, c)
 	s.mu.Unlock()
 	return c, nil
+}
+
+// writeFiles puts the service account's files where the container would have them, below its directory.
+func writeFiles(dir string, spec node.ContainerSpec) error {
+	if spec.Files == nil {
+		return nil
+	}
+	files, err := spec.Files()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := filepath.Join(dir, filepath.Clean("/"+file.Path))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return fmt.Errorf("make a place for the service account's files: %w", err)
+		}
+		if err := os.WriteFile(name, file.Data, 0o600); err != nil {
+			return fmt.Errorf("write the service account's files: %w", err)
+		}
+	}
+	return nil
 }
 
 // Adopt finds what is left of an earlier agent's container: its exit as the status has it, or that it is gone, and its log.
