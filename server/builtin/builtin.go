@@ -28,6 +28,8 @@ type Config struct {
 
 	// Authorizer answers access reviews; nil allows everything. If it is an authorizer.RuleResolver, too, it answers rules reviews.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Registry is where the kinds of admission policies' parameters are found; nil: nowhere.
+	Registry *resource.Registry
 	// Rules keeps users from writing roles and bindings that give what they have not; nil: anybody may write any.
 	Rules Rules
 	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
@@ -77,7 +79,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(own, k.guarded(shared))
+	all := slices.Concat(own, k.guarded(k.policies(shared)))
 	for _, r := range all {
 		k.made[r.GroupResource()] = r
 	}

@@ -47,7 +47,7 @@ import (
 
 // others are the kinds that describe the cluster rather than what runs on it.
 func others() []entry {
-	// Kinds whose strategies could ask whether the author may name a parameter; that is the authorizer's to add.
+	// What the authors of policies may name as parameters is for the authorizer of a control plane to say: see policies.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
 		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: v1, categories: extensions,

@@ -12,6 +12,7 @@ import (
 	"kelson.dev/server/controllers/furnish"
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
+	"kelson.dev/server/controllers/policystatus"
 	"kelson.dev/server/controllers/protection"
 	"kelson.dev/server/controllers/quota"
 	"kelson.dev/server/controllers/taints"
@@ -44,6 +45,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
 	p.goRun(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
+	p.goRun(ctx, "policy status", policystatus.New(policystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)

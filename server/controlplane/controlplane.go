@@ -96,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: may, Rules: rules,
+		Authorizer: may, Rules: rules, Registry: p.registry,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in kinds: %w", err)
