@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/pflag"
 
+	"kelson.dev/server/authz"
 	"kelson.dev/server/controlplane"
 )
 
@@ -28,6 +31,10 @@ func (g *gates) apply(cfg *controlplane.Config) error {
 	}
 	if err := g.authorization.apply(cfg); err != nil {
 		return err
+	}
+	// Where everything is allowed, what is let in must at least be known, as on kube-apiserver. A configuration file says it itself.
+	if slices.Contains(cfg.Authorization.Modes, authz.ModeAlwaysAllow) && cfg.Authentication.ConfigFile == "" {
+		cfg.Authentication.Anonymous = new(bool)
 	}
 	if err := g.admission.apply(cfg); err != nil {
 		return err

@@ -82,3 +82,17 @@ func TestTokenFile(t *testing.T) {
 		t.Errorf("another token: %d, want 401", got)
 	}
 }
+
+// Where everything is allowed, nobody is let in without a credential, or with one that does not count. AUTHN-08
+func TestAlwaysAllowKnowsWhom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(file, []byte("letmein,jane,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file, "--authorization-mode=AlwaysAllow")
+	for token, want := range map[string]int{"letmein": http.StatusOK, "": http.StatusUnauthorized} {
+		if got := withToken(t, s, token, "/api/v1/namespaces"); got != want {
+			t.Errorf("token %q: %d, want %d", token, got, want)
+		}
+	}
+}
