@@ -201,6 +201,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Store:     state,
 		ClientCAs: authority.Pool(),
 		RootCA:    authority.PEM,
+		Authority: authority,
 		Node:      node,
 		NodeDir:   filepath.Join(dir, "node"),
 		Workloads: opts.workloads,

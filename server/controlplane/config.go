@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"kelson.dev/server/pki"
 	"kelson.dev/server/store"
 )
 
@@ -26,6 +27,9 @@ type Config struct {
 	// RootCA is the certificate (PEM) by which clients within the cluster trust this control plane; every namespace gets it as the
 	// ConfigMap kube-root-ca.crt. nil: there is none, nor the ConfigMaps.
 	RootCA []byte
+	// Authority signs the CertificateSigningRequests that are approved; nil: nobody does. Its client certificates are accepted only if
+	// ClientCAs say so.
+	Authority *pki.Authority
 	// ServiceAccounts says how the tokens of service accounts are made and checked.
 	ServiceAccounts ServiceAccounts
 	// Authentication, Authorization and Admission are the gates before the store.

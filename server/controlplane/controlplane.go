@@ -130,6 +130,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := p.startControllers(ctx, cfg); err != nil {
 		return nil, err
 	}
+	if err := p.startCredentials(ctx, cfg, issuer, may); err != nil {
+		return nil, err
+	}
 	p.node.start(ctx, p)
 	return p, nil
 }

@@ -168,9 +168,6 @@ func (a *Authority) Server(hosts ...string) (KeyPair, error) {
 	return pair, nil
 }
 
-// Signer signs as the authority.
-func (a *Authority) Signer() crypto.Signer { return a.key }
-
 // Pool is a pool of this authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
