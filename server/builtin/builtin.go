@@ -26,6 +26,9 @@ type Config struct {
 	// the caller; it ends with ctx. nil: pods/log answers 501.
 	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 
+	// Node finds a node that runs in this process, for what leads into containers; nil: there is none.
+	Node func(name string) (Node, bool)
+
 	// Authorizer answers access reviews; nil allows everything. If it is an authorizer.RuleResolver, too, it answers rules reviews.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Registry is where the kinds of admission policies' parameters are found; nil: nowhere.

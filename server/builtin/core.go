@@ -34,7 +34,10 @@ func (k *kinds) core(services *services) []entry {
 			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
 		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true,
 			strategy: newServiceStrategy(), status: service.StatusStrategy, fields: selectable(service.SelectableFields),
-			hooks: services.hooks()},
+			subs: []resource.Subresource{k.serviceProxy()}, hooks: services.hooks()},
+		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"},
+			strategy: node.Strategy, status: node.StatusStrategy, fields: selectable(node.NodeToSelectableFields),
+			subs: []resource.Subresource{k.nodeProxy()}},
 	}
 }
 
@@ -56,8 +59,6 @@ func plainCore() []entry {
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
 			subs:  []resource.Subresource{{Name: "finalize", Verbs: []string{"update"}, Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
 			hooks: namespaceHooks()},
-		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"},
-			strategy: node.Strategy, status: node.StatusStrategy, fields: selectable(node.NodeToSelectableFields)},
 		{hub: &core.PersistentVolumeClaim{}, plural: "persistentvolumeclaims", versions: v1, short: []string{"pvc"}, returned: true,
 			strategy: persistentvolumeclaim.Strategy, status: persistentvolumeclaim.StatusStrategy,
 			fields: selectable(persistentvolumeclaim.PersistentVolumeClaimToSelectableFields)},

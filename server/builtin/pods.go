@@ -7,13 +7,14 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// podSubresources are those that need no connection into a container.
+// podSubresources are all but status.
 func (k *kinds) podSubresources() []resource.Subresource {
-	return []resource.Subresource{
+	return append(k.podConnections(), []resource.Subresource{
 		{Name: "binding", GVK: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Create: k.bindPod},
 		{Name: "ephemeralcontainers", Update: &resource.UpdateView{Strategy: pod.EphemeralContainersStrategy}},
 		{Name: "eviction", GVK: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, Create: k.evictPod},
 		{Name: "log", Connect: k.podLog},
 		{Name: "resize", Update: &resource.UpdateView{Strategy: pod.ResizeStrategy}},
-	}
+		k.podProxy(),
+	}...)
 }

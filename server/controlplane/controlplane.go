@@ -94,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Logs: p.node.logs, ServiceRange: cfg.ServiceRange,
+		Objects: objects, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry,
 	})

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/server/builtin"
 	"kelson.dev/server/node"
 	"kelson.dev/server/node/process"
 	"kelson.dev/server/node/simulated"
@@ -61,4 +62,12 @@ func (n *ownNode) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLog
 		return nil, apierrors.NewInternalError(fmt.Errorf("node %q does not answer: no address is known of it", pod.Spec.NodeName))
 	}
 	return n.agent.Logs(ctx, pod, opts)
+}
+
+// named finds the node by its name, for what leads into containers.
+func (n *ownNode) named(name string) (builtin.Node, bool) {
+	if n.agent == nil || name != n.agent.Name() {
+		return nil, false
+	}
+	return n.agent, true
 }

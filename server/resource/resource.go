@@ -183,10 +183,13 @@ type Subresource struct {
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
 	// Connect handles any other method by itself (log, exec, attach, portforward, proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
-	// ConnectOptions reads the options of Connect from the query, as a hub of GVK (PodExecOptions): admission sees them. nil: there are none.
+	// ConnectOptions reads the options of Connect from the query, as a hub of GVK (PodExecOptions), for Connect and for admission; "path" is what
+	// stands behind the subresource in the path. nil: there are none, and the request is a read, which admission does not see.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
 	// ConnectVerbs are the HTTP methods Connect answers; nil means GET.
 	ConnectVerbs []string
+	// Object gives the name of the object that is meant by what stands in its place in the path ("https:web:8443"); nil: that is its name.
+	Object func(id string) (name string, err error)
 }
 
 // UpdateView is a writable view of an object.
@@ -209,6 +212,10 @@ type Request struct {
 	Name      string
 	DryRun    bool
 	Query     map[string][]string
+	// Options are those of a connection, see Subresource.ConnectOptions.
+	Options runtime.Object
+	// Fail answers a request with an error as the verbs do, for handlers that have begun to serve it.
+	Fail func(w http.ResponseWriter, req *http.Request, err error)
 	// Objects writes through the verbs, with all their rules.
 	Objects Objects
 }

@@ -50,25 +50,3 @@ func (s *scope) admitView(admit *admit, view, before runtime.Object, validate fu
 	}
 	return s.res.Codec.Interfaces().Convertor.ConvertToVersion(hub, s.kind.GroupVersion())
 }
-
-// admitConnect runs all plugins on a request that is about to be handed to a subresource. They see its options, if it has any.
-func (s *scope) admitConnect() error {
-	admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
-	if !admit.handles(admission.Connect) {
-		return nil
-	}
-	var options runtime.Object
-	if s.sub.ConnectOptions != nil {
-		var err error
-		if options, err = s.sub.ConnectOptions(s.req.URL.Query()); err != nil {
-			return err
-		}
-	}
-	if err := admit.admitAs(s.ctx, options, nil, admission.Connect); err != nil {
-		return err
-	}
-	if validating, ok := admit.chain.(admission.ValidationInterface); ok {
-		return validating.Validate(s.ctx, admit.attributes(options, nil, admission.Connect), s.interfaces())
-	}
-	return nil
-}

@@ -105,35 +105,6 @@ func (s *scope) createSubresource() error {
 	return s.answerView(http.StatusCreated, f, result)
 }
 
-// connect hands the request to a subresource that answers by itself (log, exec).
-func (s *scope) connect() error {
-	verbs := s.sub.ConnectVerbs
-	if verbs == nil {
-		verbs = []string{http.MethodGet}
-	}
-	if !slices.Contains(verbs, s.req.Method) {
-		return methodNotAllowed()
-	}
-	if s.req.URL.Query().Has("dryRun") {
-		return apierrors.NewBadRequest("dryRun is not supported")
-	}
-	hub, err := s.Get(s.ctx, s.res, s.namespace, s.name)
-	if err != nil {
-		return err
-	}
-	if s.req.Method != http.MethodGet || s.sub.Name != "log" { // logs are read, not connected to
-		if err := s.admitConnect(); err != nil {
-			return err
-		}
-	}
-	handler, err := s.sub.Connect(s.ctx, s.request(false), hub)
-	if err != nil {
-		return err
-	}
-	handler.ServeHTTP(s.w, s.req.WithContext(s.ctx))
-	return nil
-}
-
 // viewAllow is what a subresource's own kind can be read and written as. Those kinds are compiled in, whatever the resource is.
 func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: true, Transform: true} }
 

@@ -1,10 +1,7 @@
 package rest
 
 import (
-	"bufio"
 	"context"
-	"net"
-	"net/http"
 	"time"
 
 	"golang.org/x/net/websocket"
@@ -47,23 +44,4 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 		}
 		serve()
 	}).ServeHTTP(hijacker{w.w}, w.req)
-}
-
-// hijacker is a ResponseWriter that finds its connection below all that wraps it.
-type hijacker struct{ http.ResponseWriter }
-
-func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
-}
-
-// hijackable says whether there is a connection to be found.
-func hijackable(w http.ResponseWriter) bool {
-	for {
-		inner, wraps := w.(interface{ Unwrap() http.ResponseWriter })
-		if !wraps {
-			_, ok := w.(http.Hijacker)
-			return ok
-		}
-		w = inner.Unwrap()
-	}
 }
