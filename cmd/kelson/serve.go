@@ -37,6 +37,7 @@ type serveOptions struct {
 	verbose     bool
 	planes      planesOptions
 	gates       gates
+	signing     signingFlags
 	withStdin   bool
 }
 
@@ -79,6 +80,7 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
 	opts.planes.addFlags(f)
 	opts.gates.addFlags(f)
+	opts.signing.addFlags(f)
 	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	return c
 }
@@ -208,6 +210,9 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		Log:       log,
 
 		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey, KeySetURL: p.server.URL() + tokens.KeySetPath},
+	}
+	if err := opts.signing.apply(&cfg); err != nil {
+		return nil, err
 	}
 	if err := opts.gates.apply(&cfg); err != nil {
 		return nil, err

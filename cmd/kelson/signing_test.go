@@ -1,0 +1,70 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A certificate that was asked for and approved with kubectl authenticates. CTRL-02, AUTHN-01
+func TestApprovedCertificateAuthenticates(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, data []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory", "--node=none")
+	kubectl := kubectlOf(t, s)
+	kubectl("apply", "-f", file("csr.yaml", []byte(`
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {name: jane}
+spec:
+  signerName: kubernetes.io/kube-apiserver-client
+  usages: [client auth]
+  request: `+base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})))))
+	kubectl("certificate", "approve", "jane")
+	var chain []byte
+	eventually(t, "the request is signed", func() bool {
+		chain, err = base64.StdEncoding.DecodeString(kubectl("get", "csr", "jane", "-o", "jsonpath={.status.certificate}"))
+		return err == nil && len(chain) > 0
+	})
+	kubectl("config", "set-credentials", "jane", "--client-certificate", file("jane.crt", chain), "--client-key",
+		file("jane.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	if got := kubectl("auth", "whoami", "--user", "jane", "-o", "jsonpath={.status.userInfo.username}"); strings.TrimSpace(got) != "jane" {
+		t.Errorf("I am %q", got)
+	}
+}
+
+// CTRL-02
+func TestSigningAuthorityNeedsItsKey(t *testing.T) {
+	got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", "--cluster-signing-cert-file=ca.crt")
+	if got.code != 1 {
+		t.Error(got)
+	}
+	wantContains(t, "error", got.stderr, "--cluster-signing-cert-file and --cluster-signing-key-file: both are needed, or none")
+}
