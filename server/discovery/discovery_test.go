@@ -209,9 +209,9 @@ func TestForms(t *testing.T) {
 		}
 	}
 	if w := httptest.NewRecorder(); true {
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/apis", nil))
-		if w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("POST: %d", w.Code)
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api", nil))
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("POST: %d %v", w.Code, w.Header())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package discovery
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,19 +53,28 @@ func New(registry *resource.Registry) *Handler {
 
 // ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
-		return
-	}
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
+	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no method.
+	routed := path == "/api" || h.builtin(path)
+	if routed && req.Method != http.MethodGet {
+		h.fail(w, req, routeError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+		return
+	}
 	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
 	if root {
 		restrictions = rootRestrictions{}
 	}
 	media, info, err := negotiation.NegotiateOutputMediaType(req, h.codecs, restrictions)
 	if err != nil {
+		switch {
+		case routed:
+			types, _ := negotiation.MediaTypesForSerializer(h.codecs)
+			err = routeError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
+		case !root && !h.has(path):
+			http.Error(w, "404 page not found", http.StatusNotFound)
+			return
+		}
 		h.fail(w, req, err)
 		return
 	}
@@ -72,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if root && media.Convert != nil {
 		key.aggregate = media.Convert.Version
 	}
-	if root {
+	if key.aggregate != "" {
 		w.Header().Set("Vary", "Accept")
 	}
 
@@ -92,6 +102,34 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		h.send(w, req, key, doc)
 	}
+}
+
+// builtin says whether a path is that of a version of a built-in group.
+func (h *Handler) builtin(path string) bool {
+	group, version, ok := strings.Cut(strings.TrimPrefix(path, "/apis/"), "/")
+	if rest, core := strings.CutPrefix(path, "/api/"); core {
+		group, version, ok = "", rest, true
+	}
+	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
+		_, serves := res.Serves(version)
+		return res.Group == group && compiled(res) && serves
+	})
+}
+
+// compiled says whether a kind is of a Go type, not of a definition.
+func compiled(res *resource.Resource) bool {
+	return res.Owner == "builtin" || res.Owner == "apiextensions"
+}
+
+// has says whether there is a legacy document at a path.
+func (h *Handler) has(path string) bool {
+	doc, err := h.documents().document(h, documentKey{path: path})
+	return err == nil && doc != nil
+}
+
+// routeError is an error in the words of kube-apiserver's router.
+func routeError(code int, message string) error {
+	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
 }
 
 // rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the aggregated one.

@@ -92,6 +92,8 @@ func verbs(res *resource.Resource) metav1.Verbs {
 		return slices.Sorted(slices.Values(res.Verbs))
 	case res.Review != nil:
 		return metav1.Verbs{"create"}
+	case !compiled(res): // Kubernetes lists those of custom kinds in an order of their own
+		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	default:
 		return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	}

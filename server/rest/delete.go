@@ -60,7 +60,6 @@ func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 	} else if err := s.decodeDeleteOptions(body, opts); err != nil {
 		return nil, err
 	}
-	opts.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // of a feature that is off
 	if errs := validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}

@@ -20,7 +20,7 @@ func (s *scope) frames(f wire.Format) (*frames, error) {
 	fr := &frames{form: form{res: s.res, version: s.version, media: f.Bare(), as: f.As}}
 	switch f.As.Kind {
 	case "PartialObjectMetadataList":
-		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
+		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 	case "Table":
 		fr.form.as.Kind = ""
 		table, err := s.tableForm(f)

@@ -81,7 +81,7 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	case "Table":
 		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
 	case "PartialObjectMetadataList":
-		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
+		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
 	bare, err := fm.bare(obj)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/warning"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest/wire"
@@ -111,6 +110,16 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 		set: set, res: res, version: version.Name, kind: res.GVK(version.Name),
 		namespace: info.Namespace, name: info.Name,
 	}
+	if !compiled(res) {
+		if err := s.resolveCustom(version); err != nil {
+			return nil, err
+		}
+		if s.sub != nil && !s.sub.GVK.Empty() {
+			s.kind = s.sub.GVK
+		}
+		s.ctx = request.WithNamespace(req.Context(), s.namespace)
+		return s, nil
+	}
 	if info.Subresource != "" {
 		if s.sub, ok = res.SubresourceIn(version.Name, info.Subresource); !ok {
 			return nil, errNotFoundPath
@@ -126,14 +135,17 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 		s.namespace = ""
 	}
 	s.ctx = request.WithNamespace(req.Context(), s.namespace)
-	if version.Deprecated != "" {
-		warning.AddWarning(s.ctx, "", version.Deprecated)
-	}
 	return s, nil
 }
 
 // serve dispatches by the shape of the path and the method.
 func (s *scope) serve() error {
+	switch {
+	case !compiled(s.res) && s.sub != nil:
+		return s.serveSubresource()
+	case !compiled(s.res):
+		return s.serveCustom()
+	}
 	collection := len(s.info.Parts) < 2
 	if s.res.Namespaced && s.namespace == "" {
 		// Across all namespaces one can only list and watch.
@@ -141,7 +153,7 @@ func (s *scope) serve() error {
 			return errNotFoundPath
 		}
 		if s.req.Method != http.MethodGet {
-			return methodNotAllowed()
+			return s.methodNotAllowed()
 		}
 	}
 	switch {
@@ -174,22 +186,18 @@ func (s *scope) serve() error {
 			return s.allowed("delete", s.delete)
 		}
 	}
-	return methodNotAllowed()
+	return s.methodNotAllowed()
 }
 
 // allowed runs a verb if the kind has it.
 func (s *scope) allowed(verb string, run func() error) error {
 	if s.res.Verbs != nil && !slices.Contains(s.res.Verbs, verb) {
-		return methodNotAllowed()
+		return s.methodNotAllowed()
 	}
 	if err := s.routed(verb == "list" || verb == "watch"); err != nil {
 		return err
 	}
 	return run()
-}
-
-func methodNotAllowed() error {
-	return routeError(http.StatusMethodNotAllowed, "405: Method Not Allowed")
 }
 
 // allow is what the kind can be answered with. Only compiled-in kinds have a protobuf form.

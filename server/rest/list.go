@@ -49,7 +49,7 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 	case "Table":
 		return s.answerTable(http.StatusOK, f, page.meta, page.objects)
 	case "PartialObjectMetadata":
-		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%s)", s.res.ListKind)
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)", s.res.Codec.New())
 	case "PartialObjectMetadataList":
 		kind = f.As
 		fm.as.Kind = "PartialObjectMetadata"

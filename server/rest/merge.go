@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,20 +41,24 @@ func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown 
 	return after, strict, string(after), err
 }
 
+// jsonPatchOp is what an operation of a JSON patch may hold; its name stands in errors.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
 func (p *patcher) lenient() bool {
 	return fieldValidation(p.opts.FieldValidation) == metav1.FieldValidationIgnore
 }
 
 func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err error) {
 	if !p.lenient() {
-		var ops []struct {
-			Op    string `json:"op"`
-			Path  string `json:"path"`
-			From  string `json:"from"`
-			Value any    `json:"value"`
-		}
+		var ops []jsonPatchOp
 		if strict, err = kjson.UnmarshalStrict(p.body, &ops); err != nil {
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+			words := strings.ReplaceAll(err.Error(), "rest.jsonPatchOp", "handlers.jsonPatchOp") // Kubernetes names its own type
+			return nil, nil, apierrors.NewBadRequest("error decoding patch: " + words)
 		}
 		for i, err := range strict {
 			strict[i] = fmt.Errorf("json patch %v", err)
@@ -112,6 +117,9 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 	default:
 		return nil, nil, "", err
 	}
+	if merged != nil { // the type is known: what a patch says of it counts for nothing
+		merged["kind"], merged["apiVersion"] = object["kind"], object["apiVersion"]
+	}
 	after, err = json.Marshal(merged)
 	return after, strict, shown, err
 }
@@ -160,6 +168,11 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 	}
 	config := &unstructured.Unstructured{}
 	if err := p.unmarshal(&config.Object); err != nil {
+		if p.kind == types.ApplyYAMLPatchType {
+			if _, err := yaml.ToJSON(p.body); err != nil {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
+			}
+		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 	}
 	force := p.opts.Force != nil && *p.opts.Force

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
@@ -63,6 +65,10 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	if d.object, err = meta.Accessor(d.hub); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	if unsafe := d.opts.IgnoreStoreReadErrorWithClusterBreakingPotential; unsafe != nil && *unsafe {
+		err := storage.NewInvalidObjError(storagePath(d.res, d.key), "unsafe deletion is not allowed because the object is decodable from storage")
+		return nil, storeerr.InterpretDeleteError(err, d.res.GroupResource(), d.key.Name)
+	}
 	d.old = d.hub.DeepCopyObject()
 
 	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds, generation.
@@ -89,6 +95,9 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	switch {
 	case held && !graceful:
 		markDeleting(d.object, time.Now())
+		if d.res.Group == "" && d.res.Plural == "namespaces" {
+			d.object.SetDeletionGracePeriodSeconds(nil) // they have none, by their own rules
+		}
 		return d.mark(ctx)
 	case held, graceful && *d.opts.GracePeriodSeconds > 0:
 		return d.mark(ctx)

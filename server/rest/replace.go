@@ -207,7 +207,7 @@ func (c *change) precondition(old runtime.Object) error {
 	if c.uid == "" {
 		return nil
 	}
-	return interpretUpdate((&storage.Preconditions{UID: &c.uid}).Check(storagePath(c.key), old), c.key, c.res)
+	return interpretUpdate((&storage.Preconditions{UID: &c.uid}).Check(storagePath(c.res, c.key), old), c.key, c.res)
 }
 
 // checkRevision applies the rules for the resourceVersion in an update.
@@ -238,9 +238,21 @@ func interpretUpdate(err error, key store.Key, res *resource.Resource) error {
 }
 
 // storagePath is how kube-apiserver would name the key in etcd; it stands in some of its errors.
-func storagePath(key store.Key) string {
-	if key.Namespace == "" {
-		return "/registry/" + key.Resource + "/" + key.Name
+func storagePath(res *resource.Resource, key store.Key) string {
+	folder := res.Plural
+	switch {
+	case !compiled(res) || res.Group == "apiextensions.k8s.io" || res.Group == "apiregistration.k8s.io":
+		folder = res.Group + "/" + folder
+	case formerFolders[folder] != "":
+		folder = formerFolders[folder]
 	}
-	return "/registry/" + key.Resource + "/" + key.Namespace + "/" + key.Name
+	if key.Namespace == "" {
+		return "/registry/" + folder + "/" + key.Name
+	}
+	return "/registry/" + folder + "/" + key.Namespace + "/" + key.Name
+}
+
+// formerFolders are those of kinds that had another name once.
+var formerFolders = map[string]string{
+	"replicationcontrollers": "controllers", "endpoints": "services/endpoints", "services": "services/specs", "nodes": "minions", "ingresses": "ingress",
 }

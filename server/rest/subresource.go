@@ -22,19 +22,19 @@ func (s *scope) serveSubresource() error {
 	switch {
 	case s.sub.Connect != nil:
 		return s.connect()
-	case len(s.info.Parts) > 3:
+	case len(s.info.Parts) > 3 && compiled(s.res):
 		return errNotFoundPath
 	case s.sub.Create != nil:
 		if s.req.Method != http.MethodPost {
-			return methodNotAllowed()
+			return s.methodNotAllowed()
 		}
 		if err := s.routed(false); err != nil {
 			return err
 		}
 		return s.createSubresource()
 	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodPatch}, s.req.Method) {
-		return methodNotAllowed()
+	if verbs := s.sub.Verbs; !slices.Contains([]string{"get", "update", "patch"}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
+		return s.methodNotAllowed()
 	}
 	if err := s.routed(false); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *scope) serveSubresource() error {
 	case http.MethodPatch:
 		return s.patch()
 	}
-	return methodNotAllowed()
+	return s.methodNotAllowed()
 }
 
 // request is what a subresource handler is told.
@@ -152,7 +152,7 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 // serveReview serves a kind that is never stored: POST is answered with the reviewed object.
 func (s *scope) serveReview(collection bool) error {
 	if !collection || s.req.Method != http.MethodPost {
-		return methodNotAllowed()
+		return s.methodNotAllowed()
 	}
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {

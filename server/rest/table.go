@@ -166,7 +166,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 		partial.SetGroupVersionKind(f.As)
 		obj = partial
 	case "PartialObjectMetadataList":
-		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", s.kind.Kind)
+		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 	}
 	kind := obj.GetObjectKind().GroupVersionKind()
 	if kind.Empty() {

@@ -84,3 +84,68 @@ func TestItemsAreUntyped(t *testing.T) {
 		}
 	}
 }
+
+// CRD-01, API-01: custom kinds are dispatched by the verb, without a router.
+func TestCustomKindsHaveNoRouter(t *testing.T) {
+	p := resttest.New(t)
+	p.Define(t, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"toys.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+		"names":{"plural":"toys","kind":"Toy"},"versions":[{"name":"v1","served":true,"storage":true,"deprecated":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	const toys, toy = "/apis/example.com/v1/namespaces/default/toys", `{"apiVersion":"example.com/v1","kind":"Toy","metadata":{"name":"a"}}`
+	p.Want(t, 201, "POST", toys, toy)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		message      string
+	}{
+		{"POST", toys + "/a", 409, `toys.example.com "a" already exists`},
+		{"PUT", toys, 400, "name must be provided"},
+		{"OPTIONS", toys + "/a", 405, ` is not supported on resources of kind "toys.example.com"`},
+		{"GET", toys + "/a/nothing", 404, `toys.example.com "a" not found`},
+	} {
+		if status := p.Want(t, c.code, c.method, c.path, toy); status["message"] != c.message {
+			t.Errorf("%s %s: %v", c.method, c.path, status["message"])
+		}
+	}
+	for path, warned := range map[string]bool{toys + "/a/nothing": true, "/apis/example.com/v1/toys/a": false} {
+		resp := p.Do(t, "GET", path, "")
+		if resp.StatusCode != 404 || (resp.Header.Get("Warning") != "") != warned {
+			t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
+		}
+	}
+	if list := p.Want(t, 200, "GET", toys, ""); resttest.At(list, "metadata", "continue") != "" || resttest.At(list["items"].([]any)[0], "kind") != "Toy" {
+		t.Errorf("%v", list)
+	}
+}
+
+// API-05: words and refusals of Kubernetes that only odd requests see.
+func TestOddWrites(t *testing.T) {
+	p := resttest.New(t)
+	p.Want(t, 201, "POST", maps, configMap("a", ""))
+	// A strategic merge patch can't change the type, which is known.
+	if got := p.Want(t, 200, "PATCH", maps+"/a", `{"kind":"Nothing","data":{"k":"v"}}`, "Content-Type: application/strategic-merge-patch+json"); got["kind"] != "ConfigMap" || resttest.At(got, "data", "k") != "v" {
+		t.Errorf("%v", got)
+	}
+	for _, c := range []struct{ method, path, body, header, message string }{
+		{"PATCH", maps + "/a", `{}`, "Content-Type: application/json-patch+json", "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"},
+		{"PATCH", maps + "/a?fieldManager=m", "a: b: c", "Content-Type: application/apply-patch+yaml", "error encoding patch: yaml: mapping values are not allowed in this context"},
+	} {
+		if status := p.Want(t, 400, c.method, c.path, c.body, c.header); status["message"] != c.message {
+			t.Errorf("%v", status["message"])
+		}
+	}
+	status := p.Want(t, 409, "DELETE", maps+"/a?ignoreStoreReadErrorWithClusterBreakingPotential=true", "")
+	if want := `Operation cannot be fulfilled on configmaps "a": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/a, ResourceVersion: 0, ` +
+		"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"; status["message"] != want {
+		t.Errorf("%v", status["message"])
+	}
+	list := p.Want(t, 200, "GET", maps+"?labelSelector=a%3Dnothing", "", "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	if items, ok := list["items"]; !ok || items != nil {
+		t.Errorf("no items: %v", list)
+	}
+	// finalize takes PUT alone.
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)
+	p.Want(t, 405, "GET", "/api/v1/namespaces/n/finalize", "")
+	if gone := p.Want(t, 200, "DELETE", "/api/v1/namespaces/n", ""); resttest.At(gone, "metadata", "deletionTimestamp") == nil || resttest.At(gone, "metadata", "deletionGracePeriodSeconds") != nil {
+		t.Errorf("%v", gone)
+	}
+}

@@ -67,6 +67,18 @@ func typeMeta(gvk schema.GroupVersionKind) runtime.TypeMeta {
 	return runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 }
 
+// shown is the metadata of a list as it is encoded. That of custom kinds, whose items have their types, holds a continue token always.
+func shown(meta metav1.ListMeta, gvk schema.GroupVersionKind, untyped []byte) any {
+	if untyped != nil || gvk.Kind == "PartialObjectMetadataList" {
+		return meta
+	}
+	return struct {
+		Continue        string `json:"continue"`
+		Remaining       *int64 `json:"remainingItemCount,omitempty"`
+		ResourceVersion string `json:"resourceVersion"`
+	}{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion}
+}
+
 // typePrefix is what the JSON of an object begins with.
 func typePrefix(gvk schema.GroupVersionKind) []byte {
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
@@ -78,18 +90,18 @@ func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items
 	case resource.MediaProtobuf:
 		return protobufList(gvk, meta, items)
 	case resource.MediaCBOR:
-		return cborList(gvk, meta, items)
+		return cborList(gvk, shown(meta, gvk, untyped), items)
 	default:
-		return jsonList(gvk, meta, items, untyped)
+		return jsonList(gvk, shown(meta, gvk, untyped), items, untyped)
 	}
 }
 
 // jsonList leaves out of the items the bytes they begin with, after the brace, if all say the same there.
-func jsonList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, without []byte) ([][]byte, error) {
+func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
 	head, err := json.Marshal(struct {
-		Kind       string          `json:"kind"`
-		APIVersion string          `json:"apiVersion"`
-		Metadata   metav1.ListMeta `json:"metadata"`
+		Kind       string `json:"kind"`
+		APIVersion string `json:"apiVersion"`
+		Metadata   any    `json:"metadata"`
 	}{gvk.Kind, gvk.GroupVersion().String(), meta})
 	if err != nil {
 		return nil, err
@@ -109,6 +121,9 @@ func jsonList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte,
 		default:
 			parts = append(parts, comma, item)
 		}
+	}
+	if len(items) == 0 && gvk.Kind == "PartialObjectMetadataList" {
+		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil // Kubernetes makes it of a nil slice
 	}
 	return append(parts, []byte("]}\n")), nil
 }
@@ -146,7 +161,7 @@ func field(number, size int) []byte {
 
 func fieldSize(size int) int { return len(field(1, size)) + size }
 
-func cborList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) ([][]byte, error) {
+func cborList(gvk schema.GroupVersionKind, meta any, items [][]byte) ([][]byte, error) {
 	head := append([]byte(cborTag), 0xa4) // a map of four
 	for _, v := range []any{"kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String(), "metadata", meta, "items"} {
 		b, err := cbor.Marshal(v)

@@ -87,29 +87,29 @@ func media() []runtime.SerializerInfo {
 
 // Negotiate finds the representation for an answer, or a 406 error.
 func Negotiate(req *http.Request, allow Allow) (Format, error) {
-	f, _, ok := negotiate(req, allow)
+	f, _, ok := negotiate(req, req.Header.Get("Accept"), allow)
 	if !ok {
-		return Format{}, negotiation.NewNotAcceptableError(names(allow, false))
+		return Format{}, negotiation.NewNotAcceptableError(MediaTypes(false))
 	}
 	return f, nil
 }
 
 // NegotiateStream finds the representation for a stream of watch events, or a 406 error. YAML can't be streamed.
 func NegotiateStream(req *http.Request, allow Allow) (Format, error) {
-	f, stream, ok := negotiate(req, allow)
+	// application/cbor-seq is what a watch in CBOR is answered with; clients may ask for it by that name.
+	accept := strings.ReplaceAll(req.Header.Get("Accept"), mediaCBORSequence, resource.MediaCBOR)
+	f, stream, ok := negotiate(req, accept, allow)
 	if !ok || !stream {
-		return Format{}, negotiation.NewNotAcceptableError(names(allow, true))
+		return Format{}, negotiation.NewNotAcceptableError(names(Allow{Protobuf: true}, true))
 	}
 	return f, nil
 }
 
-func negotiate(req *http.Request, allow Allow) (f Format, stream, ok bool) {
-	switch accept := req.Header.Get("Accept"); accept {
+func negotiate(req *http.Request, accept string, allow Allow) (f Format, stream, ok bool) {
+	switch accept {
 	case "", "*/*", "application/json":
 		return Format{Media: resource.MediaJSON, Pretty: pretty(req)}, true, true
 	default:
-		// application/cbor-seq is what a watch in CBOR is answered with; clients may ask for it by that name.
-		accept = strings.ReplaceAll(accept, mediaCBORSequence, resource.MediaCBOR)
 		opts, ok := negotiation.NegotiateMediaTypeOptions(accept, media(), allow)
 		if !ok {
 			return Format{}, false, false
@@ -172,5 +172,5 @@ func BodyMedia(req *http.Request, allow Allow) (string, error) {
 			return base, nil
 		}
 	}
-	return "", negotiation.NewUnsupportedMediaTypeError(names(allow, false))
+	return "", negotiation.NewUnsupportedMediaTypeError(MediaTypes(false))
 }

@@ -57,7 +57,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				items = append(items, bare)
 			}
 			w := httptest.NewRecorder()
-			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items, schema.GroupVersionKind{})
+			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items, corev1.SchemeGroupVersion.WithKind("Pod"))
 			if ct := w.Header().Get("Content-Type"); ct != media {
 				t.Errorf("%s: %s", media, ct)
 			}
@@ -158,7 +158,7 @@ func TestNegotiate(t *testing.T) {
 		{"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "", "", all, Format{}, true},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{}, Format{}, true},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{Transform: true, NoTable: true}, Format{}, true},
-		{"application/cbor-seq", "", "", all, Format{Media: resource.MediaCBOR}, false},
+		{"application/cbor-seq", "", "", all, Format{}, true},
 		{"text/html", "", "", all, Format{}, true},
 		{"text/html,*/*;q=0.8", "", "", all, Format{Media: resource.MediaJSON}, false},
 	} {
@@ -172,6 +172,11 @@ func TestNegotiate(t *testing.T) {
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	req.Header.Set("Accept", "application/yaml")
+	seq := httptest.NewRequest("GET", "/", nil)
+	seq.Header.Set("Accept", "application/cbor-seq")
+	if got, err := NegotiateStream(seq, all); err != nil || got.Media != resource.MediaCBOR {
+		t.Errorf("stream of cbor-seq: %+v %v", got, err)
+	}
 	if _, err := NegotiateStream(req, all); Status(err).Code != http.StatusNotAcceptable {
 		t.Errorf("yaml can't be streamed: %v", err)
 	}
