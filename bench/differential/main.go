@@ -118,6 +118,11 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 			streams = append(streams, kindStream(k, seed))
 		}
 	}
+	documents, err := documentStreams(ctx, r.peer)
+	if err != nil {
+		return nil, err
+	}
+	streams = append(append(streams, documents...), definitionStreams(seed)...)
 	var chosen []*stream
 	for _, s := range streams {
 		if opts.run.MatchString(s.name) {

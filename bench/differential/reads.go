@@ -116,17 +116,19 @@ func (b *builder) lists() {
 	b.pages("limit=2&resourceVersion=0")
 	b.add("list page in table", http.MethodGet, b.listing("limit=1"), accept(asTable), save("tablepage"))
 	b.add("list page in table, next", http.MethodGet, b.listing("limit=1&continue={continue:tablepage}"), accept(asTable))
-	b.add("list page with another selector", http.MethodGet, b.coll("limit=1&labelSelector=stream&continue={continue:page0}"))
+	b.add("list page with another selector", http.MethodGet, b.coll("limit=1&labelSelector=stream%3D"+b.own+"&continue={continue:page1-0}"))
 	b.add("list page of protobuf", http.MethodGet, b.listing("limit=1"), accept(mediaProtobuf))
 }
 
 // pages reads a list to its end.
 func (b *builder) pages(query string) {
+	limit, _, _ := strings.Cut(query, "&")
+	name := "page" + strings.TrimPrefix(limit, "limit=")
 	for i := range 4 {
 		q := query
 		if i > 0 {
-			q = fmt.Sprintf("%s&continue={continue:page%d}", strings.Split(query, "&")[0], i-1)
+			q = fmt.Sprintf("%s&continue={continue:%s-%d}", limit, name, i-1)
 		}
-		b.add("list page "+query, http.MethodGet, b.listing(q), save(fmt.Sprintf("page%d", i)))
+		b.add("list page "+query, http.MethodGet, b.listing(q), save(fmt.Sprintf("%s-%d", name, i)))
 	}
 }

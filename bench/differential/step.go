@@ -27,6 +27,10 @@ type step struct {
 	save   string               // the object in the answer is remembered by this name
 	watch  bool                 // the answer is a stream of events
 	always bool                 // others lean on it: it is never left out
+	// What the peer does in the background is waited for, for some seconds.
+	settled bool // until the answer, a definition, has its conditions
+	gone    bool // until there is nothing
+	soon    bool // until both answer alike
 }
 
 // memory is what one side's answers of a stream have told so far.

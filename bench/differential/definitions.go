@@ -1,0 +1,177 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed definitions.yaml
+var definitionText string
+
+// sampleDefinition is a document of definitions.yaml.
+type sampleDefinition struct {
+	Name         string
+	Subresources []string
+	Definition   fieldMap
+	Instance     fieldMap
+	Changes      []fieldMap
+}
+
+func readDefinitions() []sampleDefinition {
+	var all []sampleDefinition
+	for doc := range strings.SplitSeq(definitionText, "\n---\n") {
+		var d sampleDefinition
+		if err := yaml.Unmarshal([]byte(doc), &d); err != nil {
+			panic(fmt.Sprintf("definitions.yaml: %v", err)) // it is part of the program
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// definitionStreams are those on custom kinds, and on definitions that are wrong.
+func definitionStreams(seed uint64) []*stream {
+	var streams []*stream
+	for _, d := range readDefinitions() {
+		streams = append(streams, &stream{name: "custom/" + d.Name + "/instances", steps: func(own string) []step { return d.instances(own, seed) }},
+			&stream{name: "custom/" + d.Name + "/verbs", steps: func(own string) []step { return d.verbs(own, seed) }})
+	}
+	return append(streams, &stream{name: "custom/broken", steps: func(own string) []step { return brokenDefinitions(own, seed) }},
+		&stream{name: "custom/lifecycle", steps: func(own string) []step { return lifecycle(own, seed) }})
+}
+
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// object is the definition, in a group of the stream's own.
+func (d *sampleDefinition) object(own string) fieldMap {
+	spec := clone(d.Definition)
+	spec["group"] = own + ".example.com"
+	plural := at(spec, "names", "plural").(string)
+	return fieldMap{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fieldMap{"name": plural + "." + own + ".example.com"}, "spec": spec}
+}
+
+// name is the definition's, as it stands in its path.
+func (d *sampleDefinition) name(own string) string {
+	return at(d.object(own), "metadata", "name").(string)
+}
+
+// kind is one version of the custom kind.
+func (d *sampleDefinition) kind(own, version string) *kind {
+	return &kind{group: own + ".example.com", version: version, resource: at(d.Definition, "names", "plural").(string), kind: at(d.Definition, "names", "kind").(string),
+		namespaced: d.Definition["scope"] == "Namespaced", subresources: d.Subresources,
+		verbs:  []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		sample: clone(with(with(d.Instance, own+".example.com/"+version, "apiVersion"), at(d.Definition, "names", "kind"), "kind"))}
+}
+
+func (d *sampleDefinition) builder(own string, seed uint64) *builder {
+	version := at(d.Definition["versions"].([]any)[0], "name").(string)
+	b := &builder{kind: d.kind(own, version), own: own, rnd: newRand(seed, d.Name)}
+	b.steps = append(b.steps, inNamespace(own))
+	b.add("define", http.MethodPost, definitionsPath, body(d.object(own)), always)
+	b.add("defined", http.MethodGet, definitionsPath+"/"+d.name(own), always, settled)
+	return b
+}
+
+// always keeps a step when a stream is shrunk.
+func always(s *step) { s.always = true }
+
+// settled waits until a definition is established.
+func settled(s *step) { s.settled = true }
+
+// verbs are the same requests that built-in kinds get.
+func (d *sampleDefinition) verbs(own string, seed uint64) []step {
+	b := d.builder(own, seed)
+	b.create("first")
+	b.create("a")
+	b.create("b")
+	b.reads()
+	b.creates()
+	b.invalid()
+	b.updates()
+	b.patches()
+	b.applies()
+	b.subviews()
+	b.deletes()
+	b.deleteCollections()
+	b.watches()
+	return b.steps
+}
+
+// instances sends what the schema should take and what it shouldn't, in every version.
+func (d *sampleDefinition) instances(own string, seed uint64) []step {
+	b := d.builder(own, seed)
+	for _, media := range []string{"", asTable, asDiscovery, mediaProtobuf} {
+		b.add("discovery of the group", http.MethodGet, "/apis/"+b.group, header("Accept", media))
+		b.add("discovery of the version", http.MethodGet, b.root(), header("Accept", media))
+	}
+	versions, _ := d.Definition["versions"].([]any)
+	for _, v := range versions {
+		version := at(v, "name").(string)
+		b.kind = d.kind(own, version)
+		b.add("openapi", http.MethodGet, "/openapi/v3/apis/"+b.group+"/"+version, soon)
+		name := "i-" + version
+		b.create(name)
+		for _, form := range []string{"", asTable, asPartial, mediaYAML, mediaCBOR} {
+			b.add("get as "+form, http.MethodGet, b.named(name), accept(form))
+			b.add("list as "+form, http.MethodGet, b.listing(), accept(form))
+		}
+		for _, query := range []string{"fieldSelector=spec.text%3Dabc", "fieldSelector=spec.on%3Dtrue", "fieldSelector=spec.size%3D5", "fieldSelector=spec.text!%3Dabc", "fieldSelector=spec.choice%3Dred"} {
+			b.add("list ?"+query, http.MethodGet, b.listing(query))
+		}
+		for i, change := range d.Changes {
+			text := mustJSON(change)
+			for _, directive := range []string{"Strict", "Warn", "Ignore"} {
+				b.add("create "+text+" "+directive, http.MethodPost, b.coll("dryRun=All", "fieldValidation="+directive), body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
+			}
+			b.add("update "+text, http.MethodPut, b.named(name, "dryRun=All"), replaced(name, func(o fieldMap) fieldMap { return merged(o, change) }))
+			b.add("patch "+text, http.MethodPatch, b.named(name), bytesBody(mergePatch, text))
+			b.add("apply "+text, http.MethodPatch, b.named(name, "fieldManager=a", "dryRun=All"), bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
+			b.add("apply force "+text, http.MethodPatch, b.named(name, "fieldManager=b", "force=true"), bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
+			if b.has("status") {
+				b.add("patch status "+text, http.MethodPatch, b.sub(name, "status"), bytesBody(mergePatch, text))
+			}
+			b.add("get", http.MethodGet, b.named(name), save(name))
+			for _, other := range versions {
+				b.add("get in "+at(other, "name").(string), http.MethodGet, d.kind(own, at(other, "name").(string)).collection(own)+"/"+b.fullName(name))
+			}
+		}
+		b.add("list at last", http.MethodGet, b.listing())
+	}
+	return b.steps
+}
+
+// soon tries again for a while: the peer publishes in the background.
+func soon(s *step) { s.soon = true }
+
+// replaced is a body made of the saved object by a function.
+func replaced(name string, change func(fieldMap) fieldMap) option {
+	return func(s *step) {
+		s.body = func(m *memory) []byte {
+			obj := m.object(name)
+			if obj == nil {
+				obj = fieldMap{}
+			}
+			return []byte(mustJSON(change(obj)))
+		}
+	}
+}
+
+// merged is an object after a merge patch.
+func merged(obj, patch fieldMap) fieldMap {
+	c := clone(obj)
+	for key, value := range patch {
+		deep, isMap := value.(fieldMap)
+		inner, _ := c[key].(fieldMap)
+		switch {
+		case isMap && inner != nil:
+			c[key] = merged(inner, deep)
+		default:
+			c[key] = cloneAny(value) // null stays: the object holds it
+		}
+	}
+	return c
+}
