@@ -27,7 +27,7 @@ type devOptions struct {
 }
 
 func devCommand() *cobra.Command {
-	opts := devOptions{serveOptions: serveOptions{inMemory: true, bindAddress: "127.0.0.1"}}
+	opts := devOptions{serveOptions: serveOptions{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1"}}
 	c := &cobra.Command{
 		Use:   "dev [DIR]",
 		Short: "Run an operator project on a control plane of its own and show what happens",

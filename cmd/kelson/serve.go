@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -19,16 +18,12 @@ import (
 	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
-	"kelson.dev/server/pki"
 	"kelson.dev/server/planes"
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/disk"
 )
 
 // serveOptions are the flags of serve, shared by dev.
 type serveOptions struct {
-	dataDir     string
-	inMemory    bool
+	state       stateOptions
 	bindAddress string
 	securePort  int
 	kubeconfig  string
@@ -69,19 +64,17 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&opts.dataDir, "data-dir", "", "directory of the state, created if need be (default "+defaultDataDir()+")")
-	f.BoolVar(&opts.inMemory, "in-memory", false, "keep the state in memory only")
+	opts.state.addFlags(f)
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
-	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, ReplicaSets and ReplicationControllers")
+	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, StatefulSets, Jobs and their like, and endpoints of Services")
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
 	opts.planes.addFlags(f)
 	opts.gates.addFlags(f)
 	opts.signing.addFlags(f)
-	c.MarkFlagsMutuallyExclusive("data-dir", "in-memory")
 	return c
 }
 
@@ -135,6 +128,9 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	if err := opts.planes.check(); err != nil {
 		return nil, err
 	}
+	if err := opts.state.check(); err != nil {
+		return nil, err
+	}
 	level := slog.LevelWarn
 	if opts.verbose {
 		level = slog.LevelDebug
@@ -151,40 +147,13 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	}
 	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
 
-	dir := opts.dataDir
-	var backend store.Backend
-	var authority *pki.Authority
-	var tokenKey crypto.Signer // in memory: none is kept
-	if opts.inMemory {
-		if dir, err = os.MkdirTemp("", "kelson-"); err != nil {
-			return nil, err
-		}
-		p.cleanup = append(p.cleanup, func() error { return os.RemoveAll(dir) })
-		if authority, err = pki.NewAuthority("kelson-ca"); err != nil {
-			return nil, err
-		}
-	} else {
-		if dir == "" {
-			dir = defaultDataDir()
-		}
-		if dir, err = filepath.Abs(dir); err != nil {
-			return nil, err
-		}
-		if backend, err = disk.Open(dir); err != nil {
-			return nil, fmt.Errorf("open data directory: %w", err)
-		}
-		if authority, err = pki.OpenAuthority(filepath.Join(dir, "pki"), "kelson-ca"); err != nil {
-			return nil, errors.Join(err, backend.Close())
-		}
-		if tokenKey, err = pki.OpenKey(filepath.Join(dir, "pki", "sa.key")); err != nil {
-			return nil, errors.Join(err, backend.Close())
-		}
-	}
-	state, err := store.Open(store.Config{Backend: backend})
+	var cfg controlplane.Config
+	state, err := opts.state.open(ctx, &cfg, log)
+	p.cleanup = append(p.cleanup, state.cleanup...)
 	if err != nil {
-		return nil, fmt.Errorf("open data directory: %w", err)
+		return nil, err
 	}
-	p.cleanup = append(p.cleanup, state.Close)
+	dir, authority := state.dir, state.authority
 
 	var handler lateHandler
 	p.server, err = https.New(https.Config{
@@ -199,18 +168,10 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		return nil, err
 	}
 	// The plane outlives ctx: it ends after the requests in hand are drained.
-	cfg := controlplane.Config{
-		Store:     state,
-		ClientCAs: authority.Pool(),
-		RootCA:    authority.PEM,
-		Authority: authority,
-		Node:      node,
-		NodeDir:   filepath.Join(dir, "node"),
-		Workloads: opts.workloads,
-		Log:       log,
-
-		ServiceAccounts: controlplane.ServiceAccounts{Key: tokenKey, KeySetURL: p.server.URL() + tokens.KeySetPath},
-	}
+	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
+	cfg.Node, cfg.NodeDir, cfg.Workloads = node, filepath.Join(dir, "node"), opts.workloads
+	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: p.server.URL() + tokens.KeySetPath}
+	cfg.Log = log
 	if err := opts.signing.apply(&cfg); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"crypto"
 	"crypto/x509"
 	"fmt"
@@ -55,6 +56,8 @@ type Config struct {
 	// Workloads makes pods of Deployments, StatefulSets, DaemonSets, Jobs and their like, and EndpointSlices of Services, from when the
 	// first such object exists. It has no meaning with NoControllers.
 	Workloads bool
+	// Once is run by one of the control planes that share a Store's log at a time, as the controllers are; each until its context ends.
+	Once []func(context.Context) error
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
 }

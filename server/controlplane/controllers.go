@@ -20,8 +20,11 @@ import (
 )
 
 // startControllers starts the controllers without which the API does not behave as one expects.
-func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
-	p.goRun(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config) error {
+	for _, run := range cfg.Once {
+		parts.run(ctx, "what is to run once", run)
+	}
+	parts.run(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
 	if cfg.NoControllers && p.node.agent == nil {
 		return nil
 	}
@@ -30,27 +33,27 @@ func (p *ControlPlane) startControllers(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("make the controllers' client: %w", err)
 	}
 	// A node of its own is of no use without: it would stay tainted.
-	p.goRun(ctx, "node taints", taints.New(taints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	parts.run(ctx, "node taints", taints.New(taints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	if cfg.NoControllers {
 		return nil
 	}
-	p.goRun(ctx, "garbage collector", garbage.New(garbage.Config{
+	parts.run(ctx, "garbage collector", garbage.New(garbage.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
 	}).Run)
-	p.goRun(ctx, "namespaces' furnishing", furnish.New(furnish.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
-	p.goRun(ctx, "ttl after finished", ttl.New(ttl.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	p.goRun(ctx, "cluster role aggregation", clusterroles.New(clusterroles.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	p.goRun(ctx, "storage protection", protection.New(protection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	p.goRun(ctx, "disruption budgets", disruption.New(disruption.Config{
+	parts.run(ctx, "namespaces' furnishing", furnish.New(furnish.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
+	parts.run(ctx, "ttl after finished", ttl.New(ttl.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	parts.run(ctx, "cluster role aggregation", clusterroles.New(clusterroles.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	parts.run(ctx, "storage protection", protection.New(protection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	parts.run(ctx, "disruption budgets", disruption.New(disruption.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
-	p.goRun(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
-	p.goRun(ctx, "policy status", policystatus.New(policystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
-	p.goRun(ctx, "namespace controller", namespace.New(namespace.Config{
+	parts.run(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
+	parts.run(ctx, "policy status", policystatus.New(policystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
 	if cfg.Workloads {
-		p.goRun(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	}
 	return nil
 }

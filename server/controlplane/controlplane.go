@@ -47,7 +47,7 @@ type ControlPlane struct {
 	log *slog.Logger
 
 	cancel context.CancelFunc
-	parts  sync.WaitGroup
+	parts  parts
 	stop   sync.Once
 }
 
@@ -60,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		cfg.EventLifetime = time.Hour
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry()}
+	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -127,19 +127,36 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	p.goRun(ctx, "definitions", definitions.Run)
-	if err := p.startControllers(ctx, cfg); err != nil {
+	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
+		if err := p.startControllers(ctx, parts, cfg); err != nil {
+			return err
+		}
+		if err := p.startCredentials(ctx, parts, cfg, issuer, may); err != nil {
+			return err
+		}
+		p.node.start(ctx, parts)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := p.startCredentials(ctx, cfg, issuer, may); err != nil {
-		return nil, err
-	}
-	p.node.start(ctx, p)
 	return p, nil
 }
 
-// goRun runs a part until the control plane ends. A part that fails is told of: the plane goes on without it.
+// goRun runs a part until the control plane ends.
 func (p *ControlPlane) goRun(ctx context.Context, name string, run func(context.Context) error) {
-	p.parts.Go(func() {
+	p.parts.run(ctx, name, run)
+}
+
+// parts are those that run beside each other.
+type parts struct {
+	sync.WaitGroup
+	log *slog.Logger
+}
+
+// run runs a part until ctx ends. One that fails is told of: the others go on without it.
+func (p *parts) run(ctx context.Context, name string, run func(context.Context) error) {
+	p.Go(func() {
 		if err := run(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			p.log.Error("a part of the control plane ended", "part", name, "err", err)
 		}

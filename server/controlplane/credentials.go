@@ -13,7 +13,7 @@ import (
 )
 
 // startCredentials starts the controllers of what authenticates: tokens in Secrets, and certificates.
-func (p *ControlPlane) startCredentials(ctx context.Context, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
+func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
 	if cfg.NoControllers {
 		return nil
 	}
@@ -21,13 +21,13 @@ func (p *ControlPlane) startCredentials(ctx context.Context, cfg Config, issue *
 	if err != nil {
 		return fmt.Errorf("make the client of controllers: %w", err)
 	}
-	p.goRun(ctx, "tokens in secrets", tokens.New(tokens.Config{
+	parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
 		Store: p.store, Client: own, Issue: issue.IssueSecret, RootCA: cfg.RootCA, Log: cfg.Log,
 	}).Run)
 	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, Log: cfg.Log}
 	if cfg.Authority != nil {
 		requests.Authority, requests.Key = cfg.Authority.Certificate, cfg.Authority.Key()
 	}
-	p.goRun(ctx, "certificates", certificates.New(requests).Run)
+	parts.run(ctx, "certificates", certificates.New(requests).Run)
 	return nil
 }

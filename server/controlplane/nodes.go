@@ -49,10 +49,10 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	return n, nil
 }
 
-func (n *ownNode) start(ctx context.Context, p *ControlPlane) {
+func (n *ownNode) start(ctx context.Context, parts *parts) {
 	if n.agent != nil {
-		p.goRun(ctx, "node agent", n.agent.Run)
-		p.goRun(ctx, "scheduler", n.scheduler.Run)
+		parts.run(ctx, "node agent", n.agent.Run)
+		parts.run(ctx, "scheduler", n.scheduler.Run)
 	}
 }
 

@@ -327,3 +327,22 @@ func (l *Log) Compact(ctx context.Context, revision uint64) error {
 	}
 	return nil
 }
+
+// CompactEvery forgets, at an interval, what happened before the last time, until ctx ends. One of those who share the cluster should do it.
+func (l *Log) CompactEvery(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for before := uint64(0); ; {
+		if now, err := l.newest(ctx); err == nil { // what can't be done now can be done next time
+			if before > 0 {
+				l.Compact(ctx, before)
+			}
+			before = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// leaseName is the Lease of those control planes that share a state: who holds it runs the controllers.
+const leaseName = "kelson-controllers"
+
+// whileLeading runs what must run once: at once for a control plane with a store of its own, and otherwise for as long as, and whenever,
+// it holds the Lease. Run starts parts, which end with its context.
+func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Context, parts *parts) error) error {
+	if !p.store.Follows() {
+		return run(ctx, &p.parts)
+	}
+	client, err := coordination.NewForConfig(p.RESTConfig())
+	if err != nil {
+		return fmt.Errorf("make the client of leases: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "kelson"
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}
+	p.goRun(ctx, "leader election", func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if err := p.lead(ctx, lock, run); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return nil
+}
+
+// lead waits for the Lease, runs until it is lost or ctx ends, and gives it back when all that was started has ended.
+func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, run func(context.Context, *parts) error) error {
+	elected := make(chan context.Context, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: leaseName, ReleaseOnCancel: true,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) { elected <- leading },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("elect a leader: %w", err)
+	}
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(electing)
+	}()
+	defer func() { <-ended }()
+	defer release()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ended:
+		return nil
+	case leading := <-elected:
+		own, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(leading, cancel)()
+		started := parts{log: p.log}
+		err := run(own, &started)
+		if err != nil {
+			cancel()
+		}
+		<-own.Done()
+		started.Wait()
+		return err
+	}
+}
