@@ -1,13 +1,14 @@
 // Package clusterroles fills the rules of ClusterRoles that are made of others: those with an aggregationRule get the rules of all roles
 // that its selectors match, in the order of the selectors and then of names, each rule once.
 //
-// Any change of any role is looked at in one go over all of them, however many there were: roles are few, and decoded once per change.
+// Any change of any role is looked at in one go over all of them, however many there were. Only roles that are aggregated, or part of one,
+// are decoded, once per revision.
 // The rules of an aggregated role belong to the controller, by server-side apply.
 package clusterroles
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/server/controllers/follow"
 	"kelson.dev/server/store"
+	"kelson.dev/server/typed"
 )
 
 const resource = "clusterroles.rbac.authorization.k8s.io"
@@ -55,17 +57,20 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // sync brings the rules of all aggregated roles up to date. A role that is made of aggregated ones follows when their change is seen.
 func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error) {
-	var roles []*rbacv1.ClusterRole // by name
-	var errs []error
+	var roles []*store.Object // by name
 	for obj := range c.cfg.Store.Snapshot().Scan(resource, "", store.Key{}) {
-		role, err := decode(obj)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read cluster role %s: %w", obj.Key.Name, err))
+		roles = append(roles, obj)
+	}
+	var errs []error
+	for _, obj := range roles {
+		if !bytes.Contains(obj.Data, []byte(`"aggregationRule"`)) {
 			continue
 		}
-		roles = append(roles, role)
-	}
-	for _, role := range roles {
+		role, err := typed.Of[rbacv1.ClusterRole](obj)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if role.AggregationRule == nil || role.DeletionTimestamp != nil {
 			continue
 		}
@@ -91,15 +96,19 @@ func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules 
 }
 
 // aggregate gives the rules that an aggregated role has.
-func aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) (rules []rbacv1.PolicyRule, err error) {
+func aggregate(role *rbacv1.ClusterRole, all []*store.Object) (rules []rbacv1.PolicyRule, err error) {
 	for i := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range all {
-			if other.Name == role.Name || !selector.Matches(labels.Set(other.Labels)) {
+		for _, obj := range all {
+			if obj.Key.Name == role.Name || !selector.Matches(labels.Set(obj.Head.Labels)) {
 				continue
+			}
+			other, err := typed.Of[rbacv1.ClusterRole](obj)
+			if err != nil {
+				return nil, err
 			}
 			for _, rule := range other.Rules {
 				same := func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, rule) }
@@ -110,19 +119,4 @@ func aggregate(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) (rules []rba
 		}
 	}
 	return rules, nil
-}
-
-// decoded is the key of the decoded role in its object's memo.
-type decoded struct{}
-
-// decode reads a role, which is shared: never change it.
-func decode(obj *store.Object) (*rbacv1.ClusterRole, error) {
-	role, err := obj.Memo(decoded{}, func() (any, error) {
-		role := &rbacv1.ClusterRole{}
-		return role, json.Unmarshal(obj.Data, role)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return role.(*rbacv1.ClusterRole), nil
 }
