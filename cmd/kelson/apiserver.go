@@ -38,6 +38,7 @@ var accepted = []string{
 	"etcd-servers", "etcd-prefix",
 	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
 	"storage-backend", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
+	"encryption-provider-config", // its state is in memory
 }
 
 func apiserverCommand() *cobra.Command {

@@ -32,6 +32,8 @@ type stateOptions struct {
 	etcdPrefix                     string
 	etcdCA, etcdCert, etcdKey      string
 	etcdCompaction, etcdConnection time.Duration
+
+	encryption encryptionFlags
 }
 
 func (o *stateOptions) addFlags(f *pflag.FlagSet) {
@@ -44,6 +46,7 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for etcd")
 	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for etcd")
 	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how long etcd's history is kept; 0: its own configuration says")
+	o.encryption.addFlags(f)
 	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "how long etcd may take to be reached, and for each of its answers")
 }
 
@@ -55,6 +58,9 @@ func (o *stateOptions) check() error {
 		return errors.New("--in-memory and --etcd-servers exclude each other")
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
+	}
+	if err := o.encryption.check(!o.inMemory && len(o.etcdServers) == 0); err != nil {
+		return err
 	}
 	for _, server := range o.etcdServers {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -98,6 +104,9 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 			err = o.openEtcd(ctx, s, &open)
 		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync}); err != nil {
 			err = fmt.Errorf("open data directory: %w", err)
+		}
+		if err == nil && open.Backend != nil {
+			open.Backend, err = o.encryption.around(open.Backend, log)
 		}
 		if err == nil {
 			err = s.openKeys()

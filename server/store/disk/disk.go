@@ -58,6 +58,7 @@ type Backend struct {
 	loaded   bool
 
 	logged        int64 // bytes in logs since the state
+	wanted        bool  // the state is to be written anew however little was logged
 	stateSize     atomic.Int64
 	checkpointing atomic.Bool
 }
@@ -133,11 +134,15 @@ func (b *Backend) Append(records []store.Record) error {
 	return nil
 }
 
+// WantCheckpoint makes the state be written anew after the next write.
+func (b *Backend) WantCheckpoint() { b.wanted = true }
+
 // Checkpoint implements [store.Backend].
 func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
-	if b.logged < max(b.opts.CheckpointBytes, b.stateSize.Load()) || b.checkpointing.Load() {
+	if !b.wanted && b.logged < max(b.opts.CheckpointBytes, b.stateSize.Load()) || b.checkpointing.Load() {
 		return nil
 	}
+	b.wanted = false
 	// What was written is synced; the next write begins a new log.
 	if b.log != nil {
 		b.log.file.Close()
