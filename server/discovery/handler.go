@@ -68,7 +68,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	media, info, err := negotiation.NegotiateOutputMediaType(req, h.codecs, restrictions)
 	if err != nil {
 		switch {
-		case routed:
+		case routed && !h.offers(req.Header.Get("Accept")):
 			types, _ := negotiation.MediaTypesForSerializer(h.codecs)
 			err = routeError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
 		case !root && !h.has(path):
@@ -125,6 +125,15 @@ func compiled(res *resource.Resource) bool {
 func (h *Handler) has(path string) bool {
 	doc, err := h.documents().document(h, documentKey{path: path})
 	return err == nil && doc != nil
+}
+
+// offers says whether one of the types of an Accept header is there, whatever its parameters ask for.
+func (h *Handler) offers(accept string) bool {
+	types, _ := negotiation.MediaTypesForSerializer(h.codecs)
+	return slices.ContainsFunc(strings.Split(accept, ","), func(one string) bool {
+		base, _, _ := strings.Cut(one, ";")
+		return slices.Contains(types, strings.TrimSpace(base))
+	})
 }
 
 // routeError is an error in the words of kube-apiserver's router.

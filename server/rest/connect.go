@@ -22,7 +22,7 @@ func (s *scope) connect() error {
 		verbs = []string{http.MethodGet}
 	}
 	if !slices.Contains(verbs, s.req.Method) {
-		return methodNotAllowed()
+		return s.methodNotAllowed()
 	}
 	query := s.req.URL.Query()
 	if query.Has("dryRun") {

@@ -106,6 +106,7 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 		return nil, nil, "", err
 	}
 	shown = fmt.Sprintf("%+v", patch)
+	kind, apiVersion := object["kind"], object["apiVersion"]
 	merged, err := mergeStrategically(object, patch, lookup)
 	switch err {
 	case nil:
@@ -118,7 +119,7 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 		return nil, nil, "", err
 	}
 	if merged != nil { // the type is known: what a patch says of it counts for nothing
-		merged["kind"], merged["apiVersion"] = object["kind"], object["apiVersion"]
+		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
 	after, err = json.Marshal(merged)
 	return after, strict, shown, err
