@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,9 +93,16 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 			changed = append(changed, o)
 		}
 	}
-	_, err = cfg.Store.Commit(ctx, ops...)
-	return changed, err
+	for some := range slices.Chunk(ops, maxUnit) {
+		if _, err := cfg.Store.Commit(ctx, some...); err != nil {
+			return nil, err
+		}
+	}
+	return changed, nil
 }
+
+// maxUnit is how many objects are written at a time: etcd takes 128 by default.
+const maxUnit = 120
 
 // predecessors are the objects from which others were divided in later versions of the policy: a binding that became two, roles that
 // became aggregated.
