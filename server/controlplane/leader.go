@@ -6,11 +6,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 )
 
 // leaseName is the Lease of those control planes that share a state: who holds it runs the controllers.
@@ -64,7 +66,7 @@ func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, ru
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		elector.Run(electing)
+		elector.Run(klog.NewContext(electing, logr.FromSlogHandler(p.log.Handler())))
 	}()
 	defer func() { <-ended }()
 	defer release()
