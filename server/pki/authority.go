@@ -102,7 +102,7 @@ func readAuthority(certPEM, keyPEM []byte, certFile string) (*Authority, error) 
 		return nil, fmt.Errorf("read certificate authority %s: %w", certFile, err)
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA {
+	if !ok || pair.Leaf.Version > 1 && !pair.Leaf.IsCA { // certificates of version 1 can't say what they are
 		return nil, fmt.Errorf("read certificate authority: %s is not an authority", certFile)
 	}
 	if time.Now().After(pair.Leaf.NotAfter) {

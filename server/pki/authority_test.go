@@ -3,6 +3,7 @@ package pki_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,5 +85,30 @@ func TestADamagedAuthorityIsRefusedAndKept(t *testing.T) {
 	}
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("missing key: %v", err)
+	}
+}
+
+func TestReadAuthority(t *testing.T) {
+	dir := t.TempDir()
+	made, err := pki.OpenAuthority(dir, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	if read, err := pki.ReadAuthority(certFile, keyFile); err != nil || !read.Certificate.Equal(made.Certificate) {
+		t.Errorf("%v, %v", read, err)
+	}
+	if _, err := pki.ReadAuthority(certFile, certFile); err == nil {
+		t.Error("read without a key")
+	}
+	leaf, err := made.Client("jane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600), os.WriteFile(keyFile, leaf.KeyPEM, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil || !strings.Contains(err.Error(), "is not an authority") {
+		t.Errorf("a user's certificate: %v", err)
 	}
 }
