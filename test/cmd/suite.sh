@@ -20,10 +20,11 @@ source hack/lib/init.sh
 THIS_PLATFORM_BIN=$BIN # where upstream looks for what it has built
 source hack/lib/test.sh
 
-# What hack/make-rules/test-cmd.sh tells kube-apiserver. No pod is ever run: there is no kubelet.
+# What hack/make-rules/test-cmd.sh tells kube-apiserver and kube-controller-manager. No pod is ever run: there is no kubelet.
 flags=(--disable-admission-plugins="ServiceAccount,DefaultStorageClass,DefaultTolerationSeconds,MutatingAdmissionWebhook,\
 ValidatingAdmissionWebhook,StorageObjectInUseProtection" --token-auth-file=hack/testdata/auth-tokens.csv --node=none
-	--authorization-mode=RBAC,AlwaysAllow --client-ca-file=hack/testdata/ca/ca.crt)
+	--authorization-mode=RBAC,AlwaysAllow --client-ca-file=hack/testdata/ca/ca.crt
+	--cluster-signing-cert-file=hack/testdata/ca/ca.crt --cluster-signing-key-file=hack/testdata/ca/ca.key)
 "$BIN/kelson" serve --in-memory --secure-port=0 --kubeconfig="$TMPDIR/admin.kubeconfig" "${flags[@]}" \
 	>"$TMPDIR/serve.out" 2>"$TMPDIR/serve.err" &
 APISERVER_PID=$! # upstream's cleanup ends it
