@@ -50,7 +50,7 @@ func TestDiscoveryClient(t *testing.T) {
 		if want := []string{
 			"apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition customresourcedefinition crd,crds api-extensions " + all,
 			"apiextensions.k8s.io/v1 customresourcedefinitions/status CustomResourceDefinition get,patch,update",
-			"example.com/v1 widgets Widget widget wd all " + all,
+			"example.com/v1 widgets Widget widget wd all delete,deletecollection,get,list,patch,create,update,watch",
 			"example.com/v1 widgets/scale Scale get,patch,update",
 			"example.com/v1 widgets/status Widget get,patch,update",
 		}; !slices.Equal(resources, want) {
