@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults bench-start bench-store conformance controller-runtime tidy clean help
+.PHONY: run test race check generate build faults bench-start bench-store conformance controller-runtime test-cmd tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: ab
 
 controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
+
+test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/conformance.md
+	test/cmd/run.sh
 
 tidy: ## go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done

@@ -8,8 +8,10 @@
 #   -jobs N                                    at once (2)
 #   -timeout SECONDS                           for each suite (300)
 #
-# Every suite gets a server of its own, so that none depends on what another left. Needs bin/kelson (make build; or what KELSON names), the Go command, bash,
-# curl, openssl, jq, diff, and script (of util-linux or bsdutils); no root. The suites' output stays in bin/test-cmd/logs.
+# Every suite gets a server of its own, so that none depends on what another left. The exit code is 1 if one failed.
+#
+# Needs bin/kelson (make build; or what KELSON names), the Go command, bash 5, curl, diff, jq, openssl, and script (Debian's bsdutils);
+# no root. One suite reads a file from GitHub. The suites' output stays in bin/test-cmd/logs.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -27,7 +29,7 @@ while [ $# -gt 0 ]; do
 	*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 	esac
 done
-for tool in go curl openssl jq diff script; do
+for tool in go curl diff jq openssl script; do
 	command -v $tool >/dev/null || { echo "$tool is needed" >&2 && exit 2; }
 done
 
@@ -79,7 +81,10 @@ one() {
 		outcome=failed
 	fi
 	[ $outcome = passed ] || cp "$scratch/$suite"/serve.err "$work/logs/$suite.serve.err" || true
-	printf '%s\t%s\t%.1f\t%s\n' "$suite" "$outcome" "$(bc <<<"$EPOCHREALTIME - $begin")" "$why" >"$scratch/$suite.result"
+	# Of a failure, the last that the suite said before its call tree.
+	[ $outcome = passed ] || [ -n "$why" ] || why=$(awk '/^\+\+\+ Running case: test-cmd.run_/ { on = 1 } /^!!! .*Call tree|^\+\+\+ exit code/ { if (on) exit }
+		on && NF { last = $0 } END { gsub(/\|/, "\\\\|", last); print substr(last, 1, 200) }' "$log")
+	printf '%s\t%s\t%.1f\t%s\n' "$suite" "$outcome" "$(awk "BEGIN { print $EPOCHREALTIME - $begin }")" "$why" >"$scratch/$suite.result"
 	printf '%-8s%6.1f s  %s\n' "$outcome" "$(cut -f3 "$scratch/$suite.result")" "$suite"
 	[ -n "$keep" ] || rm -rf "${scratch:?}/$suite"
 }
@@ -89,3 +94,37 @@ for suite in $suites; do
 	one "$suite" &
 done
 wait
+
+count=$(echo "$suites" | wc -l)
+cd "$scratch"
+passed=$(cat ./*.result | awk -F '\t' '$2 == "passed"' | wc -l)
+echo "$count suites: $passed passed, $((count - passed)) failed, in $SECONDS s"
+if [ -z "$partial" ]; then
+	{
+		cat <<-END
+			<!-- test-cmd: written by test/cmd/run.sh -->
+			## Kubernetes: test/cmd
+
+			Kubernetes' own shell suites of kubectl (\`test/cmd\` of k8s.io/kubernetes $version), unchanged, against \`kelson serve\` with the flags that
+			upstream gives kube-apiserver; kubectl is the one that is linked in. Upstream runs them one after the other against one server; here
+			each has a server and a namespace of its own. \`runTests\` is what upstream checks between the suites. Run them with \`make test-cmd\`,
+			or one with \`test/cmd/run.sh -run run_deployment_tests\`.
+
+			**$count suites: $passed passed, $((count - passed)) failed**, in $SECONDS seconds.
+
+			| suite | result | seconds | why |
+			|---|---|--:|---|
+		END
+		for suite in $suites; do
+			awk -F '\t' -v known="$here/known.txt" '
+				BEGIN { while ((getline line < known) > 0) { split(line, part, "\t"); why[part[1]] = part[2] } }
+				{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $2 == "failed" ? ($1 in why ? why[$1] : $4) : "" }
+			' "$suite.result"
+		done
+		echo '<!-- end of test-cmd -->'
+	} >section
+	suite=test-cmd
+	. "$root/test/section.sh"
+	section "$scratch/section"
+fi
+[ "$passed" = "$count" ]
