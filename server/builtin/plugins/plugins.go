@@ -2,9 +2,11 @@ package plugins
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -118,8 +120,8 @@ func New(name string, cfg Config) (admission.Interface, error) {
 		client{store: cfg.Store, transport: cfg.Transport}, nil, factory{store: cfg.Store}, cfg.Authorizer,
 		utilfeature.DefaultFeatureGate, nil, nil, mapper{registry: cfg.Registry},
 	))
-	if err != nil {
-		return nil, err
+	if err != nil { // without what the chain of plugins says as well
+		return nil, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("couldn't init admission plugin %q: ", name)))
 	}
 	if name == serviceaccount.PluginName {
 		plugin = newAccounts(cfg.Store, plugin)

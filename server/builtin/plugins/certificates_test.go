@@ -1,0 +1,71 @@
+package plugins_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+func pemOf(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signingRequest is a CertificateSigningRequest for a subject.
+func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	return object("certificates.k8s.io/v1", "CertificateSigningRequest", name, fmt.Sprintf(`,"spec":{"signerName":%q,"usages":["client auth"],"request":%q}`,
+		signer, base64.StdEncoding.EncodeToString(block)))
+}
+
+const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+// ADM-03
+func TestCertificatePlugins(t *testing.T) {
+	within(t, func(p plane) {
+		const client = "kubernetes.io/kube-apiserver-client"
+		p.refused("POST", requests, signingRequest(t, "root", client, pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}),
+			"use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed")
+		p.want(201, "POST", requests, signingRequest(t, "a", client, pkix.Name{CommonName: "x"}))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", object("rbac.authorization.k8s.io/v1", "ClusterRole", "requests",
+			`,"rules":[{"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests","certificatesigningrequests/approval","certificatesigningrequests/status"],"verbs":["*"]}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "requests",
+			`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"requests"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
+		const approval = `{"status":{"conditions":[{"type":"Approved","status":"True","reason":"r"}]}}`
+		jo := p.as("jo")
+		deny := func(path, body, want string) {
+			t.Helper()
+			if message := fmt.Sprint(jo.Want(t, 403, "PATCH", path, body, merge)["message"]); !strings.Contains(message, want) {
+				t.Errorf("%s, want %s", message, want)
+			}
+		}
+		deny(requests+"/a/approval", approval, `user not permitted to approve requests with signerName "`+client+`"`)
+		deny(requests+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"r"}]}}`, `user not permitted to sign requests with signerName "`+client+`"`)
+		p.want(200, "PATCH", requests+"/a/approval", approval, merge)
+	})
+	within(t, func(p plane) { // the signer of another name has no rules for subjects
+		made := p.want(201, "POST", requests, signingRequest(t, "a", "example.com/s", pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}))
+		p.is(made, "example.com/s", "spec", "signerName")
+	})
+}
