@@ -21,8 +21,8 @@ func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstr
 		return u, nil
 	}
 	v, err := c.version(version)
-	if err != nil {
-		return nil, err
+	if err != nil { // as when managedFields still name a version that was removed
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to)
 	}
 	if _, err := c.version(from.Version); err != nil || from.Group != c.group {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %s", from.GroupVersion())

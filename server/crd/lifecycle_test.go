@@ -142,6 +142,22 @@ func TestVersions(t *testing.T) {
 	p.do("POST", path, strings.NewReplacer("green", "violet", `"a"`, `"b"`).Replace(body)).want(422)
 	p.do("POST", path, strings.NewReplacer("green", "pink", `"a"`, `"b"`).Replace(body)).want(201)
 	p.do("PATCH", path+"/b/status", `{}`, "Content-Type", "application/merge-patch+json").want(404)
+
+	// Who applied in a version that is no more is told so, and the object stays.
+	apply := func(path, version, color string) *answer {
+		body := strings.Replace(widget("c", `{"color":"`+color+`"}`), "example.com/v1", "example.com/"+version, 1)
+		return p.do("PATCH", path+"/c?fieldManager=m", body, "Content-Type", "application/apply-patch+yaml")
+	}
+	apply(path, "v1beta1", "green").want(201)
+	p.do("PATCH", definitionsPath+"/widgets.example.com", `[{"op":"remove","path":"/spec/versions/0"}]`,
+		"Content-Type", "application/json-patch+json").want(200)
+	refused := apply(widgetsPath, "v1", "blue").want(500)
+	if !strings.Contains(refused.message(), "request to convert CR to an invalid group/version: example.com/v1beta1") {
+		t.Error(refused.message())
+	}
+	if c := p.do("GET", widgetsPath+"/c", "").want(200); c.field("spec.color") != "green" {
+		t.Errorf("it is %s", c.body)
+	}
 }
 
 // CRD-01: definitions outlive the process.
