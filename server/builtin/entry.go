@@ -121,7 +121,8 @@ func newCodec(scheme *runtime.Scheme, hub, storage schema.GroupVersionKind, d de
 	c.managers.scheme, c.managers.kind, c.managers.hub = scheme, hub.GroupKind(), hub.GroupVersion()
 	c.managers.reset = map[string]any{"": r.Strategy}
 	for _, sub := range r.Subresources {
-		if sub.Update != nil {
+		// Kubernetes resets no field in these two views of a pod, and so notes what their strategies ignore.
+		if sub.Update != nil && sub.Name != "ephemeralcontainers" && sub.Name != "resize" {
 			c.managers.reset[sub.Name] = sub.Update.Strategy
 		}
 	}

@@ -65,7 +65,7 @@ func others() []entry {
 
 		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
-			subs: []resource.Subresource{{Name: "approval", Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
+			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
 

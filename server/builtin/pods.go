@@ -11,10 +11,10 @@ import (
 func (k *kinds) podSubresources() []resource.Subresource {
 	return append(k.podConnections(), []resource.Subresource{
 		{Name: "binding", GVK: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Create: k.bindPod},
-		{Name: "ephemeralcontainers", Update: &resource.UpdateView{Strategy: pod.EphemeralContainersStrategy}},
+		{Name: "ephemeralcontainers", NoTable: true, Update: &resource.UpdateView{Strategy: pod.EphemeralContainersStrategy}},
 		{Name: "eviction", GVK: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}, Create: k.evictPod},
 		{Name: "log", Connect: k.podLog},
-		{Name: "resize", Update: &resource.UpdateView{Strategy: pod.ResizeStrategy}},
+		{Name: "resize", NoTable: true, Update: &resource.UpdateView{Strategy: pod.ResizeStrategy}},
 		k.podProxy(),
 	}...)
 }

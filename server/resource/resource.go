@@ -186,6 +186,8 @@ type Subresource struct {
 	// ConnectOptions reads the options of Connect from the query, as a hub of GVK (PodExecOptions), for Connect and for admission; "path" is what
 	// stands behind the subresource in the path. nil: there are none, and the request is a read, which admission does not see.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
+	// NoTable is set where the view can't be shown as a table.
+	NoTable bool
 	// ConnectVerbs are the HTTP methods Connect answers; nil means GET.
 	ConnectVerbs []string
 	// Object gives the name of the object that is meant by what stands in its place in the path ("https:web:8443"); nil: that is its name.

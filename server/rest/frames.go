@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -82,24 +83,49 @@ type leaving struct{}
 // bookmark makes a frame that says up to which revision all events were sent.
 func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	res := fr.form.res
-	meta := map[string]any{"resourceVersion": revisionString(revision)}
+	metadata := map[string]any{"resourceVersion": revisionString(revision)}
 	if initialEnd {
-		meta["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		metadata["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
 	kind := res.GVK(res.StorageVersion)
-	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": meta})
+	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
+	if fr.table == nil && fr.form.as.Empty() && compiled(res) {
+		return fr.emptyBookmark(revision, initialEnd)
+	}
 	if direct := fr.form; fr.table == nil && direct.media == "application/json" && direct.as.Empty() {
 		kind := direct.kind()
-		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": meta})
+		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
 		if err != nil {
 			return nil, err
 		}
 		return wire.Event(direct.media, watch.Bookmark, kind, data)
 	}
 	return fr.object(watch.Bookmark, &store.Object{Revision: revision, Data: data})
+}
+
+// emptyBookmark is an object of a built-in kind that has nothing but what a bookmark says. Its type may have fields that are always shown.
+func (fr *frames) emptyBookmark(revision uint64, initialEnd bool) ([]byte, error) {
+	hub := fr.form.res.Codec.New()
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	object.SetResourceVersion(revisionString(revision))
+	if initialEnd {
+		object.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	versioned, err := fr.form.res.Codec.ToVersion(hub, fr.form.version)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := wire.Encode(fr.form.media, versioned)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, watch.Bookmark, fr.form.kind(), bare)
 }
 
 func (fr *frames) status(status *metav1.Status) ([]byte, error) {

@@ -202,5 +202,5 @@ func (s *scope) allowed(verb string, run func() error) error {
 
 // allow is what the kind can be answered with. Only compiled-in kinds have a protobuf form.
 func (s *scope) allow() wire.Allow {
-	return wire.Allow{Protobuf: compiled(s.res), Transform: true, NoTable: s.res.Review != nil}
+	return wire.Allow{Protobuf: compiled(s.res), Transform: true, NoTable: s.res.Review != nil || s.sub != nil && s.sub.NoTable}
 }

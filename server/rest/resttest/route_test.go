@@ -149,3 +149,32 @@ func TestOddWrites(t *testing.T) {
 		t.Errorf("%v", gone)
 	}
 }
+
+// API-07: the bookmark after the initial events is an object of the kind, with the fields that are always shown.
+func TestBookmarkIsTyped(t *testing.T) {
+	p := resttest.New(t)
+	s := p.Watch(t, "/api/v1/pods?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan")
+	_, e, _ := s.Next(t)
+	spec, _ := e["spec"].(map[string]any)
+	if containers, ok := spec["containers"]; e["kind"] != "Pod" || !ok || containers != nil || e["status"] == nil ||
+		resttest.At(e, "metadata", "annotations", metav1.InitialEventsAnnotationKey) != "true" {
+		t.Errorf("%v", e)
+	}
+}
+
+// API-04: what the strategy of a pod's ephemeralcontainers ignores is noted in managedFields all the same.
+func TestEphemeralContainersResetsNothing(t *testing.T) {
+	p := resttest.New(t)
+	const pods = "/api/v1/namespaces/default/pods"
+	pod := p.Want(t, 201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	pod["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	body, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.Want(t, 200, "PUT", pods+"/a/ephemeralcontainers", string(body))
+	if fields := resttest.At(got, "metadata", "managedFields").([]any); len(fields) != 2 || resttest.At(got, "metadata", "labels") != nil {
+		t.Errorf("%v", got["metadata"])
+	}
+	p.Want(t, 406, "GET", pods+"/a/ephemeralcontainers", "", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io")
+}
