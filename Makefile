@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults bench-start bench-store conformance controller-runtime test-cmd tidy clean help
+.PHONY: run test race check generate build faults differential bench-start bench-store conformance controller-runtime test-cmd tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,11 @@ bench-start: build ## start-up and idle memory against kube-apiserver + etcd: bu
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./bench/start -kelson $(KELSON) -peers bin/peers
+
+differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/differential.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./bench/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
 
 bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
