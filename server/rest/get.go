@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,8 +35,8 @@ func (s *scope) fetch() (*store.Object, error) {
 	if err := s.query(&opts); err != nil {
 		return nil, err
 	}
-	snap := s.store.Snapshot()
-	if err := notOlderThan(snap, opts.ResourceVersion); err != nil {
+	snap, err := s.newest(opts.ResourceVersion)
+	if err != nil {
 		return nil, err
 	}
 	obj := snap.Get(s.res.Key(s.namespace, s.name))
@@ -44,8 +46,33 @@ func (s *scope) fetch() (*store.Object, error) {
 	return obj, nil
 }
 
-// notOlderThan says whether a snapshot has reached the revision a client has seen. The store is one and always current,
-// so a revision it has not reached is one it never gave.
+// newest gives a state that has what a client may expect to see: with no resourceVersion all that was acknowledged to anybody before
+// the request, with "0" whatever is at hand, else at least that revision.
+func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
+	snap := s.store.Snapshot()
+	if resourceVersion == "0" {
+		return snap, nil
+	}
+	err := notOlderThan(snap, resourceVersion)
+	if s.store.Follows() && (resourceVersion == "" || err != nil) {
+		fresh, failure := s.store.Fresh(s.ctx)
+		if failure != nil {
+			return nil, unavailable(failure)
+		}
+		snap, err = fresh, notOlderThan(fresh, resourceVersion)
+	}
+	return snap, err
+}
+
+// unavailable is the answer when those with whom the state is shared can't be asked.
+func unavailable(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 1)
+	}
+	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
+}
+
+// notOlderThan says whether a snapshot has reached the revision a client has seen.
 func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
 	if resourceVersion == "" || resourceVersion == "0" {
 		return nil

@@ -148,11 +148,10 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 // snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
 	if revision <= 0 {
-		snap := s.store.Snapshot()
 		if opts.Continue != "" && after != "" {
-			return snap, nil // the rest of an expired list, as it is now
+			return s.newest("") // the rest of an expired list, as it is now
 		}
-		return snap, notOlderThan(snap, opts.ResourceVersion)
+		return s.newest(opts.ResourceVersion)
 	}
 	at := s.store.At
 	if opts.Continue != "" {

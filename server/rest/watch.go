@@ -109,13 +109,16 @@ type watcher struct {
 func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (snap *store.Snapshot, err error) {
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
-		snap = w.store.Snapshot()
-		if err := notOlderThan(snap, opts.ResourceVersion); err != nil {
+		if snap, err = w.newest(opts.ResourceVersion); err != nil {
 			return nil, err
 		}
 		revision = snap.Revision()
 	case revision == 0: // sendInitialEvents=false and no revision: from now on
-		revision = w.store.Snapshot().Revision()
+		now, err := w.newest("")
+		if err != nil {
+			return nil, err
+		}
+		revision = now.Revision()
 	}
 	w.sent = revision
 	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
