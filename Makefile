@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults differential bench-start bench-store conformance controller-runtime test-cmd tidy clean help
+.PHONY: run test race check generate build faults differential bench-start bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,21 @@ controller-runtime: build ## controller-runtime's own test suites on this contro
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/conformance.md
 	test/cmd/run.sh
+
+helm: build ## Helm's install, upgrade, rollback and uninstall of a chart with hooks: half a minute after the build of Helm
+	test/helm/run.sh
+
+kustomize: build ## trees of kustomizations applied with the linked-in kubectl, and built with Kustomize itself
+	test/kustomize/run.sh
+
+client-go: build ## client-go's informers and leader election over a port
+	test/client-go/run.sh
+
+client-node: build ## the JavaScript client, from npm: needs Node.js
+	test/client-node/run.sh
+
+cluster-api: build ## Cluster API's own test suites on this control plane
+	test/cluster-api/run.sh
 
 tidy: ## go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done

@@ -19,7 +19,7 @@ export KUBECONFIG="$scratch/kubeconfig" HELM_CACHE_HOME="$scratch" HELM_CONFIG_H
 log=$work/log
 : >"$log"
 server='' failed=0 passed=0
-trap '[ -z "$server" ] || { kill "$server"; wait "$server" || true; }; rm -rf "$scratch"' EXIT
+trap '[ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server" || true; }; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 # The binary is this run's alone: it stays the same although another is built.
 cp "$kelson" "$scratch/kelson"
