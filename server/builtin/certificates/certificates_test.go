@@ -190,7 +190,7 @@ func TestRequestsGo(t *testing.T) {
 // CTRL-02: a kubelet's own certificate is approved if the requester may have it.
 func TestKubeletsAreApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t), testenv.NoControllers())
+		env := testenv.New(t, testenv.Log(t))
 		ca, err := pki.NewAuthority("test-ca")
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func TestKubeletsAreApproved(t *testing.T) {
 			return authorizer.DecisionNoOpinion, "", nil
 		})
 		c := certificates.New(certificates.Config{
-			Store: env.ControlPlane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: may,
+			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: may,
 		})
 		ended := make(chan error)
 		go func() { ended <- c.Run(t.Context()) }()

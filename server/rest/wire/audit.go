@@ -39,7 +39,9 @@ func (e AuditEncoder) SupportedMediaTypes() []runtime.SerializerInfo {
 }
 
 // EncoderForVersion is itself: objects come in the version they are recorded in.
-func (e AuditEncoder) EncoderForVersion(runtime.Encoder, runtime.GroupVersioner) runtime.Encoder { return e }
+func (e AuditEncoder) EncoderForVersion(runtime.Encoder, runtime.GroupVersioner) runtime.Encoder {
+	return e
+}
 
 // DecoderToVersion is never called.
 func (AuditEncoder) DecoderToVersion(decoder runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
@@ -47,7 +49,9 @@ func (AuditEncoder) DecoderToVersion(decoder runtime.Decoder, _ runtime.GroupVer
 }
 
 // Encode writes JSON.
-func (AuditEncoder) Encode(obj runtime.Object, w io.Writer) error { return json.NewEncoder(w).Encode(obj) }
+func (AuditEncoder) Encode(obj runtime.Object, w io.Writer) error {
+	return json.NewEncoder(w).Encode(obj)
+}
 
 // Identifier implements runtime.Encoder.
 func (AuditEncoder) Identifier() runtime.Identifier { return "audit" }
