@@ -12,6 +12,7 @@ import (
 	"kelson.dev/server/controllers/furnish"
 	"kelson.dev/server/controllers/garbage"
 	"kelson.dev/server/controllers/namespace"
+	"kelson.dev/server/controllers/nodehealth"
 	"kelson.dev/server/controllers/policystatus"
 	"kelson.dev/server/controllers/protection"
 	"kelson.dev/server/controllers/quota"
@@ -47,6 +48,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	parts.run(ctx, "disruption budgets", disruption.New(disruption.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
+	parts.run(ctx, "node health", nodehealth.New(nodehealth.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	parts.run(ctx, "resource quota", quota.New(quota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	parts.run(ctx, "policy status", policystatus.New(policystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
