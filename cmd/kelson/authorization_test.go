@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// kubectl tells what a user may do, and brings roles up to date. AUTHZ-02, AUTHZ-03, AUTHN-08
+func TestKubectlAuth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	kubectl := kubectlOf(t, s)
+	may := func(args ...string) string {
+		t.Helper()
+		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "can-i"}, args...)...)
+		return strings.TrimSpace(got.stdout)
+	}
+	if got := may("delete", "nodes", "--all-namespaces"); got != "yes" {
+		t.Errorf("the administrator: %q", got)
+	}
+	if got := may("get", "pods", "--as=ann"); got != "no" {
+		t.Errorf("ann: %q", got)
+	}
+	kubectl("create", "rolebinding", "ann", "--clusterrole=view", "--user=ann")
+	for args, want := range map[string]string{
+		"get pods": "yes", "list deployments.apps": "yes", "get secrets": "no", "delete pods": "no",
+		"get pods -n kube-system": "no", "get /healthz": "yes", "get /metrics": "no",
+	} {
+		if got := may(append(strings.Fields(args), "--as=ann")...); got != want {
+			t.Errorf("ann may %s: %q, want %q", args, got, want)
+		}
+	}
+	wantContains(t, "what ann may", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log", "[get list watch]", "/healthz", "selfsubjectrulesreviews")
+	wantContains(t, "what the administrator may", kubectl("auth", "can-i", "--list"), "*.*", "[*]")
+	wantContains(t, "who ann is", kubectl("auth", "whoami", "--as=ann", "--as-group=dev", "--as-uid=7"), "ann", "7", "dev", "system:authenticated")
+	wantContains(t, "who the administrator is", kubectl("auth", "whoami"), "system:masters")
+
+	refused := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "get", "secrets", "--as=ann")
+	if refused.code == 0 {
+		t.Error("ann saw secrets")
+	}
+	wantContains(t, "refusal", refused.stderr,
+		`Error from server (Forbidden): secrets is forbidden: User "ann" cannot list resource "secrets" in API group "" in the namespace "default"`)
+
+	manifest := filepath.Join(t.TempDir(), "roles.yaml")
+	text := `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- {apiGroups: [""], resources: [secrets], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reads, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}
+`
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile := func(args ...string) string { // which says on stderr what it changes
+		t.Helper()
+		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "reconcile", "-f", manifest}, args...)...)
+		if got.code != 0 {
+			t.Errorf("reconcile: %s", got.stderr)
+		}
+		return got.stdout
+	}
+	write(text)
+	wantContains(t, "reconcile", reconcile(),
+		"clusterrole.rbac.authorization.k8s.io/reader reconciled", "rolebinding.rbac.authorization.k8s.io/reads reconciled")
+	if got := may("get", "secrets", "--as=ann"); got != "yes" {
+		t.Errorf("after reconcile: %q", got)
+	}
+	write(strings.Replace(text, "verbs: [get]", "verbs: [list]", 1))
+	reconcile("--remove-extra-permissions")
+	if get, list := may("get", "secrets", "--as=ann"), may("list", "secrets", "--as=ann"); get != "no" || list != "yes" {
+		t.Errorf("after reconcile without extras: get %q, list %q", get, list)
+	}
+}
+
+// AUTHZ-01
+func TestWrongAuthorizationFlags(t *testing.T) {
+	dir := t.TempDir()
+	wrong := filepath.Join(dir, "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("kind: AuthorizationConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, args := range map[string][]string{
+		`authorization-mode "Nobody" is not a valid mode`:                       {"--authorization-mode=RBAC,Nobody"},
+		"has mode specified more than once":                                     {"--authorization-mode=RBAC,RBAC"},
+		"authorization-mode ABAC's authorization policy file not passed":        {"--authorization-mode=ABAC"},
+		"authorization-mode Webhook's authorization config file not passed":     {"--authorization-mode=Webhook"},
+		"cannot specify --authorization-policy-file without mode ABAC":          {"--authorization-policy-file=x"},
+		"no such file or directory":                                             {"--authorization-mode=ABAC", "--authorization-policy-file=" + filepath.Join(dir, "none")},
+		"--authorization-config can not be specified when --authorization-mode": {"--authorization-config=" + wrong, "--authorization-mode=RBAC"},
+		"at least one authorization mode must be defined":                       {"--authorization-config=" + wrong},
+	} {
+		got := command(t, nil, built(t, binary), append([]string{"serve", "--in-memory", "--secure-port=0"}, args...)...)
+		if got.code == 0 {
+			t.Errorf("%v: exit 0", args)
+		}
+		wantContains(t, strings.Join(args, " "), got.stderr, text)
+	}
+}
