@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/server/builtin/tokens"
+	"kelson.dev/server/builtin/workloads"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/planes"
@@ -136,6 +138,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler()))) // some of what the controllers say goes there
 
 	// The port comes first: a busy one leaves nothing behind.
 	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
