@@ -67,15 +67,11 @@ func caBundle(crd *apiextensions.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.WebhookClientConfig.CABundle
 }
 
-// nonStructural returns the NonStructuralSchema condition, or nil. Definitions of v1 are refused when they are not structural,
-// therefore only those that may be older are looked at.
+// nonStructural returns the NonStructuralSchema condition, or nil. New definitions are refused when they are not structural; those that
+// were stored before that rule are not, and keep the condition until they are.
 func nonStructural(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinitionCondition {
-	preserve := crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields
-	if !preserve && apiextensions.FindCRDCondition(crd, apiextensions.NonStructuralSchema) == nil {
-		return nil
-	}
 	var errs field.ErrorList
-	if preserve {
+	if crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
 	}
 	c := &apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.NonStructuralSchema}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/resource"
 )
@@ -28,10 +29,24 @@ func (k *kind) scaleSubresource(versions []string) resource.Subresource {
 		Update: &resource.UpdateView{
 			Strategy: &strategy{compiled: k.compiled},
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
+			Replicas: k.replicasPath,
 			Get:      func(hub runtime.Object) (runtime.Object, error) { return view.get(hub.(*unstructured.Unstructured)) },
 			Set:      func(hub, scale runtime.Object) error { return view.set(hub.(*unstructured.Unstructured), scale) },
 		},
 	}
+}
+
+// replicasPath is where a version has its replicas; nil when it has no scale.
+func (k *kind) replicasPath(version string) fieldpath.Path {
+	v, ok := k.versions[version]
+	if !ok || v.scale() == nil {
+		return nil
+	}
+	var path fieldpath.Path
+	for _, name := range split(v.scale().SpecReplicasPath) {
+		path = append(path, fieldpath.PathElement{FieldName: &name})
+	}
+	return path
 }
 
 // scaleView translates between a custom object and its Scale.

@@ -35,6 +35,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/store"
 )
@@ -202,6 +203,8 @@ type UpdateView struct {
 	// (scale). Both nil: the view has the object's own shape (status).
 	Get func(hub runtime.Object) (view runtime.Object, err error)
 	Set func(hub runtime.Object, view runtime.Object) error
+	// Replicas is where a version of a kind has what a Scale calls spec.replicas, for managedFields; nil: at the same place. It may give nil.
+	Replicas func(version string) fieldpath.Path
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
 	NewView func() runtime.Object
 }

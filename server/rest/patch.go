@@ -9,10 +9,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
@@ -145,7 +147,30 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 }
 
 // patchView applies the patch to a view. Server-side apply of a view sets the fields it names, like a merge patch.
-func (p *patcher) patchView(view runtime.Object) (runtime.Object, error) {
+func (p *patcher) patchView(owned *owners, view runtime.Object) (runtime.Object, bool, error) {
+	if owned != nil && p.isApply() {
+		next, err := p.applyView(owned, view)
+		return next, true, err
+	}
+	next, err := p.mergeView(view)
+	return next, false, err
+}
+
+// applyView applies a view as what its author wants of it.
+func (p *patcher) applyView(owned *owners, view runtime.Object) (runtime.Object, error) {
+	body, err := p.applyAsMerge()
+	if err != nil {
+		return nil, err
+	}
+	applied := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(body, &applied.Object); err != nil {
+		return nil, err
+	}
+	force := p.opts.Force != nil && *p.opts.Force
+	return owned.Apply(view, applied, p.opts.FieldManager, force)
+}
+
+func (p *patcher) mergeView(view runtime.Object) (runtime.Object, error) {
 	before, err := wire.Encode(resource.MediaJSON, view)
 	if err != nil {
 		return nil, err

@@ -62,15 +62,18 @@ func (s *scope) updateView() error {
 	if err := s.checkIdentity(view); err != nil {
 		return err
 	}
-	done, err := s.replaceView(opts, func(runtime.Object) (runtime.Object, error) { return view.DeepCopyObject(), nil })
+	done, err := s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
 	if err != nil {
 		return err
 	}
 	return s.answerViewOf(f, done.hub)
 }
 
-// replaceView changes an object through a view: next gives the new view from the present one.
-func (s *scope) replaceView(opts *metav1.UpdateOptions, next func(view runtime.Object) (runtime.Object, error)) (*written, error) {
+// nextView gives a new view from the present one, and whether it was applied, with its owners. owned is nil where they are not tracked.
+type nextView func(owned *owners, view runtime.Object) (next runtime.Object, applied bool, err error)
+
+// replaceView changes an object through a view.
+func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written, error) {
 	update := s.sub.Update
 	c := s.change(opts)
 	c.validateUpdate = s.validateView(c.validateUpdate)
@@ -82,7 +85,16 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next func(view runtime.O
 		if err != nil {
 			return nil, err
 		}
-		view, err := next(before.DeepCopyObject())
+		owned, err := s.viewOwners(old)
+		if err != nil {
+			return nil, err
+		}
+		if owned != nil {
+			if err := owned.show(before); err != nil {
+				return nil, err
+			}
+		}
+		view, applied, err := next(owned, before.DeepCopyObject())
 		if err != nil {
 			return nil, err
 		}
@@ -95,6 +107,12 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next func(view runtime.O
 		}
 		if err := s.viewMeta(hub, view); err != nil {
 			return nil, err
+		}
+		if owned != nil {
+			if !applied {
+				view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.req.UserAgent()))
+			}
+			return hub, owned.keep(hub, view)
 		}
 		manager, err := s.res.Codec.FieldManager(s.version, s.sub.Name)
 		if err != nil {
@@ -119,7 +137,10 @@ func (s *scope) viewMeta(hub, view runtime.Object) error {
 		return apierrors.NewConflict(s.res.GroupResource(), s.name,
 			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, object.GetUID()))
 	}
-	object.SetResourceVersion(from.GetResourceVersion())
+	// A view without a resourceVersion is of the object as it is, also where an object would have to name its own.
+	if version := from.GetResourceVersion(); version != "" || compiled(s.res) {
+		object.SetResourceVersion(version)
+	}
 	return nil
 }
 
