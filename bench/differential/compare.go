@@ -254,7 +254,7 @@ var (
 	address  = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+:\d{4,5}\b`)
 	revision = regexp.MustCompile(`(resource version: )\d+|(current: )\d+|(\()\d+(\)$)`)
 	inText   = regexp.MustCompile(`(\\?"resourceVersion\\?":\\?")\d+|(resourceVersion:)\d+`)
-	suffix   = regexp.MustCompile(`(-gen-)[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	suffix   = regexp.MustCompile(`(-gen-|\bBad_)[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	service  = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
 	age      = regexp.MustCompile(`^(<invalid>|\d+s)$`)
 	pointer  = regexp.MustCompile(`\b0x[c0-9a-f]{8,}\b`)

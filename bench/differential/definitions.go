@@ -119,7 +119,7 @@ func (d *sampleDefinition) instances(own string, seed uint64) []step {
 			b.add("get as "+form, http.MethodGet, b.named(name), accept(form))
 			b.add("list as "+form, http.MethodGet, b.listing(), accept(form))
 		}
-		for _, query := range []string{"fieldSelector=spec.text%3Dabc", "fieldSelector=spec.on%3Dtrue", "fieldSelector=spec.size%3D5", "fieldSelector=spec.text!%3Dabc", "fieldSelector=spec.choice%3Dred"} {
+		for _, query := range []string{"fieldSelector=spec.text%3Dabc", "fieldSelector=spec.enabled%3Dtrue", "fieldSelector=spec.size%3D5", "fieldSelector=spec.text!%3Dabc", "fieldSelector=spec.choice%3Dred"} {
 			b.add("list ?"+query, http.MethodGet, b.listing(query))
 		}
 		for i, change := range d.Changes {

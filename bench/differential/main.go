@@ -40,7 +40,7 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.kelson, "kelson", "bin/kelson", "the kelson binary")
 	flag.StringVar(&opts.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
-	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of everything may")
+	flag.StringVar(&opts.docs, "docs", "", "page to write; only a run of everything may")
 	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
 	flag.StringVar(&opts.admission, "disable-admission-plugins", "ServiceAccount", "for both sides")
 	run := flag.String("run", "", "regular expression over the names of streams")

@@ -25,7 +25,7 @@ type report struct {
 type group struct {
 	key     string
 	first   []difference
-	streams map[string]bool
+	streams map[string]int
 	count   int
 }
 
@@ -39,14 +39,14 @@ func newReport(all []difference, opts options, streams, requests int, took time.
 		key := d.where + "\n" + generalize(d.stream, d.peer) + "\n" + generalize(d.stream, d.kelson)
 		g := groups[key]
 		if g == nil {
-			g = &group{key: key, streams: map[string]bool{}}
+			g = &group{key: key, streams: map[string]int{}}
 			groups[key] = g
 			r.groups = append(r.groups, g)
 		}
 		if g.count++; len(g.first) < opts.examples {
 			g.first = append(g.first, d)
 		}
-		g.streams[d.stream] = true
+		g.streams[d.stream]++
 	}
 	slices.SortStableFunc(r.groups, func(a, b *group) int {
 		return cmp.Or(cmp.Compare(len(b.streams), len(a.streams)), cmp.Compare(b.count, a.count))
@@ -99,6 +99,11 @@ func (r *report) finish(opts options) error {
 	file := filepath.Join(opts.work, "report.txt")
 	if err := r.write(file); err != nil {
 		return err
+	}
+	if opts.docs != "" {
+		if err := r.writeDocs(opts.docs); err != nil {
+			return err
+		}
 	}
 	total := 0
 	for _, g := range r.groups {

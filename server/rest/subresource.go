@@ -151,8 +151,14 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 
 // serveReview serves a kind that is never stored: POST is answered with the reviewed object.
 func (s *scope) serveReview(collection bool) error {
-	if !collection || s.req.Method != http.MethodPost {
+	switch {
+	case !collection:
+		return errNotFoundPath
+	case s.req.Method != http.MethodPost:
 		return s.methodNotAllowed()
+	}
+	if err := s.routed(false); err != nil {
+		return err
 	}
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {

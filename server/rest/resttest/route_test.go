@@ -31,6 +31,8 @@ func TestRouterAnswers(t *testing.T) {
 		{"GET", "/api/v1/nothings", "", 404, "the server could not find the requested resource"},
 		{"GET", "/apis/apps/v9/deployments", "", 404, "the server could not find the requested resource"},
 		{"PUT", maps, "", 405, "the server does not allow this method on the requested resource"},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews/a", "", 404, "the server could not find the requested resource"},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "Accept: application/xml", 406, available},
 	} {
 		var headers []string
 		if c.header != "" {
