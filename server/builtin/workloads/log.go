@@ -16,6 +16,9 @@ func (d debugging) Enabled(ctx context.Context, _ slog.Level) bool {
 }
 
 func (d debugging) Handle(ctx context.Context, r slog.Record) error {
+	if !d.Enabled(ctx, slog.LevelDebug) { // logr does not ask before it hands on an error
+		return nil
+	}
 	r.Level = slog.LevelDebug
 	return d.Handler.Handle(ctx, r)
 }

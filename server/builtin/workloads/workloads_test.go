@@ -2,6 +2,7 @@ package workloads_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -281,6 +283,7 @@ func TestDebugging(t *testing.T) {
 	plain := slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})
 	log := slog.New(workloads.Debugging(plain)).With("a", 1).WithGroup("g")
 	log.Error("retried")
+	logr.FromSlogHandler(workloads.Debugging(plain)).Error(errors.New("again"), "retried")
 	if text.Len() > 0 {
 		t.Errorf("logged: %s", &text)
 	}
