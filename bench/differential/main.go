@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -89,14 +90,15 @@ func differential(ctx context.Context, opts options) (err error) {
 		}
 		all = append(all, r.streams(ctx, streams, opts.parallel, fmt.Sprintf("s%d", seed))...)
 		if ctx.Err() != nil {
-			return fmt.Errorf("not done: %w", ctx.Err())
+			opts.docs = "" // what was seen is told, but it is not the whole
+			break
 		}
 	}
 	rep := newReport(all, opts, len(streams), r.count, time.Since(begin))
 	if opts.shrink {
 		r.shrink(ctx, rep, streams)
 	}
-	return rep.finish(opts)
+	return errors.Join(ctx.Err(), rep.finish(opts))
 }
 
 // plan makes the streams of a seed.
