@@ -143,6 +143,11 @@ func TestAQuotaIsInForceAtOnce(t *testing.T) {
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q", `{"spec":{"hard":{"configmaps":"2"}}}`, "Content-Type: application/merge-patch+json")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("c"))
 		p.Want(t, 201, "POST", "/api/v1/namespaces/kube-public/configmaps", configMap("c"))
+		// A status that somebody writes is put right.
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"9"},"used":{"configmaps":"7"}}}`,
+			"Content-Type: application/merge-patch+json")
+		synctest.Wait()
+		used(t, p, "q", "configmaps", "2")
 		p.Want(t, 200, "DELETE", ns+"/resourcequotas/q", "")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("d"))
 	})

@@ -75,7 +75,7 @@ func ignoreClosed(err error) error {
 // event adds the quotas that an event may have made wrong.
 func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	if e.Object.Key.Resource == quota.Resource && e.Type != store.Deleted {
-		if e.Type == store.Added || limitsChanged(e) {
+		if e.Type == store.Added || statusLags(e) {
 			add(e.Object.Key)
 		}
 		return
@@ -94,14 +94,10 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	}
 }
 
-// limitsChanged says whether a written quota limits otherwise than before, or was given a status that admission did not give it.
-func limitsChanged(e *store.Event) bool {
-	before, err := typed.Of[corev1.ResourceQuota](e.Prev)
-	if err != nil {
-		return true
-	}
-	after, err := typed.Of[corev1.ResourceQuota](e.Object)
-	return err != nil || !upstream.Equals(before.Spec.Hard, after.Spec.Hard)
+// statusLags says whether a written quota limits otherwise than its status says, be it by new limits or by a status that somebody wrote.
+func statusLags(e *store.Event) bool {
+	q, err := typed.Of[corev1.ResourceQuota](e.Object)
+	return err != nil || !upstream.Equals(q.Spec.Hard, q.Status.Hard)
 }
 
 func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, error) {
