@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults differential bench-start bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run test race check generate build faults faults-etcd differential bench-start bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,11 @@ generate: build ## regenerate what is generated
 
 faults: ## the store under kill -9, loss of power, failing calls and flipped bits, forty times as long as in the tests: about fifteen minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits' ./server/store/disk
+
+faults-etcd: ## stores over three members of etcd that are killed, paused and cut off, ten times as long as in the tests: about five minutes
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	KELSON_FAULTS=10 $(GO) test -timeout 30m -v -run 'Faults|CutOff' ./bench/etcd
 
 bench-start: build ## start-up and idle memory against kube-apiserver + etcd: builds the peers first, about ten minutes
 	@mkdir -p bin/peers

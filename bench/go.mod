@@ -178,6 +178,7 @@ exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1
 require kelson.dev v0.0.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/tidwall/btree v1.8.2 // indirect
 	k8s.io/cri-api v0.37.2 // indirect
 	kelson.dev/operator v0.0.0 // indirect

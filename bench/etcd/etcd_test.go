@@ -1,54 +1,38 @@
+// Package etcd_test holds stores over etcd to their contract, on clusters of real processes: the suite of all stores, faults, and
+// several servers over one state.
 package etcd_test
 
 import (
 	"fmt"
-	"net/url"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/etcd"
 	"kelson.dev/server/store/storetest"
 )
 
-// start runs one member in this process.
-func start(t *testing.T) (endpoint string) {
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.LogLevel = "error"
-	cfg.LogOutputs = []string{"/dev/null"}
-	any := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.ListenClientUrls, cfg.ListenPeerUrls = any, any
-	member, err := embed.StartEtcd(cfg)
+// open gives a store of its own client.
+func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
+	t.Helper()
+	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Prefix: prefix, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(member.Close)
-	select {
-	case <-member.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		t.Fatal("etcd is not ready")
+	s, err := store.Open(store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return "http://" + member.Clients[0].Addr().String()
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // API-13
 func TestStore(t *testing.T) {
-	endpoint := start(t)
+	c := startCluster(t, 3, "http")
+	c.healthy(t)
 	var n atomic.Int64
-	storetest.Run(t, func(t *testing.T) *store.Store {
-		log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Prefix: fmt.Sprint("/test", n.Add(1))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := store.Open(store.Config{Shared: log, Retain: 500})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	})
+	storetest.Run(t, func(t *testing.T) *store.Store { return open(t, c, fmt.Sprint("/test", n.Add(1)), 500) })
 }
