@@ -51,7 +51,7 @@ func wantRules(t *testing.T, env *testenv.Env, r *rbacv1.ClusterRole, want ...st
 func TestAggregation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
-		view, edit := aggregated("view", "edit", "view"), aggregated("edit", "", "edit", "view")
+		view, edit := aggregated("reader", "edit", "view"), aggregated("editor", "", "edit", "view")
 		b, a := role("b", "view", "pods", "services"), role("a", "view", "pods", "nodes")
 		for _, r := range []*rbacv1.ClusterRole{edit, b, view, a, role("other", "", "secrets")} {
 			env.Create(t, r)
