@@ -15,6 +15,10 @@ mktemp() {
 	command mktemp "${@//#\/tmp\//$TMPDIR/}"
 }
 tput() { :; } # no colours
+# Upstream looks for GNU's sed with a pipe that breaks when grep is faster than sed.
+sed() {
+	if [[ ${1-} == --help ]]; then echo GNU; else command sed "$@"; fi
+}
 
 source hack/lib/init.sh
 THIS_PLATFORM_BIN=$BIN # where upstream looks for what it has built
