@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/resource"
+	"kelson.dev/server/store"
 )
 
 // Config says what the kinds of one control plane may use. The zero value serves every kind: without nodes'
@@ -42,6 +43,8 @@ type Config struct {
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
+	// Store, where others write to it as well, is asked what they gave of the ranges of Services; nil: nobody else does.
+	Store *store.Store
 	// ServiceRange is the CIDR of cluster IPs; "" means DefaultServiceRange.
 	ServiceRange string
 	// NodePorts is the range of node ports as "first-last"; "" means DefaultNodePorts.

@@ -28,7 +28,8 @@ import (
 
 // services gives Services their cluster IPs and node ports, with the write itself, and takes back what a Service no longer has.
 // What is given is known from the Services themselves: they are read at the first write. The rules are those of Kubernetes'
-// service registry, whose beginning of a create or update is called on in-memory allocators. Safe for concurrent use.
+// service registry, whose beginning of a create or update is called on in-memory allocators. Where others share the state see
+// allocateShared. Safe for concurrent use.
 type services struct {
 	kinds *kinds
 	ips   ipallocator.Interface
@@ -90,12 +91,12 @@ func (s *services) registry() (*genericregistry.Store, error) {
 func (s *services) hooks() *resource.Hooks {
 	return &resource.Hooks{
 		OnCreate: func(ctx context.Context, hub runtime.Object, dryRun bool) ([]store.Op, func(), error) {
-			return s.allocate(ctx, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
+			return s.allocate(ctx, hub, nil, dryRun, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
 				return r.BeginCreate(ctx, hub, &metav1.CreateOptions{DryRun: dryRunOption(dryRun)})
 			})
 		},
 		OnUpdate: func(ctx context.Context, hub, old runtime.Object, dryRun bool) ([]store.Op, func(), error) {
-			return s.allocate(ctx, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
+			return s.allocate(ctx, hub, old, dryRun, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
 				return r.BeginUpdate(ctx, hub, old.DeepCopyObject(), &metav1.UpdateOptions{DryRun: dryRunOption(dryRun)})
 			})
 		},
@@ -111,7 +112,11 @@ func dryRunOption(dryRun bool) []string {
 }
 
 // allocate begins a write. Its commit does nothing that release does not do, so only the way back is kept.
-func (s *services) allocate(ctx context.Context, begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
+func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun bool,
+	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
+	if s.shared() {
+		return s.allocateShared(ctx, hub, old, dryRun, begin)
+	}
 	registry, err := s.begin()
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +161,7 @@ func (s *services) load(ctx context.Context) error {
 
 // release takes back what old had and hub (nil: deleted) has not.
 func (s *services) release(hub, old runtime.Object) {
-	if old == nil {
+	if old == nil || s.shared() {
 		return
 	}
 	s.mu.Lock()
@@ -186,18 +191,39 @@ func holdings(hub runtime.Object) held {
 	if !ok || svc == nil {
 		return h
 	}
-	for _, ip := range svc.Spec.ClusterIPs {
+	h.addIPs(svc.Spec.ClusterIPs)
+	for _, p := range svc.Spec.Ports {
+		h.addPort(p.NodePort)
+	}
+	h.addPort(svc.Spec.HealthCheckNodePort)
+	return h
+}
+
+func (h held) addIPs(ips []string) {
+	for _, ip := range ips {
 		if parsed := netutils.ParseIPSloppy(ip); parsed != nil {
 			h.ips[net.IP(parsed).String()] = true
 		}
 	}
-	for _, p := range svc.Spec.Ports {
-		if p.NodePort != 0 {
-			h.ports[int(p.NodePort)] = true
+}
+
+func (h held) addPort(port int32) {
+	if port != 0 {
+		h.ports[int(port)] = true
+	}
+}
+
+// covers says whether everything that other has is in h.
+func (h held) covers(other held) bool {
+	for ip := range other.ips {
+		if !h.ips[ip] {
+			return false
 		}
 	}
-	if svc.Spec.HealthCheckNodePort != 0 {
-		h.ports[int(svc.Spec.HealthCheckNodePort)] = true
+	for port := range other.ports {
+		if !h.ports[port] {
+			return false
+		}
 	}
-	return h
+	return true
 }

@@ -94,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
+		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry,
 	})
@@ -115,6 +115,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Admission: cfg.Audit.annotated(plugins),
 		// A PUT or an apply that creates needs the right to create.
 		Authorizer: may,
+		CatchUp:    catchUp(p.store, definitions),
 	})
 	if p.chain, err = newChain(cfg, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(processCollectors()...)
-	groups := discovery.New(registry)
-	documents := openapi.New(openapi.Config{Registry: registry, Custom: definitions})
+	groups := caughtUp(catchUp(st, definitions), discovery.New(registry))
+	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions}))
 	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
 	checks := []chain.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	paths := map[string]http.Handler{
@@ -53,7 +53,7 @@ func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *auth
 		AuditSink:     cfg.Audit.Sink,
 		Authorizer:    may,
 		Version:       kubernetesVersion(),
-		Checks:        chain.Checks{Health: checks, Live: checks, Ready: checks},
+		Checks:        chain.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
 		Log:           cfg.Log,
 	}), nil

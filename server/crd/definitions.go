@@ -79,8 +79,19 @@ func New(cfg Config) (*Definitions, error) {
 func (d *Definitions) Resource() *resource.Resource { return d.resource }
 
 // Load registers every definition that the store holds. Call it once, before requests are served.
-func (d *Definitions) Load() error {
-	for obj := range d.store.Snapshot().Scan(d.resource.Prefix(), "", store.Key{}) {
+func (d *Definitions) Load() error { return d.load(d.store.Snapshot()) }
+
+// CatchUp registers what others wrote to the store before the call.
+func (d *Definitions) CatchUp(ctx context.Context) error {
+	sn, err := d.store.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	return d.load(sn)
+}
+
+func (d *Definitions) load(sn *store.Snapshot) error {
+	for obj := range sn.Scan(d.resource.Prefix(), "", store.Key{}) {
 		if err := d.observe(obj); err != nil {
 			return err
 		}

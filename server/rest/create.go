@@ -173,8 +173,11 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		return err
 	}
 	for {
-		current := h.store.Snapshot().Get(key)
-		if current != nil {
+		sn, err := h.fresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if current := sn.Get(key); current != nil {
 			return nil, exists(current)
 		}
 		done, err := h.add(ctx, res, key, hub, unit, dryRun)

@@ -64,6 +64,16 @@ func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
 	return snap, err
 }
 
+// fresh gives the state that a write begins with: where others write to the store as well, one that has all that was acknowledged to
+// them. Else a write could be refused for what is no longer so.
+func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
+	sn, err := h.store.Fresh(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return sn, nil
+}
+
 // unavailable is the answer when those with whom the state is shared can't be asked.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -26,6 +26,9 @@ type Config struct {
 	// Authorizer is asked when an update or a patch is about to create. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
+	// CatchUp makes the registry agree with what others wrote to the store. It is called for paths that are not known. nil: nobody else
+	// writes to it.
+	CatchUp func(context.Context) error
 	MaxBody int64
 }
 
@@ -36,6 +39,7 @@ type Handler struct {
 	admission  admission.Interface
 	authorizer authorizer.UnconditionalAuthorizer
 	maxBody    int64
+	catchUp    func(context.Context) error
 }
 
 // New returns a Handler. It holds nothing that needs closing.
@@ -46,6 +50,7 @@ func New(cfg Config) *Handler {
 		admission:  cfg.Admission,
 		authorizer: cfg.Authorizer,
 		maxBody:    cfg.MaxBody,
+		catchUp:    cfg.CatchUp,
 	}
 	if h.maxBody == 0 {
 		h.maxBody = 3 << 20
@@ -86,6 +91,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err == errNotFoundPath:
 		http.Error(w, err.Error(), http.StatusNotFound)
 	default:
+	case errors.Is(err, store.ErrUnreachable):
+		wire.Error(w, req, apierrors.NewTimeoutError("it is not known whether the write was done: "+err.Error(), 0))
 		wire.Error(w, req, err)
 	}
 }
@@ -96,12 +103,18 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
 	}
-	set := h.registry.Current()
-	res, ok := set.ByName(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
-	if !info.IsResourceRequest || !ok {
+	if !info.IsResourceRequest {
 		return nil, errNotFoundPath
 	}
-	version, ok := res.Serves(info.APIVersion)
+	set := h.registry.Current()
+	res, version, ok := find(set, info)
+	if !ok && h.catchUp != nil {
+		if err := h.catchUp(req.Context()); err != nil {
+			return nil, unavailable(err)
+		}
+		set = h.registry.Current()
+		res, version, ok = find(set, info)
+	}
 	if !ok {
 		return nil, errNotFoundPath
 	}
@@ -139,6 +152,14 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 }
 
 // serve dispatches by the shape of the path and the method.
+// find looks up the kind and version of a path.
+func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource, version *resource.Version, ok bool) {
+	if res, ok = set.ByName(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}); ok {
+		version, ok = res.Serves(info.APIVersion)
+	}
+	return res, version, ok
+}
+
 func (s *scope) serve() error {
 	switch {
 	case !compiled(s.res) && s.sub != nil:

@@ -29,8 +29,11 @@ type removed struct {
 // remove deletes an object, or marks it as being deleted where it has finalizers or deserves a grace period.
 // validate may be nil.
 func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
-	current := h.store.Snapshot().Get(key)
-	for {
+	sn, err := h.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for current := sn.Get(key); ; {
 		if current == nil {
 			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}

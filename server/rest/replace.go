@@ -41,8 +41,11 @@ type change struct {
 
 // replace carries a change out, again from the start whenever another write came in between.
 func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
-	current := h.store.Snapshot().Get(c.key)
-	for {
+	sn, err := h.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for current := sn.Get(c.key); ; {
 		var done *written
 		var err error
 		if current == nil {

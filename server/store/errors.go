@@ -20,6 +20,8 @@ var (
 	ErrClosed = errors.New("store closed")
 	// ErrFailed says that the backend failed; the store takes no more writes.
 	ErrFailed = errors.New("store failed")
+	// ErrUnreachable says that a Shared did not answer: whether a write happened is unknown.
+	ErrUnreachable = errors.New("the shared state did not answer")
 	// ErrMalformed says that an Op is not one object: no JSON object with metadata of the usual types, or no proper key.
 	ErrMalformed = errors.New("malformed object")
 	// ErrLocked says that another process uses the data directory.

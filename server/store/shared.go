@@ -191,11 +191,14 @@ func (s *Store) commitShared(ctx context.Context, ops []Op, drafts []draft) ([]*
 		return nil, ErrClosed
 	}
 	revision, ok, err := s.follower.shared.Commit(ctx, ops)
-	if err != nil {
+	if err == nil {
+		err = s.reach(ctx, revision)
+	}
+	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrClosed) {
 		return nil, err
 	}
-	if err := s.reach(ctx, revision); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if !ok {
 		return nil, s.conflict(ops, revision)
