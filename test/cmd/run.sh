@@ -36,7 +36,7 @@ done
 # The version is the one that the server is built from.
 cd "$root"
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-upstream=$work/$version
+upstream=$work/_$version # which ./... does not reach
 if [ ! -e "$upstream/hack" ]; then
 	# A copy, because the module cache is read-only and has lost the executable bits of scripts.
 	source=$(go mod download -json "k8s.io/kubernetes@$version" | jq -r .Dir)
