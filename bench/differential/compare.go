@@ -157,7 +157,15 @@ func isList(where string, meta map[string]any) bool {
 	return strings.HasSuffix(where, "metadata") && meta["name"] == nil && meta["generateName"] == nil
 }
 
+// unordered are lists that kube-apiserver makes from maps, so that their order changes from answer to answer.
+var unordered = map[string]bool{"resourceRules": true, "nonResourceRules": true, "causes": true}
+
 func (c *comparer) lists(where, key string, peer, kelson []any) {
+	if unordered[key] {
+		byText := func(a, b any) int { return strings.Compare(mustJSON(a), mustJSON(b)) }
+		slices.SortStableFunc(peer, byText)
+		slices.SortStableFunc(kelson, byText)
+	}
 	if key == "managedFields" {
 		sortManagers(peer)
 		sortManagers(kelson)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -21,6 +23,8 @@ type Codec struct {
 	storage  schema.GroupVersionKind
 	scheme   *runtime.Scheme
 	decoders decoders
+	// completed has Store set defaults.
+	completed bool
 
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers fieldManagers
@@ -56,11 +60,25 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
 	}
+	if c.completed {
+		c.scheme.Default(versioned)
+	}
 	data, err := json.Marshal(versioned)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
 	}
 	return data, nil
+}
+
+// Metadata takes the generation of the template out of a DaemonSet's annotations: it is a field of the hub.
+func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
+	if c.kind != (schema.GroupKind{Group: "apps", Kind: "DaemonSet"}) {
+		return
+	}
+	delete(stored.Annotations, appsv1.DeprecatedTemplateGeneration)
+	if len(stored.Annotations) == 0 {
+		stored.Annotations = nil
+	}
 }
 
 // ToVersion converts a hub to the type of a served version.

@@ -59,7 +59,7 @@ func plainCore() []entry {
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
 			subs:  []resource.Subresource{{Name: "finalize", Verbs: []string{"update"}, Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
 			hooks: namespaceHooks()},
-		{hub: &core.PersistentVolumeClaim{}, plural: "persistentvolumeclaims", versions: v1, short: []string{"pvc"}, returned: true,
+		{hub: &core.PersistentVolumeClaim{}, plural: "persistentvolumeclaims", versions: v1, short: []string{"pvc"}, returned: true, completed: true,
 			strategy: persistentvolumeclaim.Strategy, status: persistentvolumeclaim.StatusStrategy,
 			fields: selectable(persistentvolumeclaim.PersistentVolumeClaimToSelectableFields)},
 		{hub: &core.PersistentVolume{}, plural: "persistentvolumes", versions: v1, short: []string{"pv"}, returned: true,

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
 	"kelson.dev/server/resource"
@@ -29,6 +30,8 @@ type entry struct {
 	// fields gives the selectable fields beside name and namespace.
 	fields func(runtime.Object) fields.Set
 	hooks  *resource.Hooks
+	// completed says that the strategy empties fields that have defaults, so that they are set once more in what is stored.
+	completed bool
 	// returned says that DELETE answers with the object.
 	returned bool
 	storedAs string // see resource.Resource.StoredAs
@@ -79,10 +82,13 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 		Owner:          "builtin",
 	}
 	for _, version := range e.versions {
-		if kind := hub.GroupKind().WithVersion(version); !scheme.Recognizes(kind) {
+		kind := hub.GroupKind().WithVersion(version)
+		empty, err := scheme.New(kind)
+		if err != nil {
 			return nil, fmt.Errorf("make resource %s: no type for %s", e.plural, kind)
 		}
-		r.Versions = append(r.Versions, resource.Version{Name: version})
+		empty.GetObjectKind().SetGroupVersionKind(kind)
+		r.Versions = append(r.Versions, resource.Version{Name: version, Deprecated: deprecation.WarningMessage(empty)})
 	}
 	if e.review != nil {
 		r.Namespaced, r.Review, r.Verbs = e.review.namespaced, e.review.create, []string{"create"}
@@ -96,7 +102,9 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 	if e.storedAs != "" {
 		r.StorageVersion = "" // the stored bytes are of another group: no version may be answered with them as they are
 	}
-	r.Codec = newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
+	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
+	codec.completed = e.completed
+	r.Codec = codec
 	return r, nil
 }
 

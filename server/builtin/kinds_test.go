@@ -119,3 +119,79 @@ func TestReviews(t *testing.T) {
 	token := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{spec: {token: t}}`)
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
+
+// What kube-apiserver says beside its answers of these kinds. // API-08
+func TestWarnings(t *testing.T) {
+	s := serve(t, Config{})
+	warned := func(method, target, text string) {
+		t.Helper()
+		if got := s.send(method, target, "").Header().Get("Warning"); !strings.Contains(got, text) || text == "" && got != "" {
+			t.Errorf("%s %s: warning %q, want %q", method, target, got, text)
+		}
+	}
+	warned("GET", "/api/v1/namespaces/default/endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+	warned("GET", "/api/v1/namespaces/default/endpoints/missing", "v1 Endpoints is deprecated")
+	warned("PUT", "/api/v1/namespaces/default/endpoints", "") // there is no such route
+	warned("GET", "/apis/discovery.k8s.io/v1/endpointslices", "")
+	warned("DELETE", "/apis/batch/v1/namespaces/default/jobs/missing", "child pods are preserved by default")
+	warned("DELETE", "/apis/batch/v1/namespaces/default/jobs", "child pods are preserved by default")
+	warned("DELETE", "/apis/batch/v1/namespaces/default/jobs?propagationPolicy=Background", "")
+	warned("DELETE", "/api/v1/namespaces/default/configmaps/missing", "")
+}
+
+// A strategy empties the status of a claim, and its default is stored nevertheless. // API-04
+func TestStoredDefaults(t *testing.T) {
+	s := serve(t, Config{})
+	const claim = `{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
+	const claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+	for _, query := range []string{"?dryRun=All", ""} {
+		want(t, "phase", str(s.do(201, "POST", claims+query, claim), "status", "phase"), "Pending")
+	}
+	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
+}
+
+// Who asked is noted in a review like in any other object. // API-05
+func TestManagedReviews(t *testing.T) {
+	s := serve(t, Config{})
+	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
+	if text := str(review, "metadata"); !strings.Contains(text, `"manager":"me"`) || !strings.Contains(text, `"f:spec"`) {
+		t.Errorf("metadata: %s", text)
+	}
+	answer := s.send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{metadata: {ownerReferences: [
+		{apiVersion: v1, kind: A, name: a, uid: u}, {apiVersion: v1, kind: A, name: a, uid: u}]}, spec: {token: t}}`)
+	if got := answer.Header().Get("Warning"); !strings.Contains(got, "duplicate entries") {
+		t.Errorf("warning: %q", got)
+	}
+}
+
+// The metadata of a DaemonSet alone has no annotation for what is a field. // API-08
+func TestDaemonSetMetadata(t *testing.T) {
+	s := serve(t, Config{})
+	const sets = "/apis/apps/v1/namespaces/default/daemonsets"
+	s.do(201, "POST", sets, `{metadata: {name: d, annotations: {a: b}}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
+		spec: {containers: [{name: c, image: i}]}}}}`)
+	if text := s.send("GET", sets+"/d", "").Body.String(); !strings.Contains(text, "deprecated.daemonset.template.generation") {
+		t.Errorf("object: %s", text)
+	}
+	text := s.send("GET", sets+"/d", "", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").Body.String()
+	if strings.Contains(text, `"deprecated.daemonset`) || !strings.Contains(text, `"annotations":{"a":"b"}`) {
+		t.Errorf("metadata: %s", text)
+	}
+}
+
+// A scale has columns of its own, and its object in the row. // API-08
+func TestScaleTable(t *testing.T) {
+	s := serve(t, Config{})
+	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"
+	s.do(201, "POST", sets, `{metadata: {name: r}, spec: {replicas: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
+		spec: {containers: [{name: c, image: i}]}}}}`)
+	text := s.send("GET", sets+"/r/scale", "", table).Body.String()
+	for _, part := range []string{`"name":"Desired"`, `"cells":["r",3,0,`, `"kind":"PartialObjectMetadata"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in %s", part, text)
+		}
+	}
+	if text = s.send("GET", sets+"/r/scale?includeObject=None", "", table).Body.String(); strings.Contains(text, "PartialObject") {
+		t.Errorf("objects nobody asked for: %s", text)
+	}
+}

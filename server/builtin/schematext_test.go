@@ -76,9 +76,7 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Review == nil {
-				collect(obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName())
-			}
+			collect(obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName())
 		}
 	}
 	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)

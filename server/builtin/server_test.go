@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest"
@@ -48,7 +49,7 @@ func serveStore(t testing.TB, cfg Config, st *store.Store) *server {
 }
 
 // send makes a request as the user "admin". The method APPLY is a server-side apply.
-func (s *server) send(method, target, body string) *httptest.ResponseRecorder {
+func (s *server) send(method, target, body string, accept ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	media := "application/yaml"
 	switch method {
@@ -60,6 +61,7 @@ func (s *server) send(method, target, body string) *httptest.ResponseRecorder {
 	}
 	req := httptest.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
 	req.Header.Set("Content-Type", media)
+	req.Header["Accept"] = accept
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := resolver.NewRequestInfo(req)
 	if err != nil {
@@ -68,9 +70,14 @@ func (s *server) send(method, target, body string) *httptest.ResponseRecorder {
 	ctx := request.WithRequestInfo(req.Context(), info)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}})
 	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, req.WithContext(ctx))
+	s.handler.ServeHTTP(w, req.WithContext(warning.WithWarningRecorder(ctx, warnings{w})))
 	return w
 }
+
+// warnings puts warnings into the header of an answer.
+type warnings struct{ w http.ResponseWriter }
+
+func (r warnings) AddWarning(_, text string) { r.w.Header().Add("Warning", text) }
 
 // do makes a request that must be answered with a code, and gives the answer.
 func (s *server) do(code int, method, target, body string) *unstructured.Unstructured {

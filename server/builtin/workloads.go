@@ -1,6 +1,11 @@
 package builtin
 
 import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	"k8s.io/kubernetes/pkg/apis/batch"
@@ -36,10 +41,20 @@ func workloads() []entry {
 		{hub: &batch.CronJob{}, plural: "cronjobs", versions: v1, short: []string{"cj"}, categories: all,
 			strategy: cronjob.Strategy, status: cronjob.StatusStrategy},
 		{hub: &batch.Job{}, plural: "jobs", versions: v1, categories: all,
-			strategy: job.Strategy, status: job.StatusStrategy, fields: selectable(job.JobToSelectableFields)},
+			strategy: job.Strategy, status: job.StatusStrategy, fields: selectable(job.JobToSelectableFields),
+			hooks: &resource.Hooks{Deleting: warnOfOrphans}},
 
 		{hub: &autoscaling.HorizontalPodAutoscaler{}, plural: "horizontalpodautoscalers", versions: []string{"v2", "v1"},
 			short: []string{"hpa"}, categories: all,
 			strategy: horizontalpodautoscaler.Strategy, status: horizontalpodautoscaler.StatusStrategy},
+	}
+}
+
+// warnOfOrphans tells who deletes a job without a propagation policy what becomes of its pods, with the message of kube-apiserver.
+func warnOfOrphans(ctx context.Context, opts *metav1.DeleteOptions) {
+	//nolint:staticcheck // SA1019: old clients send it
+	if opts.PropagationPolicy == nil && opts.OrphanDependents == nil && job.Strategy.DefaultGarbageCollectionPolicy(ctx) == upstream.OrphanDependents {
+		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
+			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
 	}
 }

@@ -25,7 +25,6 @@ func newHealth(name string, checks []Check) http.Handler {
 	checks = append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if one := strings.Trim(strings.TrimPrefix(req.URL.Path, "/"+name), "/"); one != "" {
 			oneCheck(w, req, checks, one)
 			return
@@ -48,6 +47,7 @@ func oneCheck(w http.ResponseWriter, req *http.Request, checks []Check, name str
 }
 
 func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []Check) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	query := req.URL.Query()
 	excluded := query["exclude"]
 	var report strings.Builder

@@ -114,6 +114,7 @@ func create(ctx context.Context, client *http.Client, collection string, obj any
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "kube-apiserver") // the manager of these objects' fields
 	resp, err := client.Do(req)
 	if err != nil {
 		return err

@@ -68,8 +68,19 @@ func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourc
 			}
 		}
 	}
-	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	sortResources(list.APIResources, !slices.ContainsFunc(v.resources, func(res *resource.Resource) bool { return res.Owner == "builtin" }))
 	return list
+}
+
+// sortResources sorts by name. The subresources of custom kinds stay as they are: status, then scale.
+func sortResources(list []metav1.APIResource, custom bool) {
+	name := func(r *metav1.APIResource) string {
+		if parent, _, ok := strings.Cut(r.Name, "/"); ok && custom {
+			return parent
+		}
+		return r.Name
+	}
+	slices.SortStableFunc(list, func(a, b metav1.APIResource) int { return strings.Compare(name(&a), name(&b)) })
 }
 
 // subKind is the kind a subresource speaks; nil when that is the resource's own. The group and version are empty when they

@@ -145,6 +145,12 @@ type Verbatim interface {
 	Verbatim(obj *store.Object) bool
 }
 
+// Showing is an optional interface of a Codec. Metadata takes out of stored metadata what the hub has elsewhere, before the metadata alone
+// is shown.
+type Showing interface {
+	Metadata(stored *metav1.ObjectMeta)
+}
+
 // Modelled is an optional interface of a Codec: it gives the model of the kind, which says how lists and maps merge in all its versions.
 type Modelled interface {
 	TypeConverter() (managedfields.TypeConverter, error)
@@ -243,7 +249,9 @@ type Hooks struct {
 	// Permit says whether the request's user may write this content, beyond what its authorization says of the verb (nobody gives away
 	// rights by a role that it has not itself). It is called before the strategy looks at the hub; old is nil for a create. An error
 	// is the answer.
-	Permit   func(ctx context.Context, hub, old runtime.Object) error
+	Permit func(ctx context.Context, hub, old runtime.Object) error
+	// Deleting is told the options of each DELETE, of an object or a collection, before anything is looked for: it may add warnings.
+	Deleting func(ctx context.Context, opts *metav1.DeleteOptions)
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	// OnDelete is called when deletion is asked for, before finalizers are looked at. The hub is private to the call:

@@ -41,20 +41,9 @@ func (s *scope) create() error {
 	}
 	dryRun := len(opts.DryRun) > 0
 	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
-	dedupOwners(s.ctx, hub, false)
-	manager, err := s.res.Codec.FieldManager(s.version, "")
-	if err != nil {
+	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
 		return err
 	}
-	empty, err := s.empty()
-	if err != nil {
-		return err
-	}
-	hub = manager.UpdateNoErrors(empty, hub, managerName(opts.FieldManager, s.req.UserAgent()))
-	if err := admit.mutate(s.ctx, hub, nil); err != nil {
-		return err
-	}
-	dedupOwners(s.ctx, hub, true)
 	if err := permit(s.ctx, s.res, hub, nil); err != nil {
 		return err
 	}
@@ -63,6 +52,25 @@ func (s *scope) create() error {
 		return err
 	}
 	return s.answer(http.StatusCreated, f, done.obj)
+}
+
+// created notes the owner of all fields of a new object and shows it to the mutating plugins.
+func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime.Object, error) {
+	dedupOwners(s.ctx, hub, false)
+	manager, err := s.res.Codec.FieldManager(s.version, "")
+	if err != nil {
+		return nil, err
+	}
+	empty, err := s.empty()
+	if err != nil {
+		return nil, err
+	}
+	hub = manager.UpdateNoErrors(empty, hub, managerName(owner, s.req.UserAgent()))
+	if err := admit.mutate(s.ctx, hub, nil); err != nil {
+		return nil, err
+	}
+	dedupOwners(s.ctx, hub, true)
+	return hub, nil
 }
 
 // empty is what a field manager compares a new object with: an object of the request's version without any field. An empty hub

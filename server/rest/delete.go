@@ -25,6 +25,7 @@ func (s *scope) delete() error {
 	if err != nil {
 		return err
 	}
+	s.deleting(opts)
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	done, err := s.remove(s.ctx, s.res, s.res.Key(s.namespace, s.name), opts, admit.validateDelete())
 	if err != nil {
@@ -44,6 +45,13 @@ func (s *scope) delete() error {
 		return nil
 	}
 	return s.answer(code, f, done.obj)
+}
+
+// deleting tells the kind's own rules that something is about to be deleted.
+func (s *scope) deleting(opts *metav1.DeleteOptions) {
+	if hooks := s.res.Hooks; hooks != nil && hooks.Deleting != nil {
+		hooks.Deleting(s.ctx, opts)
+	}
 }
 
 // deleteOptions reads the options from the body, in any medium, or from the query if there is no body.

@@ -27,6 +27,7 @@ func (s *scope) deleteCollection() error {
 	if err != nil {
 		return err
 	}
+	s.deleting(opts)
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	validate := admit.validateDelete()
 	for _, obj := range page.objects {

@@ -63,6 +63,9 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 	if err := json.Unmarshal(obj.Data, &p); err != nil {
 		return nil, err
 	}
+	if codec, ok := f.res.Codec.(resource.Showing); ok {
+		codec.Metadata(&p.ObjectMeta)
+	}
 	p.SetGroupVersionKind(f.as)
 	return wire.Encode(f.media, &p)
 }

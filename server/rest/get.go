@@ -118,7 +118,7 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	case "Table":
 		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
 	case "PartialObjectMetadataList":
-		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
+		return s.notList()
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
 	bare, err := fm.bare(obj)
@@ -127,6 +127,14 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	}
 	wire.Object(s.w, s.req, code, f, fm.kind(), bare)
 	return nil
+}
+
+// notList refuses to show one object as a list. kube-apiserver takes an object of a custom kind for a list until it looks for items.
+func (s *scope) notList() error {
+	if !compiled(s.res) {
+		return errors.New("content is not a list")
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 }
 
 // notAcceptable is a 406 with a reason of its own, which apierrors has no constructor for.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest/wire"
@@ -25,10 +26,10 @@ type Config struct {
 	Admission admission.Interface
 	// Authorizer is asked when an update or a patch is about to create. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	// CatchUp makes the registry agree with what others wrote to the store. It is called for paths that are not known. nil: nobody else
 	// writes to it.
 	CatchUp func(context.Context) error
+	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
 }
 
@@ -38,8 +39,8 @@ type Handler struct {
 	registry   *resource.Registry
 	admission  admission.Interface
 	authorizer authorizer.UnconditionalAuthorizer
-	maxBody    int64
 	catchUp    func(context.Context) error
+	maxBody    int64
 }
 
 // New returns a Handler. It holds nothing that needs closing.
@@ -49,8 +50,8 @@ func New(cfg Config) *Handler {
 		registry:   cfg.Registry,
 		admission:  cfg.Admission,
 		authorizer: cfg.Authorizer,
-		maxBody:    cfg.MaxBody,
 		catchUp:    cfg.CatchUp,
+		maxBody:    cfg.MaxBody,
 	}
 	if h.maxBody == 0 {
 		h.maxBody = 3 << 20
@@ -90,9 +91,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		wire.Error(w, req, routeError(http.StatusNotFound, "404: Page Not Found"))
 	case err == errNotFoundPath:
 		http.Error(w, err.Error(), http.StatusNotFound)
-	default:
 	case errors.Is(err, store.ErrUnreachable):
 		wire.Error(w, req, apierrors.NewTimeoutError("it is not known whether the write was done: "+err.Error(), 0))
+	default:
 		wire.Error(w, req, err)
 	}
 }
@@ -151,7 +152,6 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	return s, nil
 }
 
-// serve dispatches by the shape of the path and the method.
 // find looks up the kind and version of a path.
 func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource, version *resource.Version, ok bool) {
 	if res, ok = set.ByName(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}); ok {
@@ -160,6 +160,7 @@ func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource,
 	return res, version, ok
 }
 
+// serve dispatches by the shape of the path and the method.
 func (s *scope) serve() error {
 	switch {
 	case !compiled(s.res) && s.sub != nil:
@@ -217,6 +218,9 @@ func (s *scope) allowed(verb string, run func() error) error {
 	}
 	if err := s.routed(verb == "list" || verb == "watch"); err != nil {
 		return err
+	}
+	if version, ok := s.res.Serves(s.version); ok && version.Deprecated != "" {
+		warning.AddWarning(s.req.Context(), "", version.Deprecated)
 	}
 	return run()
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -136,6 +137,9 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 			return nil, err
 		}
 	} else if err != nil {
+		if kind != nil && kind.Kind != "" {
+			err = fmt.Errorf("%s in version %q cannot be handled as a %s: %w", kind.Kind, kind.Version, s.kind.Kind, err)
+		}
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if *kind != s.kind {
@@ -174,7 +178,7 @@ func (s *scope) serveReview(collection bool) error {
 	}
 	dryRun := len(opts.DryRun) > 0
 	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
-	if err := admit.mutate(s.ctx, hub, nil); err != nil {
+	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
 		return err
 	}
 	if validate := admit.validateCreate(); validate != nil {

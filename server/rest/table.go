@@ -148,15 +148,11 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	}
 	switch f.As.Kind {
 	case "Table":
-		t, err := upstream.NewDefaultTableConvertor(s.res.GroupResource()).ConvertToTable(s.ctx, obj, &metav1.TableOptions{})
+		table, err := s.viewTable(f, obj)
 		if err != nil {
 			return err
 		}
-		t.SetGroupVersionKind(f.As)
-		for i := range t.Rows {
-			t.Rows[i].Object = runtime.RawExtension{}
-		}
-		obj = t
+		obj = table
 	case "PartialObjectMetadata":
 		object, err := meta.Accessor(obj)
 		if err != nil {
@@ -166,7 +162,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 		partial.SetGroupVersionKind(f.As)
 		obj = partial
 	case "PartialObjectMetadataList":
-		return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
+		return s.notList()
 	}
 	kind := obj.GetObjectKind().GroupVersionKind()
 	if kind.Empty() {
@@ -179,4 +175,49 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	}
 	wire.Object(s.w, s.req, code, f, kind, bare)
 	return nil
+}
+
+// viewTable shows a view in a row. A built-in kind's columns know the views of the kind.
+func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
+	form, err := s.tableForm(f)
+	if err != nil {
+		return nil, err
+	}
+	hub := view
+	if s.sub != nil && s.sub.Update != nil && compiled(s.res) {
+		if hub, err = s.viewHub(view); err != nil {
+			return nil, err
+		}
+	} else {
+		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
+	}
+	table, err := form.convert.ConvertToTable(s.ctx, hub, form.opts)
+	if err != nil {
+		return nil, err
+	}
+	table.SetGroupVersionKind(f.As)
+	for i := range table.Rows {
+		if table.Rows[i].Object, err = form.viewObject(view); err != nil {
+			return nil, err
+		}
+	}
+	return table, nil
+}
+
+// viewObject is the object of a view's row.
+func (t *tableForm) viewObject(view runtime.Object) (raw runtime.RawExtension, err error) {
+	switch {
+	case t.object.res == nil:
+		return raw, nil
+	case !t.object.as.Empty():
+		object, err := meta.Accessor(view)
+		if err != nil {
+			return raw, err
+		}
+		partial := meta.AsPartialObjectMetadata(object)
+		partial.SetGroupVersionKind(t.object.as)
+		view = partial
+	}
+	raw.Raw, err = json.Marshal(view)
+	return raw, err
 }
