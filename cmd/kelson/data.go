@@ -18,6 +18,7 @@ import (
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
 	"kelson.dev/server/store/disk"
+	"kelson.dev/server/store/encrypted"
 )
 
 func dataCommand() *cobra.Command {
@@ -30,7 +31,8 @@ func dataCommand() *cobra.Command {
 }
 
 func dataCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var encryption encryptionFlags
+	c := &cobra.Command{
 		Use:   "check [DIRECTORY]",
 		Short: "Read a data directory whole and say what is in it, or what is wrong with it",
 		Long: `Read a data directory whole and say what is in it, or what is wrong with it.
@@ -38,7 +40,7 @@ func dataCheckCommand() *cobra.Command {
 Nothing is changed. The directory must not be in use.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			report, err := disk.Check(dataDir(args))
+			report, err := checkDirectory(dataDir(args), &encryption)
 			if err != nil {
 				return err
 			}
@@ -46,6 +48,17 @@ Nothing is changed. The directory must not be in use.`,
 			return nil
 		},
 	}
+	encryption.addFlags(c.Flags())
+	return c
+}
+
+func checkDirectory(dir string, encryption *encryptionFlags) (disk.Report, error) {
+	decrypt, end, err := encrypted.Reader(encrypted.Config{File: encryption.file})
+	if err != nil {
+		return disk.Report{}, err
+	}
+	defer end()
+	return disk.CheckWith(dir, decrypt)
 }
 
 func dataDir(args []string) string {
@@ -57,6 +70,7 @@ func dataDir(args []string) string {
 
 func dataBackupCommand() *cobra.Command {
 	var kubeconfig, dir string
+	var encryption encryptionFlags
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write the whole state to a file, of a control plane while it serves, or of a data directory",
@@ -65,13 +79,13 @@ func dataBackupCommand() *cobra.Command {
 With --kubeconfig it is that of a running control plane, at one revision, while
 writes go on; the user must be allowed to get ` + controlplane.BackupPath + `, as those of
 system:masters are. With --data-dir it is read from a directory that is not in
-use. The file is there only when it is whole. It holds all Secrets: keep it as
-you keep them.`,
+use, and decrypted if it must be. The file is there only when it is whole. It
+holds all Secrets, plain: keep it as you keep them.`,
 		Example: `  kelson data backup --kubeconfig ~/.local/share/kelson/kubeconfig kelson.backup
   kelson data backup --data-dir ./state kelson.backup`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, w) }
+			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, &encryption, w) }
 			if dir == "" {
 				read = func(w io.Writer) error { return backupServer(c.Context(), kubeconfig, w) }
 			}
@@ -85,7 +99,9 @@ you keep them.`,
 	}
 	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default as kubectl's)")
 	c.Flags().StringVar(&dir, "data-dir", "", "directory to read instead")
+	encryption.addFlags(c.Flags())
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
 	return c
 }
 
@@ -111,12 +127,15 @@ func writeBackup(name string, read func(io.Writer) error) (revision uint64, err 
 	return revision, os.Rename(temp.Name(), name)
 }
 
-func backupDirectory(ctx context.Context, dir string, w io.Writer) (err error) {
-	if _, err := disk.Check(dir); err != nil { // also that there is something
+func backupDirectory(ctx context.Context, dir string, encryption *encryptionFlags, w io.Writer) (err error) {
+	if _, err := checkDirectory(dir, encryption); err != nil { // also that there is something
 		return err
 	}
-	backend, err := disk.Open(dir)
-	if err != nil {
+	var backend store.Backend
+	if backend, err = disk.Open(dir); err != nil {
+		return err
+	}
+	if backend, err = encryption.around(backend, nil); err != nil {
 		return err
 	}
 	state, err := store.Open(store.Config{Backend: backend})

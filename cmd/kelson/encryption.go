@@ -8,19 +8,20 @@ import (
 
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/encrypted"
+	shared "kelson.dev/server/store/etcd"
 )
 
-// encryptionFlags say how the state is encrypted on disk, by kube-apiserver's name.
+// encryptionFlags say how the state is encrypted where it is kept, by kube-apiserver's name.
 type encryptionFlags struct{ file string }
 
 func (o *encryptionFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.file, "encryption-provider-config", "", "EncryptionConfiguration: which resources are encrypted in the data directory, and how; read again when it changes")
+	f.StringVar(&o.file, "encryption-provider-config", "", "EncryptionConfiguration: which resources are encrypted in the data directory or in etcd, and how; read again when it changes")
 }
 
 // check refuses what would leave values plain that were meant to be encrypted.
-func (o *encryptionFlags) check(onDisk bool) error {
-	if o.file != "" && !onDisk {
-		return errors.New("--encryption-provider-config is for state in a data directory")
+func (o *encryptionFlags) check(kept bool) error {
+	if o.file != "" && !kept {
+		return errors.New("--encryption-provider-config is for state that is kept, which --in-memory does not")
 	}
 	return nil
 }
@@ -28,4 +29,9 @@ func (o *encryptionFlags) check(onDisk bool) error {
 // around encrypts what a backend keeps. Without a configuration it sees to it that encrypted values are not taken for damaged ones.
 func (o *encryptionFlags) around(backend store.Backend, log *slog.Logger) (store.Backend, error) {
 	return encrypted.Open(backend, encrypted.Config{File: o.file, Log: log})
+}
+
+// aroundShared does the same for what is kept in etcd.
+func (o *encryptionFlags) aroundShared(log *shared.Log, to *slog.Logger) (store.Shared, error) {
+	return encrypted.OpenShared(log, encrypted.Config{File: o.file, Log: to}, log.Path)
 }

@@ -59,7 +59,7 @@ func (o *stateOptions) check() error {
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
 	}
-	if err := o.encryption.check(!o.inMemory && len(o.etcdServers) == 0); err != nil {
+	if err := o.encryption.check(!o.inMemory); err != nil {
 		return err
 	}
 	for _, server := range o.etcdServers {
@@ -101,7 +101,7 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 			return s, err
 		}
 		if len(o.etcdServers) > 0 {
-			err = o.openEtcd(ctx, s, &open)
+			err = o.openEtcd(ctx, s, &open, log)
 		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync}); err != nil {
 			err = fmt.Errorf("open data directory: %w", err)
 		}
@@ -145,7 +145,7 @@ func (s *state) openKeys() (err error) {
 	return err
 }
 
-func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config) error {
+func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config, to *slog.Logger) error {
 	cfg := shared.Config{Endpoints: o.etcdServers, Prefix: o.etcdPrefix, Timeout: o.etcdConnection}
 	if o.etcdCA != "" || o.etcdCert != "" {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -173,7 +173,9 @@ func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Confi
 	if err != nil {
 		return err
 	}
-	open.Shared = log
+	if open.Shared, err = o.encryption.aroundShared(log, to); err != nil {
+		return err
+	}
 	if o.etcdCompaction > 0 {
 		s.once = append(s.once, func(ctx context.Context) error { return log.CompactEvery(ctx, o.etcdCompaction) })
 	}

@@ -24,7 +24,10 @@ type Report struct {
 
 // Check reads a data directory whole and says what is in it, or what is wrong with it. It changes nothing. [store.ErrLocked] when a
 // Backend has it open.
-func Check(dir string) (r Report, err error) {
+func Check(dir string) (r Report, err error) { return CheckWith(dir, nil) }
+
+// CheckWith is Check of a directory whose records decode makes readable first; nil: they are.
+func CheckWith(dir string, decode func(*store.Record) error) (r Report, err error) {
 	files := osFiles{}
 	l, err := list(files, dir)
 	if err != nil {
@@ -40,6 +43,11 @@ func Check(dir string) (r Report, err error) {
 	defer lock.Close()
 	uids := map[string]store.Key{}
 	f, err := l.read(func(rec store.Record) error {
+		if decode != nil && rec.Data != nil {
+			if err := decode(&rec); err != nil {
+				return err
+			}
+		}
 		uid, err := store.CheckRecord(rec)
 		if err != nil || uid == "" {
 			return err

@@ -15,6 +15,8 @@
 //	backend, err := disk.Open(dir)
 //	backend, err = encrypted.Open(backend, encrypted.Config{File: "encryption.yaml"})
 //	s, err := store.Open(store.Config{Backend: backend})
+//
+// [OpenShared] does the same before a log that several control planes share.
 package encrypted
 
 import (
@@ -41,11 +43,16 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// source is where the providers come from.
+type source struct {
+	file *livefile.File[*providers] // nil: there are none
+	end  context.CancelFunc
+}
+
 // Backend encrypts what another one keeps.
 type Backend struct {
+	*source
 	inner store.Backend
-	file  *livefile.File[*providers] // nil: there are none
-	end   context.CancelFunc
 
 	used  *providers  // by the last Append; the committer's
 	stale atomic.Bool // something is kept that the first provider did not write
@@ -54,6 +61,7 @@ type Backend struct {
 // providers are the transformers of one reading of the file.
 type providers struct {
 	encryptionconfig.StaticTransformers
+	path func(store.Key) string // what is authenticated with a value
 }
 
 // prefix begins everything encrypted.
@@ -61,36 +69,44 @@ const prefix = "k8s:enc:"
 
 // Open puts encryption before a backend, which it owns from then on, also if it fails.
 func Open(inner store.Backend, cfg Config) (store.Backend, error) {
+	src, err := open(cfg, registryPath)
+	if err != nil {
+		inner.Close()
+		return nil, err
+	}
+	return &Backend{inner: inner, source: src}, nil
+}
+
+func open(cfg Config, path func(store.Key) string) (*source, error) {
 	ctx, end := context.WithCancel(context.Background())
-	b := &Backend{inner: inner, end: end}
+	src := &source{end: end}
 	if cfg.File == "" {
-		return b, nil
+		return src, nil
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	b.file, err = livefile.Open(cfg.File, func([]byte) (*providers, error) {
+	src.file, err = livefile.Open(cfg.File, func([]byte) (*providers, error) {
 		loaded, err := encryptionconfig.LoadEncryptionConfig(ctx, cfg.File, false, "")
 		if err != nil {
 			return nil, err
 		}
-		return &providers{loaded.Transformers}, nil
+		return &providers{loaded.Transformers, path}, nil
 	}, func(err error) { cfg.Log.Error("the encryption configuration stays as it was", "err", err) })
 	if err != nil {
 		end()
-		inner.Close()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
 	}
-	return b, nil
+	return src, nil
 }
 
 // current is nil where nothing is encrypted.
-func (b *Backend) current() *providers {
-	if b.file == nil {
+func (s *source) current() *providers {
+	if s.file == nil {
 		return nil
 	}
-	return b.file.Get()
+	return s.file.Get()
 }
 
 // decrypt also says whether the value should be written anew.
@@ -101,7 +117,7 @@ func (p *providers) decrypt(r *store.Record) (stale bool, err error) {
 		}
 		return false, nil
 	}
-	data, stale, err := p.of(r.Key).TransformFromStorage(context.Background(), r.Data, contextOf(r.Key))
+	data, stale, err := p.of(r.Key).TransformFromStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
 	if err != nil {
 		return false, fmt.Errorf("decrypt %s %s/%s (has its key left the encryption configuration?): %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
@@ -114,7 +130,7 @@ func (p *providers) encrypt(r store.Record) (store.Record, error) {
 	if p == nil || r.Data == nil {
 		return r, nil
 	}
-	data, err := p.of(r.Key).TransformToStorage(context.Background(), r.Data, contextOf(r.Key))
+	data, err := p.of(r.Key).TransformToStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
 	if err != nil {
 		return r, fmt.Errorf("encrypt %s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
@@ -126,9 +142,9 @@ func (p *providers) of(key store.Key) value.Transformer {
 	return p.TransformerForResource(schema.ParseGroupResource(key.Resource))
 }
 
-// contextOf is what is authenticated with a value.
-func contextOf(key store.Key) value.Context {
-	return value.DefaultContext("/registry/" + key.Resource + "/" + key.Namespace + "/" + key.Name)
+// registryPath is the key in a backend, which has none of its own.
+func registryPath(key store.Key) string {
+	return "/registry/" + key.Resource + "/" + key.Namespace + "/" + key.Name
 }
 
 // Load implements [store.Backend].

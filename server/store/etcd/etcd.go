@@ -101,7 +101,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-func (l *Log) key(k store.Key) string {
+// Path is the key in etcd of an object.
+func (l *Log) Path(k store.Key) string {
 	if k.Namespace == "" {
 		return l.prefix + k.Resource + "/" + k.Name
 	}
@@ -222,7 +223,7 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	var compare []clientv3.Cmp
 	writes := make([]clientv3.Op, len(ops))
 	for i, op := range ops {
-		key := l.key(op.Key)
+		key := l.Path(op.Key)
 		if strings.Contains(op.Key.Namespace, "/") || strings.Contains(op.Key.Name, "/") || strings.Contains(op.Key.Resource, "/") {
 			return 0, false, fmt.Errorf("%w: %q is no key for etcd", store.ErrMalformed, key)
 		}
