@@ -37,7 +37,7 @@ type apiserverOptions struct {
 var accepted = []string{
 	"etcd-servers", "etcd-prefix",
 	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
-	"storage-backend", "max-requests-inflight", "max-mutating-requests-inflight", "event-ttl", "vmodule",
+	"storage-backend", "event-ttl", "vmodule",
 	"encryption-provider-config", // its state is in memory
 }
 

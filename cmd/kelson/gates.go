@@ -15,6 +15,7 @@ type gates struct {
 	authorization  authorizationFlags
 	admission      admissionFlags
 	audit          auditFlags
+	limits         limitFlags
 }
 
 func (g *gates) addFlags(f *pflag.FlagSet) {
@@ -22,6 +23,7 @@ func (g *gates) addFlags(f *pflag.FlagSet) {
 	g.authorization.addFlags(f)
 	g.admission.addFlags(f)
 	g.audit.addFlags(f)
+	g.limits.addFlags(f)
 }
 
 // apply sets in cfg what the flags ask for. What it opens is closed by close.
@@ -37,6 +39,9 @@ func (g *gates) apply(cfg *controlplane.Config) error {
 		cfg.Authentication.Anonymous = new(bool)
 	}
 	if err := g.admission.apply(cfg); err != nil {
+		return err
+	}
+	if err := g.limits.apply(cfg); err != nil {
 		return err
 	}
 	return g.audit.apply(cfg)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -56,12 +57,16 @@ func (c *Chain) identify(req *http.Request) (user.Info, error) {
 	if len(c.cfg.Audiences) > 0 {
 		req = req.WithContext(authenticator.WithAudiences(req.Context(), c.cfg.Audiences))
 	}
+	start := time.Now()
 	resp, ok, err := c.cfg.Authenticator.AuthenticateRequest(req)
 	switch {
 	case err != nil:
+		c.metrics.authenticated("error", start)
 		return nil, err
 	case !ok:
+		c.metrics.authenticated("failure", start)
 		return nil, errUnknown
 	}
+	c.metrics.authenticated("success", start)
 	return resp.User, nil
 }

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/audit"
@@ -29,7 +30,9 @@ func (c *Chain) authorized(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewInternalError(err))
 			return
 		}
+		start := time.Now()
 		decision, reason, err := c.cfg.Authorizer.Authorize(req.Context(), attributes)
+		c.metrics.authorized(outcome(decision, err), start)
 		switch {
 		case decision == authorizer.DecisionAllow: // even with an error: one of several authorizers may have failed
 			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "allow", reasonAnnotation, reason)
@@ -43,4 +46,17 @@ func (c *Chain) authorized(next http.Handler) http.Handler {
 			wire.Error(w, req, responsewriters.ForbiddenStatusError(attributes, reason))
 		}
 	})
+}
+
+// outcome names a decision in metrics.
+func outcome(decision authorizer.Decision, err error) string {
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return "allowed"
+	case err != nil:
+		return "error"
+	case decision == authorizer.DecisionDeny:
+		return "denied"
+	}
+	return "no-opinion"
 }

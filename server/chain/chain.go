@@ -41,6 +41,9 @@ type Config struct {
 	// Metrics is shown at /metrics and gets the request metrics; nil: neither.
 	Metrics *prometheus.Registry
 
+	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once; more are answered
+	// with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
+	MaxInFlight, MaxMutatingInFlight int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
 	// Log hears of panics; nil: the default logger.
@@ -53,7 +56,10 @@ type Chain struct {
 	handler http.Handler
 	flight  flight
 	metrics *metrics
-	paths   map[string]http.Handler
+
+	reading, mutating seats
+
+	paths map[string]http.Handler
 }
 
 // New builds the pipeline. It can serve at once.
@@ -64,7 +70,10 @@ func New(cfg Config) *Chain {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	c := &Chain{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
+	c := &Chain{cfg: cfg}
+	c.metrics = c.newMetrics(cfg.Metrics)
+	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
+	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
@@ -77,6 +86,7 @@ func New(cfg Config) *Chain {
 		c.authenticated, // who asks
 		c.audited,       // the audit record is kept, as far as the policy says
 		c.impersonated,  // and on whose behalf
+		c.limited,       // not too many at once
 		c.authorized,    // whether they may
 	)
 	return c

@@ -15,6 +15,8 @@ import (
 // dispatch finds the handler of a request.
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
+		over := c.metrics.lasting(req, info)
+		defer over()
 		c.cfg.Resources.ServeHTTP(w, req)
 		return
 	}

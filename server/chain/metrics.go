@@ -14,9 +14,32 @@ import (
 type metrics struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	long     *prometheus.GaugeVec
+
+	authentication, authorization outcomes
 }
 
-func newMetrics(registry *prometheus.Registry) *metrics {
+// outcomes counts decisions by their result, and how long they took.
+type outcomes struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newOutcomes(total, duration, of string) outcomes {
+	return outcomes{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: total, Help: "Counter of " + of + " attempts, by result."}, []string{"result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: duration, Help: "Duration of " + of + " in seconds, by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}, []string{"result"}),
+	}
+}
+
+func (o outcomes) observe(result string, start time.Time) {
+	o.total.WithLabelValues(result).Inc()
+	o.duration.WithLabelValues(result).Observe(since(start))
+}
+
+func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 	if registry == nil {
 		return nil
 	}
@@ -31,9 +54,25 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 			Help:    "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
 		}, labels),
+		long: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_longrunning_requests",
+			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication"),
+		authorization:  newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization"),
 	}
-	registry.MustRegister(m.total, m.duration)
+	registry.MustRegister(m.total, m.duration, m.long,
+		m.authentication.total, m.authentication.duration, m.authorization.total, m.authorization.duration,
+		c.reading.gauge("readOnly"), c.mutating.gauge("mutating"))
 	return m
+}
+
+// gauge shows how many seats are taken.
+func (s *seats) gauge(kind string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "apiserver_current_inflight_requests", Help: "Number of requests being served, by kind.",
+		ConstLabels: prometheus.Labels{"request_kind": kind},
+	}, func() float64 { return float64(s.taken.Load()) })
 }
 
 // measured counts requests, and the time of those that are not long-running.
@@ -47,6 +86,30 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 		next.ServeHTTP(rec, req)
 		c.metrics.observe(req, rec, start)
 	})
+}
+
+// lasting counts a long-running request while it lasts. It is called when its caller may make it: what others name must not make a
+// time series.
+func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
+	if m == nil || !longRunning(req) {
+		return func() {}
+	}
+	gauge := m.long.WithLabelValues(metricVerb(req, info), info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info), "apiserver")
+	gauge.Inc()
+	return gauge.Dec
+}
+
+// authenticated and authorized note what was decided, in kube-apiserver's words.
+func (m *metrics) authenticated(result string, start time.Time) {
+	if m != nil {
+		m.authentication.observe(result, start)
+	}
+}
+
+func (m *metrics) authorized(result string, start time.Time) {
+	if m != nil {
+		m.authorization.observe(result, start)
+	}
 }
 
 func (m *metrics) observe(req *http.Request, rec *recorder, start time.Time) {

@@ -39,6 +39,8 @@ type Config struct {
 	Admission      Admission
 	// Audit records requests.
 	Audit Audit
+	// Limits bounds what is served at once.
+	Limits Limits
 	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.
@@ -61,6 +63,10 @@ type Config struct {
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
 }
+
+// Limits are how many short requests that read, and that write, are served at once. More are answered with 429, but for those of
+// system:masters. 0 is kube-apiserver's: 400 and 200; negative: any number.
+type Limits struct{ InFlight, MutatingInFlight int }
 
 // ServiceAccounts is about the tokens of service accounts. The zero value signs them with a key that is made for this control plane
 // alone: its tokens end with it.

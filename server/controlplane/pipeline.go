@@ -55,7 +55,8 @@ func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *auth
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
-		Log:           cfg.Log,
+		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight,
+		Log: cfg.Log,
 	}), nil
 }
 

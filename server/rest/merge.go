@@ -20,16 +20,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml" // keeps integers whole, which sigs.k8s.io/yaml does not
 	kjson "sigs.k8s.io/json"
 
+	patches "kelson.dev/server/jsonpatch"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
 
-// maxPatchOperations bounds the work a JSON patch can ask for.
-const maxPatchOperations = 10000
-
 // mergeJSON applies the patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
 // result shows it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
+	if p.kind != types.StrategicMergePatchType && patches.TooDeep(before, p.body) {
+		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object has too much at too deep a level")
+	}
 	switch p.kind {
 	case types.JSONPatchType:
 		after, strict, err = p.jsonPatch(before)
@@ -64,13 +65,13 @@ func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err er
 			strict[i] = fmt.Errorf("json patch %v", err)
 		}
 	}
-	ops, err := jsonpatch.DecodePatch(p.body)
+	ops, err := patches.Decode(p.body)
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	if len(ops) > maxPatchOperations {
+	if len(ops) > patches.MaxOperations {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(ops)))
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", patches.MaxOperations, len(ops)))
 	}
 	if after, err = ops.Apply(before); err != nil {
 		return nil, nil, unprocessable(err)

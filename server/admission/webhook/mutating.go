@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,10 +21,9 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/request"
 	"k8s.io/apiserver/pkg/apis/audit"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
-)
 
-// maxPatchOperations is as many as a client's own JSON patch may have.
-const maxPatchOperations = 10000
+	"kelson.dev/server/jsonpatch"
+)
 
 // Mutating is MutatingAdmissionWebhook.
 type Mutating struct{ *hooks }
@@ -148,7 +146,7 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 	failed := func(text string, err error, status *apierrors.StatusError) error {
 		return &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("%s: %w", text, err), Status: status}
 	}
-	patch, err := jsonpatch.DecodePatch(result.Patch)
+	patch, err := jsonpatch.Decode(result.Patch)
 	if err != nil {
 		return false, failed("received undecodable patch in webhook response", err, apierrors.NewServiceUnavailable("error decoding patch in webhook response"))
 	}
@@ -161,8 +159,10 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 	case result.PatchType != admissionv1.PatchTypeJSONPatch:
 		return false, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("unsupported patch type %q", result.PatchType),
 			Status: webhookerrors.ToStatusErr(name, result.Result)}
-	case len(patch) > maxPatchOperations:
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the allowed maximum operations in a JSON patch is %d, got %d", name, maxPatchOperations, len(patch)))
+	case len(patch) > jsonpatch.MaxOperations:
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the allowed maximum operations in a JSON patch is %d, got %d", name, jsonpatch.MaxOperations, len(patch)))
+	case jsonpatch.TooDeep(s.object, result.Patch):
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the patch or the patched object has too much at too deep a level", name))
 	}
 	after, err := patch.Apply(s.object)
 	if err != nil {
