@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -100,6 +101,8 @@ func serve(ctx context.Context, opts serveOptions, out, errOut io.Writer) error 
 	}
 	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
 		controlplane.KubernetesVersion, p.server.URL(), p.kubeconfig, time.Since(begin).Round(100*time.Microsecond))
+	debug.FreeOSMemory()
+	forgetStart()
 	return p.run(ctx)
 }
 
