@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -17,7 +18,7 @@ type Admission struct {
 }
 
 // newAdmission makes the chain of plugins, in Kubernetes' order. It ends with the control plane.
-func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer) (upstream.Interface, error) {
+func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), admission.Deps{
 		Store:       p.store,
 		Registry:    p.registry,
@@ -25,6 +26,7 @@ func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer) (upst
 		Transport:   p.Transport(),
 		Authorizer:  may,
 		Controllers: !cfg.NoControllers,
+		Metrics:     metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -89,7 +89,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plugins, err := p.newAdmission(cfg, may)
+	metrics := newMetrics(p.store)
+	plugins, err := p.newAdmission(cfg, may, metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Authorizer: may,
 		CatchUp:    catchUp(p.store, definitions),
 	})
-	if p.chain, err = newChain(cfg, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, metrics, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {

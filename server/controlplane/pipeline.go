@@ -7,10 +7,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -25,15 +23,8 @@ import (
 	"kelson.dev/server/store"
 )
 
-// processCollectors describe the process: they are the same for all control planes in it.
-var processCollectors = sync.OnceValue(func() []prometheus.Collector {
-	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
-})
-
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(processCollectors()...)
+func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	groups := caughtUp(catchUp(st, definitions), discovery.New(registry))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions}))
 	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.

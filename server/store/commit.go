@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // request is one Commit on its way through the committer.
@@ -179,9 +180,20 @@ func (s *Store) process(batch []*request) {
 		return
 	}
 	if len(events) > 0 {
+		s.count(batch, len(events))
 		s.publish(events)
 		s.checkpoint()
 	}
+}
+
+func (s *Store) count(batch []*request, writes int) {
+	for _, r := range batch {
+		if r.err == nil {
+			s.counts.commits.Add(1)
+		}
+	}
+	s.counts.writes.Add(uint64(writes))
+	s.counts.batches.Add(1)
 }
 
 // checkpoint lets the backend write the state anew, if it wants to, beside what goes on.
@@ -197,6 +209,8 @@ func (s *Store) checkpoint() {
 	s.checkpoints.Go(func() {
 		if err := write(s.alive, sn.Records()); err != nil && s.alive.Err() == nil {
 			s.log.Error("the state could not be written anew; the log of writes goes on", "err", err)
+		} else if err == nil {
+			s.counts.checkpoints.Add(1)
 		}
 	})
 }
@@ -212,9 +226,11 @@ func (s *Store) append(events []*Event) error {
 			records[i].Data = e.Object.Data
 		}
 	}
+	start := time.Now()
 	if err := s.backend.Append(records); err != nil {
 		return fmt.Errorf("%w: append: %w", ErrFailed, err)
 	}
+	s.counts.appending.Add(uint64(time.Since(start)))
 	return nil
 }
 

@@ -42,6 +42,7 @@ type Store struct {
 	failure  error
 	failed   atomic.Pointer[error] // failure, for everybody
 
+	counts  counts
 	current atomic.Pointer[Snapshot]
 	closing sync.Once
 	done    chan struct{} // the committer has ended

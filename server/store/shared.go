@@ -203,6 +203,8 @@ func (s *Store) commitShared(ctx context.Context, ops []Op, drafts []draft) ([]*
 	if !ok {
 		return nil, s.conflict(ops, revision)
 	}
+	s.counts.commits.Add(1)
+	s.counts.writes.Add(uint64(len(ops)))
 	objects := make([]*Object, len(ops))
 	for i := range ops {
 		if objects[i] = s.written(drafts[i].path, ops[i].Key.Resource, revision); objects[i] == nil {

@@ -1,0 +1,118 @@
+package controlplane_test
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/server/controlplane"
+)
+
+// API-02: /metrics can be read by Prometheus' own parser, and counts what happened.
+func TestMetrics(t *testing.T) {
+	s := onPort(t, controlplane.Config{NoControllers: true}) // nothing else writes
+	send := func(transport http.RoundTripper, method, path, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	metrics := func() map[string]*dto.MetricFamily {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.Transport().RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return families
+	}
+	send(s.Transport(), "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"w"},"webhooks":[
+		{"name":"w.x.io","clientConfig":{"url":"https://127.0.0.1:1/"},"failurePolicy":"Ignore","sideEffects":"None","admissionReviewVersions":["v1"],
+		 "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]}`)
+	before := metrics()
+	const configMaps = "/api/v1/namespaces/default/configmaps"
+	send(s.Transport(), "POST", configMaps, `{"metadata":{"name":"m"},"data":{"a":"b"}}`)
+	send(s.Transport(), "POST", configMaps, `{"metadata":{"name":"m"}}`) // exists
+	send(s.TransportAs(&user.DefaultInfo{Name: "nobody"}), "GET", configMaps, "")
+	if who := s.who(t, nil, "Authorization: Bearer wrong"); who != "401 Unauthorized" {
+		t.Error(who)
+	}
+	watch, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+configMaps+"?watch=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.Transport().RoundTrip(watch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAtLeast(resp.Body, make([]byte, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	after := metrics()
+	resp.Body.Close()
+
+	for _, test := range []struct {
+		name, labels string // labels as result=denied, one of several is enough
+		more         float64
+	}{
+		{"kelson_store_commits_total", "", 1},
+		{"kelson_store_objects", "", 1},
+		{"kelson_store_batch_writes", "", 1},
+		{"kelson_store_watch_log_events", "", 1},
+		{"authorization_attempts_total", "result=no-opinion", 1},
+		{"authorization_duration_seconds", "result=no-opinion", 1},
+		{"authentication_attempts", "result=error", 1},
+		{"apiserver_longrunning_requests", "resource=configmaps", 1},
+		{"apiserver_request_total", "code=409", 1},
+		{"apiserver_admission_webhook_fail_open_count", "name=w.x.io", 2},
+	} {
+		if more := value(after[test.name], test.labels) - value(before[test.name], test.labels); more != test.more {
+			t.Errorf("%s %s: %v more, want %v", test.name, test.labels, more, test.more)
+		}
+	}
+	for _, name := range []string{"apiserver_current_inflight_requests", "kelson_store_watch_log_bytes", "kelson_store_append_duration_seconds",
+		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total", "apiserver_request_duration_seconds"} {
+		if after[name] == nil {
+			t.Errorf("no %s; there are %v", name, slices.Sorted(maps.Keys(after)))
+		}
+	}
+}
+
+// value is the sum, or the number of observations, of the metrics with a label.
+func value(family *dto.MetricFamily, label string) (sum float64) {
+	for _, m := range family.GetMetric() {
+		found := label == ""
+		for _, l := range m.GetLabel() {
+			found = found || l.GetName()+"="+l.GetValue() == label
+		}
+		if !found {
+			continue
+		}
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetSummary().GetSampleSum() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return sum
+}
