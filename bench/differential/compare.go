@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -161,6 +162,10 @@ func isList(where string, meta map[string]any) bool {
 var unordered = map[string]bool{"resourceRules": true, "nonResourceRules": true, "causes": true}
 
 func (c *comparer) lists(where, key string, peer, kelson []any) {
+	if key == "items" {
+		sortGenerated(peer)
+		sortGenerated(kelson)
+	}
 	if unordered[key] {
 		byText := func(a, b any) int { return strings.Compare(mustJSON(a), mustJSON(b)) }
 		slices.SortStableFunc(peer, byText)
@@ -177,6 +182,21 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 	for i := range peer {
 		c.value(where+"[]", key, peer[i], kelson[i])
 	}
+}
+
+// sortGenerated sorts a list that has generated names by what is not random in the names, then by revision.
+func sortGenerated(items []any) {
+	name := func(item any) string { return fmt.Sprint(at(item, "metadata", "name")) }
+	revision := func(item any) uint64 {
+		n, _ := strconv.ParseUint(fmt.Sprint(at(item, "metadata", "resourceVersion")), 10, 64)
+		return n
+	}
+	if !slices.ContainsFunc(items, func(item any) bool { return plain(name(item)) != name(item) }) {
+		return
+	}
+	slices.SortStableFunc(items, func(a, b any) int {
+		return cmp.Or(cmp.Compare(plain(name(a)), plain(name(b))), cmp.Compare(revision(a), revision(b)))
+	})
 }
 
 // sortManagers puts entries in an order that doesn't depend on the second they were made in.
