@@ -158,6 +158,12 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: %d %q", want.path, w.Code, w.Body)
 		}
 	}
+	sick = false
+	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} { // as kube-apiserver's
+		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
+			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
+		}
+	}
 }
 
 // API-02

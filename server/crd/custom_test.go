@@ -143,6 +143,11 @@ func TestMedia(t *testing.T) {
 		t.Errorf("replicas %v", got)
 	}
 	p.do("GET", widgetsPath+"/b", "", "Accept", "application/vnd.kubernetes.protobuf").want(406)
+	// kube-apiserver takes an object for a list until it looks for items.
+	one := p.do("GET", widgetsPath+"/b", "", "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(500)
+	if !strings.Contains(one.message(), "content is not a list") {
+		t.Errorf("message %q", one.message())
+	}
 	p.do("GET", definitionsPath+"/widgets.example.com", "", "Accept", "application/vnd.kubernetes.protobuf").want(200)
 }
 

@@ -1,0 +1,26 @@
+package discovery
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Built-in subresources are sorted, those of a custom kind are not. // API-09
+func TestSortResources(t *testing.T) {
+	for custom, want := range map[bool][]string{
+		false: {"ants", "ants/scale", "ants/status", "bees"},
+		true:  {"ants", "ants/status", "ants/scale", "bees"},
+	} {
+		list := []metav1.APIResource{{Name: "bees"}, {Name: "ants"}, {Name: "ants/status"}, {Name: "ants/scale"}}
+		sortResources(list, custom)
+		var got []string
+		for _, r := range list {
+			got = append(got, r.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("custom %v: %v, want %v", custom, got, want)
+		}
+	}
+}
