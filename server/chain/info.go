@@ -157,7 +157,12 @@ func longRunning(req *http.Request) bool {
 		return false
 	}
 	info, err := Info(req)
-	if err != nil || !info.IsResourceRequest {
+	return err == nil && lasts(info)
+}
+
+// lasts is longRunning for who knows what is asked for.
+func lasts(info *request.RequestInfo) bool {
+	if !info.IsResourceRequest {
 		return false
 	}
 	return info.Verb == "watch" || info.Verb == "proxy" || slices.Contains(longParts(), "/"+info.Subresource)

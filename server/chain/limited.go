@@ -44,7 +44,7 @@ func (s *seats) leave() { s.taken.Add(-1) }
 func (c *Chain) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, _ := request.RequestInfoFrom(req.Context())
-		if longRunning(req) {
+		if lasts(info) {
 			next.ServeHTTP(w, req)
 			return
 		}

@@ -19,24 +19,36 @@ type metrics struct {
 	authentication, authorization outcomes
 }
 
-// outcomes counts decisions by their result, and how long they took.
+// outcomes counts decisions by their result, and how long they took. The results are known, so that each request finds its own at once.
 type outcomes struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	of       map[string]outcomeOf
 }
 
-func newOutcomes(total, duration, of string) outcomes {
-	return outcomes{
+type outcomeOf struct {
+	total    prometheus.Counter
+	duration prometheus.Observer
+}
+
+func newOutcomes(total, duration, of string, results ...string) outcomes {
+	o := outcomes{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: total, Help: "Counter of " + of + " attempts, by result."}, []string{"result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: duration, Help: "Duration of " + of + " in seconds, by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"result"}),
+		of: map[string]outcomeOf{},
 	}
+	for _, result := range results {
+		o.of[result] = outcomeOf{o.total.WithLabelValues(result), o.duration.WithLabelValues(result)}
+	}
+	return o
 }
 
 func (o outcomes) observe(result string, start time.Time) {
-	o.total.WithLabelValues(result).Inc()
-	o.duration.WithLabelValues(result).Observe(since(start))
+	of := o.of[result]
+	of.total.Inc()
+	of.duration.Observe(since(start))
 }
 
 func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
@@ -58,8 +70,9 @@ func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 			Name: "apiserver_longrunning_requests",
 			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
-		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication"),
-		authorization:  newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization"),
+		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication", "success", "failure", "error"),
+		authorization: newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization",
+			"allowed", "denied", "no-opinion", "error"),
 	}
 	registry.MustRegister(m.total, m.duration, m.long,
 		m.authentication.total, m.authentication.duration, m.authorization.total, m.authorization.duration,
@@ -91,7 +104,7 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 // lasting counts a long-running request while it lasts. It is called when its caller may make it: what others name must not make a
 // time series.
 func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
-	if m == nil || !longRunning(req) {
+	if m == nil || !lasts(info) {
 		return func() {}
 	}
 	gauge := m.long.WithLabelValues(metricVerb(req, info), info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info), "apiserver")
@@ -125,16 +138,24 @@ func (m *metrics) observe(req *http.Request, rec *recorder, start time.Time) {
 			dryRun = "invalid"
 		}
 	}
-	labels := []string{metricVerb(req, info), dryRun, "", "", "", "", "", "apiserver"}
+	labels := make([]string, 8, 9) // a place is left for the code
+	labels[0], labels[1], labels[7] = metricVerb(req, info), dryRun, "apiserver"
 	// A path that nobody serves, or that the caller may not see, must not make a time series.
 	unknown := code == http.StatusNotFound && strings.HasPrefix(rec.Header().Get("Content-Type"), "text/plain")
 	if info.IsResourceRequest && !unknown && code != http.StatusUnauthorized && code != http.StatusForbidden {
-		copy(labels[2:], []string{info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)})
+		labels[2], labels[3], labels[4], labels[5], labels[6] = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
 	}
-	m.total.WithLabelValues(append(labels, strconv.Itoa(code))...).Inc()
-	if !longRunning(req) {
+	m.total.WithLabelValues(append(labels, codeLabel(code))...).Inc()
+	if !lasts(info) {
 		m.duration.WithLabelValues(labels...).Observe(since(start))
 	}
+}
+
+func codeLabel(code int) string {
+	if code == http.StatusOK { // mostly
+		return "200"
+	}
+	return strconv.Itoa(code)
 }
 
 func metricVerb(req *http.Request, info *request.RequestInfo) string {
