@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -155,4 +156,34 @@ func protobufDefinition(size int) string {
 	spec = append(append(spec, field(4, []byte("Namespaced"))...), field(7, version)...)
 	definition := append(field(1, field(1, []byte("cups.x.io"))), field(2, spec)...)
 	return "k8s\x00" + string(append(field(1, kind), field(2, definition)...))
+}
+
+// API-03: headers beyond a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server goes on.
+func TestLimitOfHeaders(t *testing.T) {
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	for _, http2 := range []bool{false, true} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool()}, ForceAttemptHTTP2: http2}
+		defer transport.CloseIdleConnections()
+		for size, want := range map[int]int{1 << 10: http.StatusOK, 2 << 20: http.StatusRequestHeaderFieldsTooLarge} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/livez", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Large", strings.Repeat("x", size))
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				if want == http.StatusOK {
+					t.Errorf("HTTP/2 %v, %d bytes: %v", http2, size, err)
+				}
+				continue // the client was told of the limit, or the connection ended while it wrote
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("HTTP/2 %v, %d bytes: %s, want %d", http2, size, resp.Status, want)
+			}
+		}
+	}
+	if who := s.who(t, nil, "Authorization: Bearer wrong"); who != "401 Unauthorized" {
+		t.Error(who)
+	}
 }
