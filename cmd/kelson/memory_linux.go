@@ -10,7 +10,8 @@ import (
 )
 
 // forgetStart gives back what only the start needed: pages of the binary, most of them the tables and initialisers of packages that
-// a server uses once or never. They are mapped from the file and not changed, so what is needed again is read again.
+// a server uses once or never. What is needed again is read again. Not all that is read-only was never written: the loader's table
+// of addresses in libc is not, and must not be forgotten but paged out.
 func forgetStart() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -33,6 +34,6 @@ func forgetStart() {
 		if err1 != nil || err2 != nil {
 			continue
 		}
-		unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_DONTNEED)
+		unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_PAGEOUT)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,9 +89,27 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout}
 	l.watching, l.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	if _, err := l.newest(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err), l.Close())
+		l.Close()
+		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), reason(cfg, err))
 	}
 	return l, nil
+}
+
+// reason looks for a better one than that there was no answer in time, which is all that a client of gRPC says of certificates.
+func reason(cfg Config, err error) error {
+	for _, endpoint := range cfg.Endpoints {
+		u, parse := url.Parse(endpoint)
+		if parse != nil || u.Scheme != "https" {
+			continue
+		}
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: cfg.TLS}
+		conn, failed := dialer.Dial("tcp", u.Host)
+		if failed != nil {
+			return failed
+		}
+		conn.Close()
+	}
+	return err
 }
 
 // Close implements [store.Shared].
