@@ -77,7 +77,7 @@ func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 // unavailable is the answer when those with whom the state is shared can't be asked.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 1)
+		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // it was waited for long enough
 	}
 	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
 }
