@@ -1,0 +1,285 @@
+package etcd_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// kelson is the binary: $KELSON, or one that is built for the tests.
+var kelson = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("KELSON"); path != "" {
+		return path, nil
+	}
+	dir, err := os.MkdirTemp("", "kelson-etcd-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kelson")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kelson: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// text is what a process has printed so far.
+type text struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (o *text) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.data.Write(p)
+}
+
+func (o *text) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.data.String()
+}
+
+// server is one kelson serve.
+type server struct {
+	t          *testing.T
+	path       string
+	kubeconfig string
+	process    *exec.Cmd
+	log        text
+}
+
+func serve(t *testing.T, dir string, args ...string) *server {
+	t.Helper()
+	path, err := kelson()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, path: path, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	s.process = exec.Command(path, append([]string{"serve", "--secure-port=0", "--data-dir", filepath.Join(dir, "data"), "--kubeconfig", s.kubeconfig}, args...)...)
+	s.process.Stderr = &s.log
+	stdout, err := s.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		s.kill()
+		t.Fatalf("kelson serve ended: %s", s.log.String())
+	}
+	go func() {
+		for lines.Scan() {
+		}
+	}()
+	return s
+}
+
+func (s *server) kill() {
+	if s.process.ProcessState == nil {
+		s.process.Process.Signal(syscall.SIGKILL)
+		s.process.Wait()
+	}
+}
+
+func (s *server) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.path, append([]string{"kubectl"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "HOME="+filepath.Dir(s.kubeconfig))
+	return cmd
+}
+
+// try runs kubectl and gives what it printed, errors too.
+func (s *server) try(input string, args ...string) (string, error) {
+	cmd := s.command(s.t.Context(), args...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// kubectl runs what must succeed.
+func (s *server) kubectl(input string, args ...string) string {
+	s.t.Helper()
+	out, err := s.try(input, args...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v: %s\nthe server says: %s", strings.Join(args, " "), err, out, s.log.String())
+	}
+	return out
+}
+
+// eventually waits for what other processes bring about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// certificates writes ca.crt, and a pair for servers and clients of this machine.
+func certificates(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	template := func(name string) *x509.Certificate {
+		return &x509.Certificate{
+			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+		}
+	}
+	authority, leaf := template("etcd-ca"), template("etcd")
+	authority.IsCA, authority.KeyUsage = true, x509.KeyUsageCertSign
+	leaf.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, caKey.Public(), caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, leafKey.Public(), caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("ca.crt", "CERTIFICATE", caDER), write("etcd.crt", "CERTIFICATE", leafDER), write("etcd.key", "EC PRIVATE KEY", keyDER)
+}
+
+const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.example.com}, spec: {group: example.com,
+  names: {plural: gadgets, kind: Gadget}, scope: Namespaced, versions: [{name: v1, served: true, storage: true,
+  schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
+
+// Two servers over one etcd are one control plane, also when one of them dies or etcd is away for a while. API-13
+func TestServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute: a Lease must end")
+	}
+	ca, cert, key := certificates(t)
+	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth")
+	dir := t.TempDir()
+	encryption := filepath.Join(dir, "encryption.yaml")
+	if err := os.WriteFile(encryption, fmt.Appendf(nil, "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
+		"  providers: [{aesgcm: {keys: [{name: one, secret: %s}]}}]\n", base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--etcd-servers", strings.Join(c.endpoints(), ","), "--etcd-cafile", ca, "--etcd-certfile", cert, "--etcd-keyfile", key,
+		"--etcd-timeout", "5s", "--encryption-provider-config", encryption, "--node=simulated"}
+
+	refusesOthers(t, c, cert, key)
+	one := filepath.Join(dir, "a")
+	two := filepath.Join(dir, "b")
+	a := serve(t, one, flags...)
+	if err := os.CopyFS(filepath.Join(two, "data", "pki"), os.DirFS(filepath.Join(one, "data", "pki"))); err != nil {
+		t.Fatal(err)
+	}
+	b := serve(t, two, flags...)
+
+	// A kind that one has, the other serves; a watch at one sees what the other writes.
+	a.kubectl(gadgets, "apply", "-f", "-")
+	a.kubectl("", "wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=30s")
+	b.kubectl("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: first}}", "apply", "-f", "-")
+	watching, stop := context.WithCancel(t.Context())
+	defer stop()
+	var seen text
+	watch := b.command(watching, "get", "gadgets", "-w", "-o", "name")
+	watch.Stdout = &seen
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the watch begins", func() bool { return strings.Contains(seen.String(), "gadget.example.com/first") })
+	a.kubectl("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: second}}", "apply", "-f", "-")
+	eventually(t, "the watch at the other shows it", func() bool { return strings.Contains(seen.String(), "gadget.example.com/second") })
+	stop()
+	watch.Wait()
+
+	// What is secret is so in etcd.
+	b.kubectl("", "create", "secret", "generic", "hidden", "--from-literal=word=correct-horse")
+	if got := a.kubectl("", "get", "secret", "hidden", "-o", "jsonpath={.data.word}"); got != base64.StdEncoding.EncodeToString([]byte("correct-horse")) {
+		t.Errorf("the other server reads %q", got)
+	}
+
+	// Who holds the Lease dies: the other goes on.
+	holder := func() string {
+		return b.kubectl("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o", "jsonpath={.spec.holderIdentity}")
+	}
+	before := holder()
+	if before == "" {
+		t.Fatal("nobody holds the Lease")
+	}
+	a.kill()
+	b.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=2")
+	eventually(t, "the other has the Lease", func() bool { now := holder(); return now != "" && now != before })
+	eventually(t, "the Deployment has its pods", func() bool {
+		return b.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "2"
+	})
+
+	// Etcd is away: that is said, and over when it is back.
+	c.members[0].kill()
+	if out, err := b.try("", "get", "--raw", "/readyz"); err == nil || !strings.Contains(out, "etcd") {
+		t.Errorf("readiness without etcd: %v, %s", err, out)
+	}
+	if out, err := b.try("", "get", "--raw", "/livez"); err != nil {
+		t.Errorf("liveness without etcd: %v, %s", err, out)
+	}
+	if out, err := b.try("", "get", "--raw", "/api/v1/namespaces/default/secrets/hidden"); err == nil || !strings.Contains(out, "newest state could not be read") {
+		t.Errorf("a read without etcd: %v, %s", err, out)
+	}
+	if out, err := b.try("{apiVersion: v1, kind: ConfigMap, metadata: {name: lost}}", "create", "--validate=false", "-f", "-"); err == nil || !strings.Contains(out, "newest state could not be read") {
+		t.Errorf("a write without etcd: %v, %s", err, out)
+	}
+	c.start(t, 0)
+	eventually(t, "etcd is back", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
+	b.kubectl("{apiVersion: v1, kind: ConfigMap, metadata: {name: again}}", "create", "-f", "-")
+}
+
+// refusesOthers starts a server that does not trust etcd.
+func refusesOthers(t *testing.T, c *cluster, cert, key string) {
+	t.Helper()
+	path, err := kelson()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, _, _ := certificates(t)
+	cmd := exec.Command(path, "serve", "--secure-port=0", "--data-dir", t.TempDir(), "--etcd-servers", strings.Join(c.endpoints(), ","),
+		"--etcd-cafile", wrong, "--etcd-certfile", cert, "--etcd-keyfile", key, "--etcd-timeout", "2s")
+	out, err := cmd.CombinedOutput()
+	if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "certificate signed by unknown authority") {
+		t.Errorf("with a wrong authority: %v:\n%s", err, out)
+	}
+}
