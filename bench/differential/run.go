@@ -18,7 +18,6 @@ type difference struct {
 	label   string
 	step    int
 	request string
-	allowed *allowance
 }
 
 // runner sends streams to both sides.

@@ -35,9 +35,8 @@ type step struct {
 
 // memory is what one side's answers of a stream have told so far.
 type memory struct {
-	objects  map[string]map[string]any
-	tokens   map[string]string // continue tokens
-	versions []string          // resource versions of the saved objects, in the order of the answers
+	objects map[string]map[string]any
+	tokens  map[string]string // continue tokens
 }
 
 func newMemory() *memory {

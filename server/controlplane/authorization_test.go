@@ -172,7 +172,7 @@ func TestNobodyGivesWhatItHasNot(t *testing.T) {
 	_, err = ann.Roles("default").Update(ctx, theirs, updateOpts)
 	wantForbidden(t, err, grant)
 	theirs.Labels, theirs.Finalizers = nil, []string{"example.com/x"}
-	theirs = must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts)) // but what the garbage collector needs
+	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts)) // but what the garbage collector needs
 
 	_, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "theirs", "ann"), createOpts)
 	wantForbidden(t, err, `rolebindings.rbac.authorization.k8s.io "b" is forbidden: `+grant)

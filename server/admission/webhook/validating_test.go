@@ -45,7 +45,7 @@ func TestConfigurationIsInForceForTheNextRequest(t *testing.T) {
 		if want := `admission webhook "no.kelson.dev" denied the request: not today`; err == nil || err.Error() != want {
 			t.Fatalf("create = %v, want %s", err, want)
 		}
-		var status apierrors.APIStatus = err.(apierrors.APIStatus)
+		status := err.(apierrors.APIStatus)
 		if code := status.Status().Code; code != 400 {
 			t.Errorf("code %d, want 400", code)
 		}
