@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -101,8 +100,6 @@ func serve(ctx context.Context, opts serveOptions, out, errOut io.Writer) error 
 	}
 	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
 		controlplane.KubernetesVersion, p.server.URL(), p.kubeconfig, time.Since(begin).Round(100*time.Microsecond))
-	debug.FreeOSMemory()
-	forgetStart()
 	return p.run(ctx)
 }
 
