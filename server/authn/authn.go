@@ -92,7 +92,8 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(cfg.Audiences, cfg.RequestHeader.authenticator(a.proxies)))
 	}
 	if a.clients != nil {
-		all = append(all, x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion))
+		certificates := x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion)
+		all = append(all, &verified{verify: certificates, authorities: a.clients.current})
 	}
 	tokens, nobody, err := newTokens(ctx, cfg)
 	if err != nil {

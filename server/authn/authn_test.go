@@ -68,7 +68,7 @@ func TestClientCertificate(t *testing.T) {
 }
 
 // certificate makes a certificate signed by a CA, or by itself.
-func certificate(t *testing.T, name pkix.Name, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
