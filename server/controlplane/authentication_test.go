@@ -40,7 +40,7 @@ type site struct {
 	ca  *pki.Authority // of the serving certificate, and of clients
 }
 
-func onPort(t *testing.T, cfg controlplane.Config) *site {
+func onPort(t testing.TB, cfg controlplane.Config) *site {
 	t.Helper()
 	ca, err := pki.NewAuthority("serving")
 	if err != nil {
@@ -145,7 +145,7 @@ func newAuthority(t *testing.T, name string) *pki.Authority {
 	return ca
 }
 
-func certified(t *testing.T, ca *pki.Authority, name string, groups ...string) *pki.KeyPair {
+func certified(t testing.TB, ca *pki.Authority, name string, groups ...string) *pki.KeyPair {
 	t.Helper()
 	pair, err := ca.Client(name, groups...)
 	if err != nil {
