@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -156,7 +157,30 @@ func startWith(t *testing.T, cfg controlplane.Config) *clients {
 		t.Fatal(err)
 	}
 	t.Cleanup(plane.Stop)
+	if !cfg.NoControllers {
+		furnished(t, plane)
+	}
 	return clientsOf(t, plane, plane.RESTConfig())
+}
+
+// furnished waits until the namespaces of the start have their service accounts: webhooks of tests should hear of what the tests do.
+func furnished(t *testing.T, plane *controlplane.ControlPlane) {
+	t.Helper()
+	for st := plane.Store(); ; {
+		sn := st.Snapshot()
+		if sn.Count("serviceaccounts", "") >= sn.Count("namespaces", "") {
+			return
+		}
+		cursor, err := st.Watch("serviceaccounts", sn.Revision())
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-cursor.Ready():
+		case <-time.After(time.Minute):
+			t.Fatal("the namespaces have no service accounts")
+		}
+	}
 }
 
 func clientsOf(t *testing.T, plane *controlplane.ControlPlane, cfg *rest.Config) *clients {

@@ -281,7 +281,13 @@ func TestWhomAWebhookConcerns(t *testing.T) {
 				if err := probe.write(); err != nil {
 					t.Fatal(err)
 				}
-				if n := len(h.reviews()); n != map[bool]int{true: 1}[probe.asked] {
+				n := 0 // of ours: controllers furnish the namespaces meanwhile
+				for _, r := range h.reviews() {
+					if strings.Contains(string(r.Object.Raw), `"generateName":"x"`) {
+						n++
+					}
+				}
+				if n != map[bool]int{true: 1}[probe.asked] {
 					t.Errorf("%d reviews, want %v", n, probe.asked)
 				}
 			}
