@@ -116,6 +116,7 @@ func (k *kind) newResource(d *Definitions) *resource.Resource {
 		Categories:     names.Categories,
 		Namespaced:     k.namespaced,
 		StorageVersion: k.storage,
+		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
 		Codec:          &codec{k.compiled},
 		Strategy:       &strategy{compiled: k.compiled},
 		Fields:         k.selectable(),

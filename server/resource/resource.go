@@ -92,6 +92,9 @@ type Resource struct {
 
 	// Owner tells which part of the control plane registered it ("builtin", "crd", …).
 	Owner string
+	// Edition is another one after a change by which objects may be stored or shown otherwise. Watches that began before end then, and
+	// their clients go on from where they were. "" for kinds that do not change.
+	Edition string
 }
 
 // Version is one served version.

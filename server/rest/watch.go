@@ -179,6 +179,9 @@ func (w *watcher) run(timeout time.Duration) error {
 		if err != nil {
 			return w.expired(err, w.sent)
 		}
+		if now, ok := w.registry.Current().ByName(w.res.GroupResource()); ok && now.Edition != w.res.Edition {
+			return nil // what comes now may be stored in another version than the one this watch knows
+		}
 		for _, event := range events {
 			if err := w.event(event); err != nil {
 				return err
