@@ -6,7 +6,6 @@ package furnish
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/server/controllers/follow"
 	"kelson.dev/server/store"
+	"kelson.dev/server/typed"
 )
 
 // The names of what is kept.
@@ -101,13 +101,14 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 		}
 		return nil
 	}
-	have := &corev1.ConfigMap{}
-	if err := json.Unmarshal(stored.Data, have); err != nil {
+	have, err := typed.Of[corev1.ConfigMap](stored)
+	if err != nil {
 		return fmt.Errorf("read root CA: %w", err)
 	}
 	if maps.Equal(have.Data, want) && len(have.BinaryData) == 0 && have.Annotations[describes] != "" {
 		return nil
 	}
+	have = have.DeepCopy()
 	have.Data, have.BinaryData = want, nil
 	if have.Annotations == nil {
 		have.Annotations = map[string]string{}

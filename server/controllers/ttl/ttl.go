@@ -6,7 +6,6 @@ package ttl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/server/controllers/follow"
 	"kelson.dev/server/store"
+	"kelson.dev/server/typed"
 )
 
 // Config is what the controller works on.
@@ -49,8 +49,8 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	if obj == nil || !obj.Head.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
-	job := &batchv1.Job{}
-	if err := json.Unmarshal(obj.Data, job); err != nil {
+	job, err := typed.Of[batchv1.Job](obj)
+	if err != nil {
 		return 0, fmt.Errorf("read job: %w", err)
 	}
 	finished, ok := finishedAt(job)
@@ -63,7 +63,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	}
 	// Only as it was looked at: the time to live may have been changed meanwhile.
 	revision := strconv.FormatUint(obj.Revision, 10)
-	err := c.cfg.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
+	err = c.cfg.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
 		client.Preconditions{UID: obj.Head.UID, ResourceVersion: revision})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("delete job: %w", err)
