@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"kelson.dev/operator/client"
+	issuer "kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/builtin/workloads"
 	"kelson.dev/server/controllers/clusterroles"
 	"kelson.dev/server/controllers/disruption"
@@ -21,7 +24,7 @@ import (
 )
 
 // startControllers starts the controllers without which the API does not behave as one expects.
-func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config) error {
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
 	for _, run := range cfg.Once {
 		parts.run(ctx, "what is to run once", run)
 	}
@@ -54,6 +57,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
+	p.startCredentials(ctx, parts, cfg, own, issue, may)
 	if cfg.Workloads {
 		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	}

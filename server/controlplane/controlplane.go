@@ -130,10 +130,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 	p.goRun(ctx, "definitions", definitions.Run)
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
-		if err := p.startControllers(ctx, parts, cfg); err != nil {
-			return err
-		}
-		if err := p.startCredentials(ctx, parts, cfg, issuer, may); err != nil {
+		if err := p.startControllers(ctx, parts, cfg, issuer, may); err != nil {
 			return err
 		}
 		p.node.start(ctx, parts)

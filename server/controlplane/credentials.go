@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -13,14 +12,7 @@ import (
 )
 
 // startCredentials starts the controllers of what authenticates: tokens in Secrets, and certificates.
-func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
-	if cfg.NoControllers {
-		return nil
-	}
-	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
-	if err != nil {
-		return fmt.Errorf("make the client of controllers: %w", err)
-	}
+func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) {
 	parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
 		Store: p.store, Client: own, Issue: issue.IssueSecret, RootCA: cfg.RootCA, Log: cfg.Log,
 	}).Run)
@@ -29,5 +21,4 @@ func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg C
 		requests.Authority, requests.Key = cfg.Authority.Certificate, cfg.Authority.Key()
 	}
 	parts.run(ctx, "certificates", certificates.New(requests).Run)
-	return nil
 }
