@@ -179,6 +179,7 @@ func (s *Store) publish(events []*Event) {
 	if len(s.pins) > 0 {
 		s.unpin(time.Now())
 	}
+	inspect := s.inspect
 	s.mu.Unlock()
 
 	for _, ch := range wake {
@@ -186,5 +187,8 @@ func (s *Store) publish(events []*Event) {
 	}
 	for _, c := range read {
 		c.seal()
+	}
+	if inspect != nil {
+		inspect(sn, events)
 	}
 }

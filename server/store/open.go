@@ -56,7 +56,8 @@ type Store struct {
 	lapsed uint64 // the newest revision whose pin has ended
 	closed bool
 
-	check func(*Snapshot, []*Event) // tests look at everything before it is published; nil otherwise
+	check   func(*Snapshot, []*Event) // tests look at everything before it is published; nil otherwise
+	inspect func(*Snapshot, []*Event) // and after; guarded by mu
 }
 
 const (

@@ -159,8 +159,12 @@ func (s *Store) reload(ctx context.Context) error {
 	sn := s.freeze()
 	s.mu.Lock()
 	s.current.Store(sn)
+	inspect := s.inspect
 	s.mu.Unlock()
 	err = s.Compact(s.revision)
+	if inspect != nil {
+		inspect(sn, nil)
+	}
 	s.progress()
 	return err
 }

@@ -42,7 +42,9 @@ func (w *world) open() error {
 	if err != nil {
 		return err
 	}
-	w.store, err = store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)})
+	if w.store, err = store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		storetest.Guard(w.t, w.store)
+	}
 	return err
 }
 

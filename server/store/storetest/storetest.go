@@ -1,7 +1,7 @@
 // Package storetest holds every store to the contract of [store.Store].
 //
 // [Run] is the conformance suite, the same for all backends; [RunVirtual] runs it in bubbles of virtual time, for backends that need
-// no operating system. [Check] verifies all that must be true of any one Snapshot. [Backend] is a store.Backend in memory that fails
+// no operating system. [Guard] holds a store that is in use, in any test, to what watches are promised. [Check] verifies all that must be true of any one Snapshot. [Backend] is a store.Backend in memory that fails
 // on demand and survives its stores, as a disk does.
 //
 //	func TestStore(t *testing.T) {
@@ -32,8 +32,9 @@ type test struct {
 	run  func(t *testing.T, s *store.Store)
 }
 
-// Run runs the conformance suite.
+// Run runs the conformance suite, under a Guard.
 func Run(t *testing.T, open Open) {
+	open = guarded(open)
 	for _, test := range tests() {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}
@@ -42,10 +43,19 @@ func Run(t *testing.T, open Open) {
 // RunVirtual runs the suite, and what needs a clock, in bubbles of testing/synctest. A store must be idle there whenever nobody
 // asks anything of it, and leave no goroutine behind.
 func RunVirtual(t *testing.T, open Open) {
+	open = guarded(open)
 	for _, test := range append(tests(), virtualTests()...) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test.run(t, open(t)) })
 		})
+	}
+}
+
+func guarded(open Open) Open {
+	return func(t *testing.T) *store.Store {
+		s := open(t)
+		Guard(t, s)
+		return s
 	}
 }
 
