@@ -26,6 +26,7 @@ func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	storetest.Guard(t, s)
 	return s
 }
 

@@ -25,6 +25,7 @@ import (
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest"
 	"kelson.dev/server/store"
+	"kelson.dev/server/store/storetest"
 )
 
 // Plane is a control plane of the built-in kinds behind the whole pipeline.
@@ -41,7 +42,7 @@ type Plane struct {
 // Retain is how many events per kind its store keeps for watches.
 const Retain = 100
 
-// New makes one that ends with the test. It is empty. The options change how the verbs are made.
+// New makes one that ends with the test. It is empty. Its store is held, at every commit, to what watches are promised. The options change how the verbs are made.
 func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Helper()
 	st, err := store.Open(store.Config{Retain: Retain})
@@ -49,6 +50,7 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
+	storetest.Guard(t, st)
 	var h *rest.Handler
 	resources, err := builtin.Resources(builtin.Config{Objects: func() resource.Objects { return h }})
 	if err != nil {
