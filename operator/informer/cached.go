@@ -35,7 +35,7 @@ func (s *informers) Client() client.Client { return cached{s.cfg.Client, s} }
 // Get reads from the informer of into's kind and form, starting it if there is none. It goes to the server with
 // client.Live or client.ResourceVersion, and for namespaces outside of the scope.
 func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
-	if o := client.NewGetOptions(opts...); o.Live || o.ResourceVersion != "" {
+	if o := client.NewGetOptions(opts...); o.Live || o.ResourceVersion != "" || c.set.isElsewhere(into) {
 		return c.Client.Get(ctx, key, into, opts...)
 	}
 	i, err := c.reader(ctx, into)
@@ -69,6 +69,9 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	item, err := client.ItemOf(into, c.Scheme())
 	if err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
+	}
+	if c.set.isElsewhere(item) {
+		return c.Client.List(ctx, into, opts...)
 	}
 	i, err := c.reader(ctx, item)
 	if err != nil {

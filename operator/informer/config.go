@@ -25,6 +25,10 @@ type Config struct {
 	Scope Scope
 	// Scopes are per kind, by an object of it.
 	Scopes map[client.Object]Scope
+	// Form is how objects are kept, unless Forms has one for the kind. The zero value is Full.
+	Form Form
+	// Forms are per kind, by an object of it.
+	Forms map[client.Object]Form
 	// Transform, if set, changes each object before it is stored, to keep less of it. It must leave its identity and
 	// resourceVersion, and may change and return its argument.
 	Transform func(client.Object) client.Object
@@ -51,6 +55,7 @@ func New(cfg Config) (Informers, error) {
 	s := &informers{
 		cfg:     cfg,
 		scopes:  map[schema.GroupKind]Scope{},
+		forms:   map[schema.GroupKind]Form{},
 		members: map[id]*informer{},
 		running: make(chan struct{}),
 		ended:   make(chan struct{}),
@@ -61,6 +66,13 @@ func New(cfg Config) (Informers, error) {
 			return nil, fmt.Errorf("new informers: scope of %s: %w", reflect.TypeOf(obj), err)
 		}
 		s.scopes[kind.GroupKind()] = scope
+	}
+	for obj, form := range cfg.Forms {
+		kind, err := client.KindOf(obj, cfg.Client.Scheme())
+		if err != nil {
+			return nil, fmt.Errorf("new informers: form of %s: %w", reflect.TypeOf(obj), err)
+		}
+		s.forms[kind.GroupKind()] = form
 	}
 	return s, nil
 }

@@ -75,6 +75,9 @@ type Informers interface {
 	Client() client.Client
 	// Run drives all informers until ctx ends.
 	Run(ctx context.Context) error
+	// Statuses is how every watch is doing, in the order of kinds. A set that is healthy has only statuses that are Synced and
+	// without Err.
+	Statuses() []Status
 	// WaitForSync waits until every informer known by now is synced.
 	WaitForSync(ctx context.Context) error
 }

@@ -157,22 +157,8 @@ func isHeld(obj client.Object) bool {
 }
 
 func metadataOf(obj client.Object, kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name:                       obj.GetName(),
-		GenerateName:               obj.GetGenerateName(),
-		Namespace:                  obj.GetNamespace(),
-		UID:                        obj.GetUID(),
-		ResourceVersion:            obj.GetResourceVersion(),
-		Generation:                 obj.GetGeneration(),
-		CreationTimestamp:          obj.GetCreationTimestamp(),
-		DeletionTimestamp:          obj.GetDeletionTimestamp(),
-		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
-		Labels:                     obj.GetLabels(),
-		Annotations:                obj.GetAnnotations(),
-		OwnerReferences:            obj.GetOwnerReferences(),
-		Finalizers:                 obj.GetFinalizers(),
-		ManagedFields:              obj.GetManagedFields(),
-	}}
+	m := &metav1.PartialObjectMetadata{}
+	setMetadata(m, obj)
 	m.SetGroupVersionKind(kind)
 	return m.DeepCopy()
 }

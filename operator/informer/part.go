@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -18,7 +19,9 @@ type part struct {
 	// Under the informer's lock.
 	synced bool
 	// progress is the version up to which everything was seen; 0 while unknown.
-	progress uint64
+	progress   uint64
+	progressed time.Time // when the last event, bookmark or list came
+	failing    trouble
 }
 
 var _ reflector.Sink[client.Object] = (*part)(nil)
@@ -107,12 +110,26 @@ func (p *part) Resync() {
 	}
 }
 
-func (p *part) failed(err error) { p.informer.failed(err, p.namespace) }
+func (p *part) failed(err error) { p.informer.failed(&p.failing, err, p.namespace) }
+
+// opened notes that the server has accepted a watch. Before the first list, only that list ends the trouble.
+func (p *part) opened() {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p.synced && p.failing.err != nil {
+		p.recovered()
+		i.broadcast()
+	}
+}
 
 // advance, under the lock, notes that everything up to a version was seen.
 func (p *part) advance(version string) {
 	p.progress = max(p.progress, parseVersion(version))
-	p.informer.recovered()
+	p.progressed = time.Now()
+	if p.failing.err != nil {
+		p.recovered()
+	}
 	p.informer.broadcast()
 }
 

@@ -21,6 +21,7 @@ type id struct {
 type informers struct {
 	cfg    Config
 	scopes map[schema.GroupKind]Scope
+	forms  map[schema.GroupKind]Form
 
 	running chan struct{} // closed when Run begins
 	ended   chan struct{} // closed when Run ends
@@ -35,7 +36,11 @@ type informers struct {
 var _ Informers = (*informers)(nil)
 
 func (s *informers) For(obj client.Object) (Informer, error) {
-	return s.informerFor(obj, false)
+	if i, err := s.informerFor(obj, false); err != nil || i.id.form == reflect.TypeOf(obj) {
+		return i, err
+	} else {
+		return hollow{i, reflect.TypeOf(obj)}, nil
+	}
 }
 
 // informerFor finds or makes an informer. A pinned one does not end with its last handler.
@@ -44,7 +49,7 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 	if err != nil {
 		return nil, fmt.Errorf("informer for %T: %w", obj, err)
 	}
-	name := id{kind, reflect.TypeOf(obj)}
+	name := s.idOf(kind, reflect.TypeOf(obj))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	inf := s.members[name]
@@ -53,7 +58,7 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 		if !own {
 			scope = s.cfg.Scope
 		}
-		inf = newInformer(s, name, scope)
+		inf = newInformer(s, name, scope, s.formOf(kind.GroupKind()))
 		s.members[name] = inf
 		s.start(inf)
 	}

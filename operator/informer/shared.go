@@ -27,6 +27,7 @@ type informer struct {
 	set   *informers
 	id    id
 	scope Scope
+	form  Form
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
 
@@ -43,19 +44,19 @@ type informer struct {
 	handlers []*registration
 	over     bool
 	isSynced bool
-	err      error         // why it is not synced, or has fallen behind
-	logged   string        // the last failure that was logged
+	unmapped trouble       // why it has no parts yet
 	changed  chan struct{} // closed at the next change of anything above or in the copy; nil if nobody waits
 	written  overlay
 }
 
 var _ Informer = (*informer)(nil)
 
-func newInformer(s *informers, name id, scope Scope) *informer {
+func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 	return &informer{
 		set:   s,
 		id:    name,
 		scope: scope,
+		form:  form,
 		objs: store.NewIndexer(store.Config[client.Key, client.Object]{
 			Key:     func(obj client.Object) client.Key { return client.KeyOf(obj) },
 			Indexes: map[string]store.Index[client.Object]{namespaceIndex: byNamespace},
@@ -133,12 +134,14 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 	defer i.mu.Unlock()
 	for n, namespace := range namespaces {
 		p := &part{informer: i, namespace: namespace}
+		i.unmapped = trouble{}
 		i.parts = append(i.parts, p)
 		cfg := reflector.Config[client.Object]{
 			Source:    i.source(namespace),
 			Sink:      p,
 			Transform: i.set.cfg.Transform,
 			Failed:    p.failed,
+			Opened:    p.opened,
 		}
 		if n == 0 {
 			cfg.Resync = i.set.cfg.Resync // of all parts
@@ -160,7 +163,7 @@ func (i *informer) namespaces(ctx context.Context) ([]string, error) {
 			}
 			break
 		}
-		i.failed(err, "")
+		i.failed(&i.unmapped, err, "")
 		select {
 		case <-time.After(mappingRetry):
 		case <-ctx.Done():
@@ -257,7 +260,7 @@ func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
 func (i *informer) waitSynced(ctx context.Context, impatient bool) error {
 	for {
 		i.mu.Lock()
-		err, synced, changed := i.err, i.isSynced, i.change()
+		err, synced, changed := i.whyNot(), i.isSynced, i.change()
 		i.mu.Unlock()
 		if synced {
 			return nil
@@ -306,13 +309,14 @@ func (i *informer) broadcast() {
 }
 
 // failed logs what is wrong, once until something else is, and keeps it for those who wait.
-func (i *informer) failed(err error, namespace string) {
+func (i *informer) failed(t *trouble, err error, namespace string) {
+	err = i.explain(err, namespace)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.err = err
+	t.note(err)
 	i.broadcast()
-	if text := err.Error(); i.logged != text {
-		i.logged = text
+	if text := err.Error(); t.logged != text {
+		t.logged = text
 		level := slog.LevelWarn
 		if isLasting(err) {
 			level = slog.LevelError
@@ -325,11 +329,10 @@ func (i *informer) failed(err error, namespace string) {
 	}
 }
 
-// recovered, under the lock.
-func (i *informer) recovered() {
-	i.err = nil
-	if i.logged != "" {
-		i.logged = ""
-		i.log.Info("informer reads " + i.id.kind.Kind + " again")
+// recovered, under the lock, notes that the failures of a part are over.
+func (p *part) recovered() {
+	if p.failing.logged != "" {
+		p.informer.log.Info("informer reads " + p.informer.id.kind.Kind + " again")
 	}
+	p.failing = trouble{}
 }

@@ -58,8 +58,10 @@ type Config[T metav1.Object] struct {
 	PageSize int64
 	// WatchTimeout is how long a watch is asked to last, up to twice as long; by default 5 minutes.
 	WatchTimeout time.Duration
-	// Failed, if set, is told of each failure, before the wait that follows it.
+	// Failed, if set, is told of each failure, before the wait that follows it, by a *Failed.
 	Failed func(error)
+	// Opened, if set, is told of each watch that the server has accepted.
+	Opened func()
 }
 
 // Forever is a WatchTimeout longer than any process lives, for watches that need not be renewed.
@@ -174,6 +176,9 @@ func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	}
 	r.stream, r.opened, r.events = stream, time.Now(), 0
 	r.deadline = time.NewTimer(timeout + watchGrace)
+	if r.cfg.Opened != nil {
+		r.cfg.Opened()
+	}
 	return nil
 }
 
@@ -234,7 +239,7 @@ func (r *Reflector[T]) input(ctx context.Context, event watch.Event) Input[T] {
 // failure reports, unless it is only the end of ctx.
 func (r *Reflector[T]) failure(ctx context.Context, what string, err error) Input[T] {
 	if ctx.Err() == nil && r.cfg.Failed != nil && !isExpired(err) {
-		r.cfg.Failed(fmt.Errorf("%s: %w", what, err))
+		r.cfg.Failed(&Failed{Verb: what, Err: err})
 	}
 	return Failure[T]{err}
 }

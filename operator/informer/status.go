@@ -1,0 +1,150 @@
+package informer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/reflector"
+)
+
+// Status is how one watch of an informer is doing. An informer has one for each namespace of its scope, or one for all.
+type Status struct {
+	Kind schema.GroupVersionKind
+	// Type is the Go type of the objects: a struct of the scheme, unstructured.Unstructured or metav1.PartialObjectMetadata.
+	Type  reflect.Type
+	Form  Form
+	Scope Scope
+	// Namespace is the one that is watched; empty for all.
+	Namespace string
+
+	// Synced says that the first complete list is in the store.
+	Synced bool
+	// Err is the last failure to list or watch, if nothing has succeeded since; Since is when the failures began. Where a
+	// permission is missing it is a [MissingPermission]. A store that was synced serves what it has meanwhile.
+	Err   error
+	Since time.Time
+	// Progress is when the last event, bookmark or list came; zero if nothing has come.
+	Progress time.Time
+}
+
+// String is one line for people.
+func (s Status) String() string {
+	what := s.Kind.Kind
+	if s.Kind.Group != "" {
+		what += "." + s.Kind.Group
+	}
+	if s.Namespace != "" {
+		what += " in " + s.Namespace
+	}
+	switch {
+	case s.Err != nil && s.Synced:
+		return fmt.Sprintf("%s: out of date since %s: %v", what, s.Since.UTC().Format(time.RFC3339), s.Err)
+	case s.Err != nil:
+		return fmt.Sprintf("%s: not synced: %v", what, s.Err)
+	case !s.Synced:
+		return what + ": not synced yet"
+	}
+	return what + ": synced"
+}
+
+// MissingPermission says that the server forbids what an informer needs.
+type MissingPermission struct {
+	// Verb is "list" or "watch".
+	Verb     string
+	Resource schema.GroupResource
+	// Namespace is empty when the permission must hold for all.
+	Namespace string
+	// Err is what the server said.
+	Err error
+}
+
+func (e *MissingPermission) Error() string {
+	where := "a ClusterRoleBinding"
+	if e.Namespace != "" {
+		where = "a RoleBinding in " + e.Namespace
+	}
+	return fmt.Sprintf("the verb %q on %s is missing (grant list and watch by %s): %v", e.Verb, e.Resource, where, e.Err)
+}
+
+// Unwrap is what the server said.
+func (e *MissingPermission) Unwrap() error { return e.Err }
+
+func (s *informers) Statuses() []Status {
+	var all []Status
+	for _, i := range s.all() {
+		all = append(all, i.statuses()...)
+	}
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(strings.Compare(a.Kind.Group, b.Kind.Group), strings.Compare(a.Kind.Kind, b.Kind.Kind),
+			strings.Compare(a.Kind.Version, b.Kind.Version), strings.Compare(a.Type.String(), b.Type.String()),
+			strings.Compare(a.Namespace, b.Namespace))
+	})
+	return all
+}
+
+func (i *informer) statuses() []Status {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	whole := Status{Kind: i.id.kind, Type: i.id.form.Elem(), Form: i.form, Scope: i.scope, Err: i.unmapped.err, Since: i.unmapped.since}
+	if len(i.parts) == 0 {
+		return []Status{whole}
+	}
+	all := make([]Status, len(i.parts))
+	for n, p := range i.parts {
+		all[n] = whole
+		all[n].Namespace, all[n].Synced, all[n].Progress = p.namespace, p.synced, p.progressed
+		all[n].Err, all[n].Since = p.failing.err, p.failing.since
+	}
+	return all
+}
+
+// trouble is a row of failures.
+type trouble struct {
+	err    error // the last; nil if there is none
+	since  time.Time
+	logged string // the last that was logged
+}
+
+func (t *trouble) note(err error) {
+	if t.err == nil {
+		t.since = time.Now()
+	}
+	t.err = err
+}
+
+// whyNot, under the lock, is a reason why the informer is not synced, or has fallen behind; nil if none is known.
+func (i *informer) whyNot() error {
+	if i.unmapped.err != nil {
+		return i.unmapped.err
+	}
+	for _, p := range i.parts {
+		if p.failing.err != nil {
+			return p.failing.err
+		}
+	}
+	return nil
+}
+
+// explain names the permission when one is missing.
+func (i *informer) explain(err error, namespace string) error {
+	var failure *reflector.Failed
+	if !apierrors.IsForbidden(err) || !errors.As(err, &failure) {
+		return err
+	}
+	missing := &MissingPermission{Verb: failure.Verb, Namespace: namespace, Err: failure.Err}
+	missing.Resource = cached{i.set.cfg.Client, i.set}.resource(i.id.kind)
+	return missing
+}
+
+func isMetadata(form reflect.Type) bool {
+	return form == reflect.TypeFor[*metav1.PartialObjectMetadata]()
+}
