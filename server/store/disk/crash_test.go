@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,9 @@ import (
 const (
 	crashDir   = "KELSON_TEST_CRASH_DIR" // set in the process that is to be killed
 	crashRound = "KELSON_TEST_CRASH_ROUND"
+
+	// crashCheckpoint is how large the logs grow at least before the state is written anew: so often that some are killed in it.
+	crashCheckpoint = 10_000
 
 	crashWriters = 8
 	crashKeys    = 4 // of each writer
@@ -52,11 +56,12 @@ func crashPayload(round any, i int) string {
 
 // writeUntilKilled has every writer change pairs of objects, both or none, and print what was acknowledged.
 func writeUntilKilled(dir, round string) {
-	s, err := openStore(dir)
+	s, err := openWith(dir, disk.Options{CheckpointBytes: crashCheckpoint})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	fmt.Println("open", s.Snapshot().Revision())
 	var mu sync.Mutex
 	var writers sync.WaitGroup
 	for w := range crashWriters {
@@ -67,7 +72,7 @@ func writeUntilKilled(dir, round string) {
 				for j, half := range []string{"a", "b"} {
 					ops[j] = store.Op{Key: crashKey(w, n, half), Expect: store.AnyRevision}
 					if payload != deleted {
-						ops[j].Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, payload, strings.Repeat("x", i%3000))
+						ops[j].Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, payload, strings.Repeat("x", i%1000))
 					}
 				}
 				objs, err := s.Commit(context.Background(), ops...)
@@ -87,8 +92,10 @@ func writeUntilKilled(dir, round string) {
 	writers.Wait()
 }
 
-func openStore(dir string) (*store.Store, error) {
-	b, err := disk.Open(dir)
+func openStore(dir string) (*store.Store, error) { return openWith(dir, disk.Options{}) }
+
+func openWith(dir string, opts disk.Options) (*store.Store, error) {
+	b, err := disk.OpenWith(dir, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +121,8 @@ func (a acknowledged) next(round, n int) string {
 	return crashPayload(round, i)
 }
 
-// API-13
+// API-13: processes are killed at random instants: while they start, write, and write the state anew. Everything that they acknowledged
+// is there, of units all or nothing; no revision was given twice; who watches goes on, or is told to begin anew.
 func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 	rounds := storetest.Rounds(t, 25)
 	seed := rand.Uint64()
@@ -123,16 +131,41 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	acks := map[[2]int]acknowledged{}
 	var newest uint64
+	given := map[uint64]int{} // revision → round
+	early, unfinished := 0, 0
 	for round := range rounds {
-		lines := writeAndKill(t, dir, round, time.Duration(random.Int64N(int64(60*time.Millisecond))))
-		for _, line := range lines {
+		starting := random.IntN(8) == 0
+		after := time.Duration(random.Int64N(int64(40 * time.Millisecond)))
+		lines := writeAndKill(t, dir, round, starting, after)
+		if len(lines) == 0 {
+			early++
+		}
+		heard := newest // by a client that watches
+		for i, line := range lines {
+			var start uint64
+			if _, err := fmt.Sscanf(line, "open %d", &start); i == 0 {
+				if err != nil || start < newest {
+					t.Fatalf("round %d: %q after revision %d", round, line, newest)
+				}
+				continue
+			}
 			var w, n int
 			a := acknowledged{round: round}
 			if _, err := fmt.Sscan(line, &w, &n, &a.i, &a.payload, &a.revision); err != nil {
 				t.Fatalf("%q: %v", line, err)
 			}
+			for _, revision := range []uint64{a.revision - 1, a.revision} {
+				if other, twice := given[revision]; twice || revision <= newest {
+					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision, newest, other)
+				}
+				given[revision] = round
+			}
 			acks[[2]int{w, n}] = a
-			newest = max(newest, a.revision)
+			heard = max(heard, a.revision)
+		}
+		newest = heard
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
+			unfinished++
 		}
 		s, err := openStore(dir)
 		if err != nil {
@@ -143,6 +176,7 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 			t.Errorf("round %d: the revision went back to %d, acknowledged was %d", round, sn.Revision(), newest)
 		}
 		storetest.Check(t, sn)
+		checkResume(t, round, s, newest)
 		for pair, want := range acks {
 			acks[pair] = checkPair(t, round, sn, pair, want)
 		}
@@ -154,9 +188,28 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d revisions, %d pairs", newest, len(acks))
+	t.Logf("%d kills: %d of them before there was a store, %d while the state was written anew; %d revisions, %d units acknowledged", rounds, early,
+		unfinished, newest, len(given)/2)
 	if len(acks) == 0 {
 		t.Error("nothing was ever acknowledged")
+	}
+}
+
+// checkResume watches from what a client had come to when the process was killed.
+func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
+	t.Helper()
+	cursor, err := s.Watch("things", after)
+	if now := s.Snapshot().Revision(); after < now && after > 0 {
+		if !errors.Is(err, store.ErrCompacted) {
+			t.Errorf("round %d: a watch after %d of a store that starts at %d: %v", round, after, now, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("round %d: a watch after %d of a store that starts there: %v", round, after, err)
+	}
+	if events, revision, err := cursor.Next(); len(events) > 0 || revision < after || err != nil {
+		t.Errorf("round %d: a watch after %d: %d events until %d, %v", round, after, len(events), revision, err)
 	}
 }
 
@@ -187,8 +240,8 @@ func checkPair(t *testing.T, round int, sn *store.Snapshot, pair [2]int, want ac
 	return acknowledged{round: round, payload: got[0], revision: revision}
 }
 
-// writeAndKill runs writers in another process, kills it some time after its first acknowledgement, and returns what it printed.
-func writeAndKill(t *testing.T, dir string, round int, after time.Duration) (lines []string) {
+// writeAndKill runs writers in another process, kills it some time after it was started, or after its store was, and returns what it printed.
+func writeAndKill(t *testing.T, dir string, round int, starting bool, after time.Duration) (lines []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=none")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashRound, round))
@@ -200,6 +253,9 @@ func writeAndKill(t *testing.T, dir string, round int, after time.Duration) (lin
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	if starting {
+		time.AfterFunc(after, func() { cmd.Process.Kill() })
+	}
 	r := bufio.NewReader(out)
 	for {
 		line, err := r.ReadString('\n')
@@ -209,12 +265,12 @@ func writeAndKill(t *testing.T, dir string, round int, after time.Duration) (lin
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 1 {
+		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 1 && !starting {
 			time.AfterFunc(after, func() { cmd.Process.Kill() })
 		}
 	}
 	cmd.Wait() // the error says that it was killed
-	if len(lines) == 0 {
+	if len(lines) == 0 && !starting {
 		t.Fatal("the writing process ended by itself")
 	}
 	return lines

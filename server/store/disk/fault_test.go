@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,10 +23,13 @@ type world struct {
 	rand  *rand.Rand
 	files *lossy
 	store *store.Store
+	disk  *Backend
 	every int64 // bytes between checkpoints
 
 	acked    map[store.Key]string // payload of each
 	revision uint64               // the newest acknowledged
+	watched  uint64               // what a client had come to before the start
+	oneByOne bool                 // no write beside a checkpoint: the calls are the same every time
 	// maybe is the one unit whose outcome nobody knows.
 	maybe map[store.Key]string
 }
@@ -42,6 +46,7 @@ func (w *world) open() error {
 	if err != nil {
 		return err
 	}
+	w.disk = b.(*Backend)
 	if w.store, err = store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)}); err == nil {
 		storetest.Guard(w.t, w.store)
 	}
@@ -71,6 +76,9 @@ func (w *world) write(n int) error {
 		if err != nil {
 			w.maybe = unit
 			return err
+		}
+		for w.oneByOne && w.disk.checkpointing.Load() {
+			runtime.Gosched()
 		}
 		w.maybe = nil
 		apply(w.acked, unit)
@@ -113,7 +121,7 @@ func (w *world) check() {
 	default:
 		w.t.Errorf("there is\n%v\nacknowledged was\n%v\nand perhaps\n%v", got, w.acked, w.maybe)
 	}
-	w.maybe = nil
+	w.maybe, w.watched = nil, w.revision
 	if now := w.store.Snapshot().Revision(); now < w.revision {
 		w.t.Errorf("the revision went back from %d to %d", w.revision, now)
 	} else if w.revision > 0 {
@@ -204,6 +212,83 @@ func TestFailingCalls(t *testing.T) {
 	})
 	if failed == 0 {
 		t.Error("no write ever failed")
+	}
+}
+
+// API-13: power is lost at every single call of a store's life, its checkpoints and their cleaning up included, and each call fails, with
+// an error of the device and for want of space. After the next start everything that was acknowledged is there, no revision is given
+// twice, and who watches goes on or is told what it missed.
+func TestEveryCall(t *testing.T) {
+	for name, strike := range map[string]func(*lossy, int){
+		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
+		"input/output error": func(l *lossy, n int) { l.failAt, l.failure = n, errDisk },
+		"no space left":      func(l *lossy, n int) { l.failAt, l.failure = n, errFull },
+	} {
+		t.Run(name, func(t *testing.T) {
+			struck := map[string]int{}
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			for n, last := 1, false; !last && !t.Failed(); n++ {
+				w := newWorld(t, seed)
+				w.every, w.oneByOne = 1500, true
+				strike(w.files, n)
+				w.live()
+				last = w.files.struck == "" // it has fewer calls
+				struck[w.files.struck]++
+				w.files.crash() // or what did not fail was lost for want of a sync
+				if err := w.open(); err != nil {
+					t.Fatalf("call %d, %s: %v\n%s", n, w.files.struck, err, w.files)
+				}
+				w.check()
+				w.resume()
+				w.store.Close()
+			}
+			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state", "remove .state", "remove .log",
+				"create .log", "write .log", "sync .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
+				if struck[call] == 0 {
+					t.Errorf("never at %q; there were %v", call, struck)
+				}
+			}
+		})
+	}
+}
+
+// live opens the store, writes through some checkpoints, and closes it, three times; or as far as it comes.
+func (w *world) live() {
+	for range 3 {
+		if err := w.open(); err != nil {
+			return
+		}
+		w.check()
+		w.resume()
+		err := w.write(12)
+		w.store.Close()
+		if err != nil {
+			return
+		}
+		clear(w.files.locked)
+	}
+}
+
+// resume watches from what was acknowledged last, as a client does that was there before the start; and from now on.
+func (w *world) resume() {
+	w.t.Helper()
+	now := w.store.Snapshot().Revision()
+	for _, after := range []uint64{w.watched, now} {
+		cursor, err := w.store.Watch("things", after)
+		switch {
+		case after == 0: // there was no client
+		case after < now:
+			if !errors.Is(err, store.ErrCompacted) {
+				w.t.Errorf("a watch after %d of a store that starts at %d: %v, want to be told to begin anew", after, now, err)
+			}
+		case err != nil:
+			w.t.Errorf("a watch after %d of a store that starts at %d: %v", after, now, err)
+		default:
+			if events, revision, err := cursor.Next(); len(events) > 0 || revision != now || err != nil {
+				w.t.Errorf("a watch after %d: %d events until %d, %v", now, len(events), revision, err)
+			}
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type lossy struct {
 	failure  error // what it fails with
 	powerAt  int   // the call during which power is lost; 0: none
 	powerOff bool
+	struck   string // the call that failed, or during which power was lost, and the kind of its file
 }
 
 var (
@@ -52,18 +53,22 @@ func newLossy(r *rand.Rand) *lossy {
 }
 
 // call counts a call; those that fail change something first, perhaps.
-func (l *lossy) call() error {
+func (l *lossy) call(what, name string) error {
 	if l.powerOff {
 		return errPower
 	}
 	switch l.calls++; l.calls {
 	case l.powerAt:
 		l.powerOff = true
-		return errPower
 	case l.failAt:
-		return l.failure
+	default:
+		return nil
 	}
-	return nil
+	l.struck = what + " " + filepath.Ext(strings.TrimSuffix(name, newSuffix))
+	if l.powerOff {
+		return errPower
+	}
+	return l.failure
 }
 
 const sector = 512
@@ -144,7 +149,7 @@ func (l *lossy) change(name string, change func(map[string]*inode)) error {
 func (l *lossy) MakeDir(dir string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("makedir", dir); err != nil {
 		return err
 	}
 	if l.dirs[dir] == nil {
@@ -156,7 +161,7 @@ func (l *lossy) MakeDir(dir string) error {
 func (l *lossy) List(dir string) ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("list", dir); err != nil {
 		return nil, err
 	}
 	d, err := l.dir(dir)
@@ -173,7 +178,7 @@ func (l *lossy) List(dir string) ([]string, error) {
 func (l *lossy) Lock(name string) (io.Closer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("lock", name); err != nil {
 		return nil, err
 	}
 	if l.locked[name] {
@@ -198,7 +203,7 @@ func (u unlock) Close() error {
 func (l *lossy) Create(name string) (file, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("create", name); err != nil {
 		return nil, err
 	}
 	if _, err := l.node(name); err == nil {
@@ -209,18 +214,19 @@ func (l *lossy) Create(name string) (file, error) {
 	if err := l.change(name, func(d map[string]*inode) { d[base] = n }); err != nil {
 		return nil, err
 	}
-	return &lossyFile{l, n}, nil
+	return &lossyFile{l, name, n}, nil
 }
 
 type lossyFile struct {
 	files *lossy
+	name  string
 	node  *inode
 }
 
 func (f *lossyFile) Write(p []byte) (int, error) {
 	f.files.mu.Lock()
 	defer f.files.mu.Unlock()
-	if err := f.files.call(); err != nil {
+	if err := f.files.call("write", f.name); err != nil {
 		n := f.files.rand.IntN(len(p) + 1) // a write that fails may have written some
 		f.node.content = append(f.node.content, p[:n]...)
 		return n, err
@@ -232,7 +238,7 @@ func (f *lossyFile) Write(p []byte) (int, error) {
 func (f *lossyFile) Sync() error {
 	f.files.mu.Lock()
 	defer f.files.mu.Unlock()
-	if err := f.files.call(); err != nil {
+	if err := f.files.call("sync", f.name); err != nil {
 		if f.files.rand.IntN(2) == 0 {
 			f.node.synced = slices.Clone(f.node.content)
 		}
@@ -247,24 +253,25 @@ func (f *lossyFile) Close() error { return nil }
 func (l *lossy) Open(name string) (reader, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("open", name); err != nil {
 		return nil, err
 	}
 	n, err := l.node(name)
 	if err != nil {
 		return nil, err
 	}
-	return lossyReader{strings.NewReader(string(n.content)), l}, nil
+	return lossyReader{strings.NewReader(string(n.content)), name, l}, nil
 }
 
 type lossyReader struct {
 	*strings.Reader
+	name  string
 	files *lossy
 }
 
 func (r lossyReader) ReadAt(p []byte, at int64) (int, error) {
 	r.files.mu.Lock()
-	err := r.files.call()
+	err := r.files.call("read", r.name)
 	r.files.mu.Unlock()
 	if err != nil {
 		return 0, err
@@ -281,7 +288,7 @@ func (l *lossy) Truncate(name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	if err := l.call(); err != nil {
+	if err := l.call("truncate", name); err != nil {
 		return err
 	}
 	n.content = n.content[:size]
@@ -292,7 +299,7 @@ func (l *lossy) Truncate(name string, size int64) error {
 func (l *lossy) Rename(from, to string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("rename", to); err != nil {
 		return err
 	}
 	n, err := l.node(from)
@@ -309,7 +316,7 @@ func (l *lossy) Rename(from, to string) error {
 func (l *lossy) Remove(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("remove", name); err != nil {
 		return err
 	}
 	if _, err := l.node(name); err != nil {
@@ -322,7 +329,7 @@ func (l *lossy) Remove(name string) error {
 func (l *lossy) SyncDir(dir string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call(); err != nil {
+	if err := l.call("syncdir", dir); err != nil {
 		return err
 	}
 	d, err := l.dir(dir)
