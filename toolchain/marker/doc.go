@@ -14,7 +14,11 @@
 //	       | value ";" value …  | "{" value "," value … "}"       a list
 //	       | "{" word ":" value "," … "}"                         a map
 //
-// A word is everything up to the next `,`, `;` or `}`. Names that begin with k8s: may be followed by "#" and a remark.
+// A word is everything up to the next `,`, `;` or `}`. Names that begin with k8s: may be followed by "#" and a remark, and some of them have
+// arguments in parentheses and another marker as their value:
+//
+//	// +k8s:eachVal=+k8s:maxLength=63
+//	// +k8s:item(type: "Ready")=+k8s:required
 //
 // # Where markers belong
 //

@@ -52,9 +52,15 @@ func TestParse(t *testing.T) {
 			`{"JSONPath":".a[?(@.b==\"c\")].d","name":"A B","priority":1,"type":"string"}`},
 		{`kubebuilder:rbac:groups="",resources=pods;pods/log,verbs=get`, OnPackage, `{"groups":[""],"resources":["pods","pods/log"],"verbs":["get"]}`},
 		{`kubebuilder:rbac:groups=,resources=pods,verbs=*`, OnPackage, `{"groups":[],"resources":["pods"],"verbs":["*"]}`},
-		{`genclient:nonNamespaced`, OnType, `""`},
+		{`genclient:nonNamespaced`, OnType, `null`},
 		{`k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object`, OnType, `"k8s.io/apimachinery/pkg/runtime.Object"`},
-		{`k8s:ifEnabled(Feature)=+k8s:required`, OnField, `"+k8s:required"`},
+		{`k8s:unionMember(union: "a", memberName: "b")`, OnField, `{"memberName":"b","union":"a"}`},
+		{`k8s:dependentRequired(other)`, OnField, `{"":"other"}`},
+		{`k8s:alpha(since: "1.34")=+k8s:required`, OnField, `{"since":"1.34"}`},
+		{`k8s:item(type: "a=b", n: 3)=+k8s:eachVal=+k8s:maxLength=63`, OnField, `{"n":"3","type":"a=b"}`},
+		{`k8s:subfield(a)=+k8s:optional # remark`, OnType, `{"":"a"}`},
+		{`k8s:openapi-gen=x-kubernetes-print-columns:custom-columns=A(b)`, OnType, `"x-kubernetes-print-columns:custom-columns=A(b)"`},
+		{`genclient:skipVerbs=get,list`, OnType, `"get,list"`},
 		{`kubebuilder:scaffold:imports`, OnPackage, `""`},
 		{`operator-sdk:csv:x=1`, OnField, ``},
 		{`a sentence`, OnField, ``},
@@ -79,6 +85,17 @@ func TestParse(t *testing.T) {
 		{`kubebuilder:default={a: 1`, OnField, `not closed`},
 		{`kubebuilder:default={1, 2`, OnField, `not closed`},
 		{`default=x`, OnField, `expected JSON`},
+		{`k8s:eachVal=maxLength`, OnField, `needs a marker as its value`},
+		{`k8s:eachVal=+k8s:maxLenght=3`, OnField, `unknown marker +k8s:maxLenght; did you mean +k8s:maxLength?`},
+		{`k8s:eachVal=+k8s:maxLength=x`, OnField, `expected an integer`},
+		{`k8s:minLength=x`, OnField, `expected an integer`},
+		{`k8s:eachVal`, OnField, `needs a value: a marker`},
+		{`k8s:dependentRequired`, OnField, `needs an argument in parentheses`},
+		{`k8s:alpha(sinc: "1")=+k8s:required`, OnField, `has no argument`},
+		{`k8s:ifEnabled(a=+k8s:required`, OnField, `not closed`},
+		{`k8s:unionMember(union: a, union: b)`, OnField, `twice`},
+		{`genclient:nonNamespace`, OnType, `did you mean +genclient:nonNamespaced?`},
+		{`kubebuilder:webhook:pth=x`, OnPackage, `no argument "pth"; did you mean path?`},
 		{`default=1 2`, OnField, `expected one JSON value`},
 		{`optional=true`, OnField, `takes no value`},
 		{`optional yes`, OnField, `unexpected "yes"`},
@@ -108,7 +125,8 @@ func FuzzParse(f *testing.F) {
 	reg := Standard()
 	for _, seed := range []string{"optional", "kubebuilder:default={a: {b: {1, 2}}, \"c\": x;y}", "kubebuilder:validation:Enum=a;b;\"c\"",
 		"kubebuilder:printcolumn:name=\"A\",type=string,JSONPath=`.a`", "default={\"a\":[1]}", "kubebuilder:rbac:groups=a;b,verbs={a,b}",
-		"kubebuilder:default={{{", "kubebuilder:validation:Pattern=a`b", "k8s:maxItems=3 # x", "kubebuilder:example=-", "kubebuilder:title=;;"} {
+		"kubebuilder:default={{{", "kubebuilder:validation:Pattern=a`b", "k8s:maxItems=3 # x", "kubebuilder:example=-", "kubebuilder:title=;;",
+		"k8s:item(a: \"b\", c: 1)=+k8s:eachVal=+k8s:maxLength=3", "k8s:ifEnabled(x", "k8s:subfield(`)`)=+optional"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

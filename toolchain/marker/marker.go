@@ -41,10 +41,11 @@ const (
 	List                // []any
 	Raw                 // string: the rest of the line
 	JSON                // what encoding/json makes of it
+	Tag                 // *Marker: another marker, with its "+"
 )
 
 func (k Kind) String() string {
-	return [...]string{"no value", "a string", "an integer", "a number", "true or false", "a value", "a list of strings", "a list", "text", "JSON"}[k]
+	return [...]string{"no value", "a string", "an integer", "a number", "true or false", "a value", "a list of strings", "a list", "text", "JSON", "a marker"}[k]
 }
 
 // Arg is a named argument.
@@ -61,8 +62,15 @@ type Definition struct {
 	Value    Kind
 	Optional bool // the value may be left out
 	Args     []Arg
+	// Parens are arguments in parentheses behind the name, which some k8s: markers have: one without a name, or named ones.
+	Parens []Arg
+	// AnyParens allows further named ones.
+	AnyParens bool
 	// Inert says that the marker is understood, but no emitter here acts on it.
 	Inert bool
+
+	Doc     string // a sentence or two for the reference
+	Example string // what may follow the name, for the reference
 }
 
 func (d *Definition) arg(name string) *Arg {

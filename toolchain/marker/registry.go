@@ -23,7 +23,7 @@ func NewRegistry(defs []Definition, foreign ...string) *Registry {
 			r.prefixes = append(r.prefixes, d)
 			continue
 		}
-		if r.exact[d.Name] == nil && !d.Inert {
+		if r.exact[d.Name] == nil {
 			r.names = append(r.names, d.Name)
 		}
 		r.exact[d.Name] = append(r.exact[d.Name], d)
@@ -72,11 +72,12 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 			return nil, nil
 		}
 	}
-	name, rest, assigned := split(text)
-	name, remark, _ := strings.Cut(name, " ")
-	if i := strings.IndexByte(name, '('); i > 0 { // +k8s:ifEnabled(Feature)=…
-		name = name[:i]
+	call, err := cutCall(text)
+	if err != nil {
+		return nil, err
 	}
+	name, rest, assigned := split(call.text)
+	name, remark, _ := strings.Cut(name, " ")
 	def, first, elsewhere := r.lookup(name, on)
 	switch {
 	case def == nil && elsewhere != 0:
@@ -85,16 +86,37 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 		return nil, nil // prose that begins with a plus sign
 	case def == nil:
 		return nil, fmt.Errorf("unknown marker +%s%s", name, suggestion(name, r.names))
-	case def.Inert:
+	case def.Inert && def.Value == Raw:
 		return &Marker{Name: def.Name, Value: rest}, nil
 	case remark != "" && !(strings.HasPrefix(name, "k8s:") && strings.HasPrefix(strings.TrimSpace(remark), "#")):
 		return nil, fmt.Errorf("+%s: unexpected %q after the marker", name, remark)
 	}
-	value, args, err := def.parse(first, rest, assigned)
+	m := &Marker{Name: def.Name}
+	if def.Value == Tag && assigned {
+		m.Value, err = r.nested(rest)
+	} else {
+		m.Value, m.args, err = def.parse(first, rest, assigned)
+	}
+	if err == nil && (call.given || len(def.Parens) > 0) {
+		m.args, err = def.parens(call)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("+%s %w", def.Name, err)
 	}
-	return &Marker{Name: def.Name, Value: value, args: args}, nil
+	return m, nil
+}
+
+// nested reads the marker that is another's value. It speaks of the element, key or field inside, so any place of a schema will do.
+func (r *Registry) nested(text string) (*Marker, error) {
+	inner, ok := strings.CutPrefix(strings.TrimSpace(text), "+")
+	if !ok {
+		return nil, fmt.Errorf("needs %s as its value, got %q", Tag, text)
+	}
+	m, err := r.Parse(inner, OnField|OnType)
+	if err == nil && m == nil {
+		err = fmt.Errorf("needs %s as its value, got %q", Tag, text)
+	}
+	return m, err
 }
 
 // suggestion is `; did you mean …?` with the nearest of the names, or nothing if none is near.

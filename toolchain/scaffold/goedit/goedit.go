@@ -1,0 +1,353 @@
+// Package goedit changes Go source by its syntax tree: the tree says where, and only there the text is changed. Comments and the author's
+// own layout stay.
+//
+//	src, err = goedit.AddArgument(src, goedit.Call{Package: "kelson.dev/operator", Name: "Main"}, "controller.WelcomeController()")
+//	src, err = goedit.AddImport(src, "", "example.com/welcome/internal/controller")
+//
+// Everything here changes nothing when it was done already, and what an Add function did, its Remove function takes back to the byte.
+package goedit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// ErrNoCall says that the source has no call to change.
+var ErrNoCall = errors.New("no such call")
+
+// Call says which call is meant: of a function of a package, or, without a Package, of whatever has a method of that name.
+type Call struct{ Package, Name string }
+
+func (c Call) String() string {
+	if c.Package == "" {
+		return c.Name
+	}
+	return path.Base(c.Package) + "." + c.Name
+}
+
+// source is a parsed file.
+type source struct {
+	text []byte
+	fset *token.FileSet
+	file *ast.File
+}
+
+func parse(src []byte) (*source, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	return &source{src, fset, file}, nil
+}
+
+func (s *source) offset(p token.Pos) int { return s.fset.Position(p).Offset }
+func (s *source) line(p token.Pos) int   { return s.fset.Position(p).Line }
+
+// of is the text of a node without white space, for comparison.
+func (s *source) of(n ast.Node) string { return squeeze(string(s.text[s.offset(n.Pos()):s.offset(n.End())])) }
+
+func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
+
+// replace gives the text, formatted, with the part from one offset to another replaced.
+func (s *source) replace(from, to int, with string) ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(s.text[:from])
+	b.WriteString(with)
+	b.Write(s.text[to:])
+	return format.Source(b.Bytes())
+}
+
+// call finds the call, or nil.
+func (s *source) call(c Call) *ast.CallExpr {
+	name := ""
+	if c.Package != "" {
+		if spec := s.imported(c.Package); spec == nil {
+			return nil
+		} else if name = path.Base(c.Package); spec.Name != nil {
+			name = spec.Name.Name
+		}
+	}
+	var found *ast.CallExpr
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || found != nil {
+			return found == nil
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != c.Name {
+			return true
+		}
+		if x, isIdent := sel.X.(*ast.Ident); name == "" || isIdent && x.Name == name {
+			found = call
+		}
+		return found == nil
+	})
+	return found
+}
+
+// HasCall says whether there is such a call.
+func HasCall(src []byte, c Call) bool {
+	s, err := parse(src)
+	return err == nil && s.call(c) != nil
+}
+
+// AddArgument adds an argument at the end of a call's list.
+func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	call := s.call(c)
+	if call == nil {
+		return nil, fmt.Errorf("%w: %s", ErrNoCall, c)
+	}
+	if call.Ellipsis.IsValid() {
+		return nil, fmt.Errorf("the arguments of %s are a slice, not a list", c)
+	}
+	for _, arg := range call.Args {
+		if s.of(arg) == squeeze(expr) {
+			return src, nil
+		}
+	}
+	end := s.offset(call.Rparen)
+	if len(call.Args) == 0 {
+		return s.replace(end, end, expr)
+	}
+	last := call.Args[len(call.Args)-1]
+	if s.line(last.End()) == s.line(call.Rparen) {
+		return s.replace(s.offset(last.End()), s.offset(last.End()), ", "+expr)
+	}
+	return s.replace(end, end, expr+",\n") // on a line of its own, as the last one, which then has a comma
+}
+
+// RemoveArgument removes an argument from a call, if it is there.
+func RemoveArgument(src []byte, c Call, expr string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	call := s.call(c)
+	if call == nil {
+		return src, nil
+	}
+	for i, arg := range call.Args {
+		if s.of(arg) != squeeze(expr) {
+			continue
+		}
+		from, to := s.offset(arg.Pos()), s.offset(arg.End())
+		switch {
+		case s.line(call.Lparen) != s.line(arg.Pos()) && s.line(arg.End()) != s.line(call.Rparen):
+			from, to = s.lines(from, to)
+		case i > 0:
+			from = s.offset(call.Args[i-1].End())
+		case len(call.Args) > 1:
+			to = s.offset(call.Args[1].Pos())
+		}
+		return s.replace(from, to, "")
+	}
+	return src, nil
+}
+
+// Arguments are those of a call, without white space.
+func Arguments(src []byte, c Call) ([]string, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	if call := s.call(c); call != nil {
+		for _, arg := range call.Args {
+			all = append(all, s.of(arg))
+		}
+	}
+	return all, nil
+}
+
+// lines widens a part of the text to whole lines.
+func (s *source) lines(from, to int) (int, int) {
+	from = bytes.LastIndexByte(s.text[:from], '\n') + 1
+	if end := bytes.IndexByte(s.text[to:], '\n'); end >= 0 {
+		return from, to + end + 1
+	}
+	return from, len(s.text)
+}
+
+func (s *source) imported(importPath string) *ast.ImportSpec {
+	for _, spec := range s.file.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil && p == importPath {
+			return spec
+		}
+	}
+	return nil
+}
+
+// AddImport adds an import, by name unless that is empty, to the block where the longest part of the path is shared, else to one of its own
+// at the end.
+func AddImport(src []byte, name, importPath string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if s.imported(importPath) != nil {
+		return src, nil
+	}
+	line := strings.TrimSpace(name + " " + strconv.Quote(importPath))
+	var best *ast.ImportSpec
+	first, _, _ := strings.Cut(importPath, "/")
+	for _, spec := range s.file.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil && (p == first || strings.HasPrefix(p, first+"/")) {
+			best = spec
+		}
+	}
+	var decl *ast.GenDecl
+	for _, d := range s.file.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
+			decl = g
+		}
+	}
+	switch {
+	case decl == nil:
+		at := s.offset(s.file.Name.End())
+		return s.replace(at, at, "\n\nimport "+line+"\n")
+	case !decl.Lparen.IsValid():
+		from, to := s.offset(decl.Pos()), s.offset(decl.End())
+		spec, gap := string(s.text[from+len("import"):to]), "\n\n"
+		if best != nil {
+			gap = "\n"
+		}
+		return s.replace(from, to, "import (\n"+spec+gap+line+"\n)")
+	case best != nil:
+		_, at := s.lines(s.offset(best.Pos()), s.offset(best.End()))
+		return s.replace(at, at, line+"\n")
+	default:
+		at := s.offset(decl.Rparen)
+		return s.replace(at, at, "\n"+line+"\n")
+	}
+}
+
+// RemoveImport removes an import that nothing uses.
+func RemoveImport(src []byte, importPath string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	spec := s.imported(importPath)
+	if spec == nil {
+		return src, nil
+	}
+	name := path.Base(importPath)
+	if spec.Name != nil {
+		name = spec.Name.Name
+	}
+	used := false
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
+				used = true
+			}
+		}
+		return !used
+	})
+	if used {
+		return src, nil
+	}
+	from, to := s.lines(s.offset(spec.Pos()), s.offset(spec.End()))
+	if from > 0 && blank(s.text, from-1) && to < len(s.text) && blankOrParen(s.text[to:]) {
+		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1 // the block's only line goes with the gap before it
+	}
+	return s.replace(from, to, "")
+}
+
+// blank says whether the line that ends at the newline at end is empty.
+func blank(text []byte, end int) bool {
+	start := bytes.LastIndexByte(text[:end], '\n') + 1
+	return len(bytes.TrimSpace(text[start:end])) == 0
+}
+
+func blankOrParen(rest []byte) bool {
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	line = bytes.TrimSpace(line)
+	return len(line) == 0 || line[0] == ')'
+}
+
+// AddMarker adds a marker ("+kubebuilder:storageversion") to the comment of a type.
+func AddMarker(src []byte, typeName, marker string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	decl := s.typeDecl(typeName)
+	if decl == nil {
+		return nil, fmt.Errorf("no type %s", typeName)
+	}
+	if s.marker(decl, marker) != nil {
+		return src, nil
+	}
+	at := s.offset(decl.TokPos)
+	return s.replace(at, at, "// "+marker+"\n")
+}
+
+// RemoveMarker removes a marker from the comment of a type.
+func RemoveMarker(src []byte, typeName, marker string) ([]byte, error) {
+	s, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if decl := s.typeDecl(typeName); decl != nil {
+		if c := s.marker(decl, marker); c != nil {
+			from, to := s.lines(s.offset(c.Pos()), s.offset(c.End()))
+			return s.replace(from, to, "")
+		}
+	}
+	return src, nil
+}
+
+// HasMarker says whether the comment of a type has a marker.
+func HasMarker(src []byte, typeName, marker string) bool {
+	s, err := parse(src)
+	if err != nil {
+		return false
+	}
+	decl := s.typeDecl(typeName)
+	return decl != nil && s.marker(decl, marker) != nil
+}
+
+// HasType says whether the source declares a type.
+func HasType(src []byte, typeName string) bool {
+	s, err := parse(src)
+	return err == nil && s.typeDecl(typeName) != nil
+}
+
+func (s *source) typeDecl(name string) *ast.GenDecl {
+	for _, d := range s.file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.TYPE || len(g.Specs) != 1 {
+			continue
+		}
+		if spec, ok := g.Specs[0].(*ast.TypeSpec); ok && spec.Name.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+func (s *source) marker(decl *ast.GenDecl, marker string) *ast.Comment {
+	if decl.Doc == nil {
+		return nil
+	}
+	for _, c := range decl.Doc.List {
+		if strings.TrimSpace(strings.TrimPrefix(c.Text, "//")) == marker {
+			return c
+		}
+	}
+	return nil
+}

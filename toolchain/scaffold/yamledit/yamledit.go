@@ -1,0 +1,90 @@
+// Package yamledit adds entries to lists in YAML files and takes them out. All other text stays as it is.
+//
+//	src, err = yamledit.AddItem(src, "resources", "bases/webapp_welcomes.yaml")
+package yamledit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// AddItem adds a string to the list below a key of the document, which may be missing, at its end. It changes nothing if it is there.
+func AddItem(src []byte, key, item string) ([]byte, error) {
+	list, err := find(src, key)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.SplitAfter(string(src), "\n")
+	switch {
+	case list == nil:
+		text := string(src)
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return []byte(text + key + ":\n- " + item + "\n"), nil
+	case slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return n.Value == item }):
+		return src, nil
+	case list.Kind != yaml.SequenceNode || list.Style&yaml.FlowStyle != 0:
+		return nil, fmt.Errorf("%s is not a list with a line for each item", key)
+	}
+	last := list.Content[len(list.Content)-1]
+	if !strings.HasSuffix(lines[last.Line-1], "\n") {
+		lines[last.Line-1] += "\n"
+	}
+	indent := lines[last.Line-1][:strings.Index(lines[last.Line-1], "-")]
+	return []byte(strings.Join(slices.Insert(lines, last.Line, indent+"- "+item+"\n"), "")), nil
+}
+
+// RemoveItem takes a string out of the list below a key, if it is there. With its last item the key goes, too.
+func RemoveItem(src []byte, key, item string) ([]byte, error) {
+	list, err := find(src, key)
+	if err != nil || list == nil {
+		return src, err
+	}
+	lines := strings.SplitAfter(string(src), "\n")
+	for _, n := range list.Content {
+		if n.Value != item {
+			continue
+		}
+		lines = slices.Delete(lines, n.Line-1, n.Line)
+		if len(list.Content) == 1 {
+			lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimRight(l, " \n") == key+":" })
+		}
+		return []byte(strings.Join(lines, "")), nil
+	}
+	return src, nil
+}
+
+// Items are the strings of the list below a key.
+func Items(src []byte, key string) ([]string, error) {
+	list, err := find(src, key)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	var all []string
+	for _, n := range list.Content {
+		all = append(all, n.Value)
+	}
+	return all, nil
+}
+
+// find gives the list below a key of the first document, nil if there is none.
+func find(src []byte, key string) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		return nil, err
+	}
+	if doc.Kind == 0 || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	top := doc.Content[0].Content
+	for i := 0; i+1 < len(top); i += 2 {
+		if top[i].Value == key {
+			return top[i+1], nil
+		}
+	}
+	return nil, nil
+}
