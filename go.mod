@@ -160,6 +160,7 @@ require (
 
 require (
 	github.com/creack/pty v1.1.24 // indirect
+	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	k8s.io/cluster-bootstrap v0.37.2 // indirect
 	k8s.io/cri-streaming v0.37.2 // indirect
 )
