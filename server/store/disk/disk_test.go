@@ -183,7 +183,7 @@ func TestCheckpoints(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	if size > 60_000 { // of the half million bytes that were written
+	if size > 200_000 { // of the half million bytes that were written, some beside the last checkpoint
 		t.Errorf("%d bytes in %v", size, files)
 	}
 	s = reopen()
