@@ -24,13 +24,16 @@ import (
 )
 
 // codec moves custom objects between their forms. Stored form: JSON in the storage version.
-type codec struct{ *compiled }
+type codec struct {
+	*compiled
+	hub string // the version of hubs
+}
 
 var _ resource.Verbatim = (*codec)(nil)
 
 func (c *codec) New() runtime.Object {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(c.gvk(c.storage))
+	u.SetGroupVersionKind(c.gvk(c.hub))
 	return u
 }
 
@@ -70,7 +73,7 @@ func (c *codec) toHub(u *unstructured.Unstructured, version string, strict []err
 	if err := c.applyDefaults(u, v); err != nil {
 		return nil, nil, err
 	}
-	hub, err := c.convert(u, c.storage)
+	hub, err := c.convert(u, c.hub)
 	return hub, strict, err
 }
 
@@ -124,7 +127,7 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	}
 	u := &unstructured.Unstructured{Object: m}
 	if c.current(u) {
-		return u, nil
+		return c.convert(u, c.hub)
 	}
 	// An object in another version than today's storage version was stored under an older spec; its own version's schema
 	// still exists, because versions with stored objects cannot be taken out.
@@ -138,7 +141,7 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	if err := c.applyDefaults(u, v); err != nil {
 		return nil, err
 	}
-	return c.convert(u, c.storage)
+	return c.convert(u, c.hub)
 }
 
 // current says whether an object as stored has passed through this very spec.
@@ -151,7 +154,15 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
-	data, err := hub.(*unstructured.Unstructured).MarshalJSON()
+	u := hub.(*unstructured.Unstructured)
+	if c.hub != c.storage {
+		stored, err := c.convert(u.DeepCopy(), c.storage)
+		if err != nil {
+			return nil, err
+		}
+		u = stored
+	}
+	data, err := u.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.name, err)
 	}
@@ -177,7 +188,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	if err := c.applyDefaults(u, v); err != nil {
 		return nil, err
 	}
-	return c.convert(u, c.storage)
+	return c.convert(u, c.hub)
 }
 
 // PatchMeta: custom kinds have no strategic merge patch.

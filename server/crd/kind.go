@@ -48,7 +48,7 @@ func newKind(d *Definitions, r *revised, old *kind) *kind {
 	} else {
 		k.compiled = r.compile(d)
 	}
-	k.resource = k.newResource(d)
+	k.resource = k.newResource()
 	return k
 }
 
@@ -103,8 +103,24 @@ func (c *compiled) version(name string) (*version, error) {
 	return nil, fmt.Errorf("%s in version %q: %w", c.name, name, ErrNoVersion)
 }
 
-// newResource describes the kind to the rest of the control plane.
-func (k *kind) newResource(d *Definitions) *resource.Resource {
+// newResource describes the kind to the rest of the control plane: once for each version, for hubs are of the version that a request
+// speaks.
+func (k *kind) newResource() *resource.Resource {
+	res := k.resourceIn(k.storage)
+	if len(k.versions) == 1 {
+		return res
+	}
+	res.In = map[string]*resource.Resource{}
+	for name := range k.versions {
+		if name != k.storage {
+			res.In[name] = k.resourceIn(name)
+		}
+	}
+	return res
+}
+
+// resourceIn describes the kind with hubs of a version.
+func (k *kind) resourceIn(hub string) *resource.Resource {
 	names := k.definition.Status.AcceptedNames
 	res := &resource.Resource{
 		Group:          k.group,
@@ -117,12 +133,12 @@ func (k *kind) newResource(d *Definitions) *resource.Resource {
 		Namespaced:     k.namespaced,
 		StorageVersion: k.storage,
 		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
-		Codec:          &codec{k.compiled},
-		Strategy:       &strategy{compiled: k.compiled},
-		Fields:         k.selectable(),
+		Codec:          &codec{compiled: k.compiled, hub: hub},
+		Strategy:       &strategy{compiled: k.compiled, hub: hub},
+		Fields:         k.versions[hub].selectable(),
 		FieldLabel:     k.fieldLabel,
-		Table:          func(version string) upstream.TableConvertor { return &table{k.compiled, version} },
-		Subresources:   k.subresources(),
+		Table:          func(version string) upstream.TableConvertor { return k.versions[version].table() },
+		Subresources:   k.subresources(hub),
 		Hooks:          k.hooks(),
 		Owner:          Owner,
 	}

@@ -129,9 +129,9 @@ func (m *models) manager(version, subresource string) (*managedfields.FieldManag
 	if subresource == "scale" {
 		reset = nil
 	}
-	c := (&codec{m.compiled}).Interfaces()
+	c := (&codec{compiled: m.compiled, hub: version}).Interfaces()
 	made, err := managedfields.NewDefaultCRDFieldManager(types, c.Convertor, c.Defaulter, c.Creater, m.gvk(version),
-		schema.GroupVersion{Group: m.group, Version: m.storage}, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+		m.gvk(version).GroupVersion(), subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", m.name, err)
 	}

@@ -15,19 +15,19 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale.
-func (k *kind) scaleSubresource(versions []string) resource.Subresource {
-	// The view works on the hub, therefore by the paths of the storage version, if that has the subresource.
-	paths := k.versions[versions[0]].scale()
-	if s := k.versions[k.storage].scale(); s != nil {
-		paths = s
+// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale. The view works on hubs, therefore by the paths of their
+// version; where that has no scale, nobody asks for one.
+func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresource {
+	paths := k.versions[hub].scale()
+	if paths == nil {
+		paths = k.versions[versions[0]].scale()
 	}
 	view := &scaleView{paths: paths}
 	return resource.Subresource{
 		Name: "scale", Versions: versions,
 		GVK: autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
 		Update: &resource.UpdateView{
-			Strategy: &strategy{compiled: k.compiled},
+			Strategy: &strategy{compiled: k.compiled, hub: hub},
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
 			Replicas: k.replicasPath,
 			Get:      func(hub runtime.Object) (runtime.Object, error) { return view.get(hub.(*unstructured.Unstructured)) },

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -17,32 +16,22 @@ import (
 	"kelson.dev/server/store"
 )
 
-// strategy runs the library's rules for a kind. The rules of the version that the request speaks apply, to the object in that
-// version, so that errors name the fields the client knows; without a request it is the storage version.
+// strategy runs the library's rules for a kind: those of one version, on hubs in that version, so that errors name the fields the client
+// knows.
 type strategy struct {
 	*compiled
+	hub    string
 	status bool
 }
 
 var _ resource.Strategy = (*strategy)(nil)
 
-// spoken finds the version a request speaks.
-func (s *strategy) spoken(ctx context.Context) *version {
-	if info, ok := request.RequestInfoFrom(ctx); ok && info.APIGroup == s.group && info.Resource == s.definition.Status.AcceptedNames.Plural {
-		if v, ok := s.versions[info.APIVersion]; ok {
-			return v
-		}
+func (s *strategy) rules() (*rules, error) {
+	v, err := s.version(s.hub)
+	if err != nil {
+		return nil, err
 	}
-	return s.versions[s.storage]
-}
-
-// in shows a hub in a version without changing it.
-func (s *strategy) in(v *version, hub runtime.Object) (*unstructured.Unstructured, error) {
-	u := hub.(*unstructured.Unstructured)
-	if u.GroupVersionKind().Version == v.spec.Name {
-		return u, nil
-	}
-	return s.convert(u.DeepCopy(), v.spec.Name)
+	return v.rules()
 }
 
 func unusable(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
@@ -62,26 +51,21 @@ func (s *strategy) AllowCreateOnUpdate(context.Context) bool      { return false
 func (s *strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
 func (s *strategy) PrepareForCreate(ctx context.Context, hub runtime.Object) {
-	if r, err := s.spoken(ctx).rules(); err == nil {
+	if r, err := s.rules(); err == nil {
 		r.main.PrepareForCreate(ctx, hub)
 	}
 }
 
 func (s *strategy) Validate(ctx context.Context, hub runtime.Object) field.ErrorList {
-	v := s.spoken(ctx)
-	r, err := v.rules()
+	r, err := s.rules()
 	if err != nil {
 		return unusable(err)
 	}
-	obj, err := s.in(v, hub)
-	if err != nil {
-		return unusable(err)
-	}
-	return r.main.Validate(ctx, obj)
+	return r.main.Validate(ctx, hub)
 }
 
 func (s *strategy) WarningsOnCreate(ctx context.Context, hub runtime.Object) []string {
-	r, err := s.spoken(ctx).rules()
+	r, err := s.rules()
 	if err != nil {
 		return nil
 	}
@@ -89,7 +73,7 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, hub runtime.Object) []s
 }
 
 func (s *strategy) PrepareForUpdate(ctx context.Context, hub, old runtime.Object) {
-	r, err := s.spoken(ctx).rules()
+	r, err := s.rules()
 	switch {
 	case err != nil:
 	case s.status:
@@ -100,27 +84,18 @@ func (s *strategy) PrepareForUpdate(ctx context.Context, hub, old runtime.Object
 }
 
 func (s *strategy) ValidateUpdate(ctx context.Context, hub, old runtime.Object) field.ErrorList {
-	v := s.spoken(ctx)
-	r, err := v.rules()
-	if err != nil {
-		return unusable(err)
-	}
-	newObj, err := s.in(v, hub)
-	if err != nil {
-		return unusable(err)
-	}
-	oldObj, err := s.in(v, old)
+	r, err := s.rules()
 	if err != nil {
 		return unusable(err)
 	}
 	if s.status {
-		return r.status.ValidateUpdate(ctx, newObj, oldObj)
+		return r.status.ValidateUpdate(ctx, hub, old)
 	}
-	return r.main.ValidateUpdate(ctx, newObj, oldObj)
+	return r.main.ValidateUpdate(ctx, hub, old)
 }
 
 func (s *strategy) WarningsOnUpdate(ctx context.Context, hub, old runtime.Object) []string {
-	r, err := s.spoken(ctx).rules()
+	r, err := s.rules()
 	switch {
 	case err != nil:
 		return nil

@@ -1,12 +1,10 @@
 package crd
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,8 +13,8 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// subresources are those that at least one version has.
-func (k *kind) subresources() []resource.Subresource {
+// subresources are those that at least one version has, for hubs of a version.
+func (k *kind) subresources(hub string) []resource.Subresource {
 	var status, scale []string
 	for _, spec := range k.definition.Spec.Versions {
 		v := k.versions[spec.Name]
@@ -31,32 +29,13 @@ func (k *kind) subresources() []resource.Subresource {
 	if status != nil {
 		out = append(out, resource.Subresource{
 			Name: "status", Versions: status,
-			Update: &resource.UpdateView{Strategy: &strategy{compiled: k.compiled, status: true}},
+			Update: &resource.UpdateView{Strategy: &strategy{compiled: k.compiled, hub: hub, status: true}},
 		})
 	}
 	if scale != nil {
-		out = append(out, k.scaleSubresource(scale))
+		out = append(out, k.scaleSubresource(hub, scale))
 	}
 	return out
-}
-
-// table prints hubs with the columns of one version.
-type table struct {
-	*compiled
-	name string
-}
-
-func (t *table) ConvertToTable(ctx context.Context, obj, opts runtime.Object) (*metav1.Table, error) {
-	v, err := t.version(t.name)
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := obj.(*unstructured.Unstructured); ok && t.webhook {
-		if obj, err = t.convert(u.DeepCopy(), t.name); err != nil {
-			return nil, err
-		}
-	}
-	return v.table().ConvertToTable(ctx, obj, opts)
 }
 
 // fieldLabel checks a field selector's label.
@@ -82,15 +61,13 @@ func (v *version) selectableNames() []string {
 	return out
 }
 
-// selectable gives the values of all fields that some version declares selectable; nil when there are none.
-func (c *compiled) selectable() func(runtime.Object) fields.Set {
+// selectable gives the values of the fields that the version declares selectable; nil when there are none.
+func (v *version) selectable() func(runtime.Object) fields.Set {
 	paths := map[string]*jsonpath.JSONPath{}
-	for _, v := range c.versions {
-		for i, name := range v.selectableNames() {
-			path := jsonpath.New("selectableField").AllowMissingKeys(true)
-			if path.Parse("{"+v.spec.SelectableFields[i].JSONPath+"}") == nil {
-				paths[name] = path
-			}
+	for i, name := range v.selectableNames() {
+		path := jsonpath.New("selectableField").AllowMissingKeys(true)
+		if path.Parse("{"+v.spec.SelectableFields[i].JSONPath+"}") == nil {
+			paths[name] = path
 		}
 	}
 	if len(paths) == 0 {

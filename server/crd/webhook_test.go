@@ -102,6 +102,23 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 	return authority.PEM, l.dial
 }
 
+// reaching makes webhooks be called by dial.
+func reaching(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
+	return func(c *crd.Config) {
+		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config, error) {
+				return &rest.Config{Dial: dial}, nil
+			}}
+		}
+	}
+}
+
+// converted is what a definition says whose webhook converts.
+func converted(ca []byte) string {
+	return `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
+		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
+}
+
 // CRD-06
 func TestConversionWebhook(t *testing.T) {
 	calls := 0
@@ -120,18 +137,11 @@ func TestConversionWebhook(t *testing.T) {
 		}
 		return ""
 	})
-	p := newPlane(t, func(c *crd.Config) {
-		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
-			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config, error) {
-				return &rest.Config{Dial: dial}, nil
-			}}
-		}
-	})
+	p := newPlane(t, reaching(dial))
 	v1 := `{"name":"v1","served":true,"storage":true,`
 	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
-	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{
-		"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"`+base64.StdEncoding.EncodeToString(ca)+`"}}},`)).want(201)
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
 
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
 	body := strings.Replace(widget("a", `{"colour":"green"}`), "example.com/v1", "example.com/v1beta1", 1)
@@ -155,6 +165,43 @@ func TestConversionWebhook(t *testing.T) {
 	}
 	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
 	if refused.code != 500 || !strings.Contains(refused.message(), "conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {
+		t.Errorf("%d %s", refused.code, refused.message())
+	}
+}
+
+// What a webhook adds for itself when it converts belongs to nobody: a write is judged in the version it was sent in. CRD-06
+func TestConversionWebhookOwnsNothing(t *testing.T) {
+	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
+		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)
+		if version == "example.com/v1" {
+			delete(metadata, "annotations")
+			spec["color"] = spec["old"]
+		} else {
+			spec["old"] = spec["color"]
+			metadata["annotations"] = map[string]any{"example.com/lost": "what this version has no field for"}
+		}
+		return ""
+	})
+	p := newPlane(t, reaching(dial))
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","required":["old"],"properties":{"old":{"type":"string"}}}}}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
+
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	body := strings.Replace(widget("a", `{"old":"x"}`), "example.com/v1", "example.com/v1beta1", 1)
+	for _, a := range []*answer{
+		p.do("POST", path, body).want(201),
+		p.do("PATCH", path+"/a?fieldManager=m", `{"metadata":{"labels":{"b":"c"}}}`, "Content-Type", "application/merge-patch+json").want(200),
+	} {
+		fields, _ := json.Marshal(a.field("metadata.managedFields"))
+		if a.field("metadata.annotations") == nil || strings.Contains(string(fields), "example.com/lost") {
+			t.Errorf("%s\nowned: %s", a.body, fields)
+		}
+	}
+	// What is missing is missed by the rules of the version that was sent.
+	refused := p.do("POST", path, strings.Replace(body, `"old":"x"`, "", 1))
+	if refused.code != 422 || !strings.Contains(refused.message(), "spec.old: Required value") {
 		t.Errorf("%d %s", refused.code, refused.message())
 	}
 }

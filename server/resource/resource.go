@@ -8,8 +8,9 @@
 // Vocabulary:
 //
 //   - hub: the form in which a kind is worked on in memory: the internal Go
-//     type for a built-in kind, *unstructured.Unstructured in the storage
-//     version for a custom one. Strategies and admission see hubs.
+//     type for a built-in kind, *unstructured.Unstructured for a custom one, in
+//     the storage version or in that of the request (Resource.In). Strategies
+//     and admission see hubs.
 //
 //   - stored: JSON in the storage version, with apiVersion and kind. GET and
 //     LIST in that version copy these bytes to the socket.
@@ -59,6 +60,9 @@ type Resource struct {
 	Versions []Version
 	// StorageVersion is the version of stored bytes, served or not.
 	StorageVersion string
+	// In is the kind for requests of a version other than the storage version, where hubs are of the version that a request speaks: then a
+	// write is judged as its client wrote it, and converted once, when it is stored. nil: one form of hub serves all versions.
+	In map[string]*Resource
 
 	Codec Codec
 	// Strategy is the kind's own rules. Its optional interfaces are honoured:

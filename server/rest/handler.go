@@ -119,6 +119,9 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if !ok {
 		return nil, errNotFoundPath
 	}
+	if in := res.In[version.Name]; in != nil {
+		res = in
+	}
 	s := &scope{
 		Handler: h, w: w, req: req, info: info,
 		set: set, res: res, version: version.Name, kind: res.GVK(version.Name),
