@@ -16,6 +16,7 @@ type gates struct {
 	admission      admissionFlags
 	audit          auditFlags
 	limits         limitFlags
+	profiling      bool
 }
 
 func (g *gates) addFlags(f *pflag.FlagSet) {
@@ -24,6 +25,7 @@ func (g *gates) addFlags(f *pflag.FlagSet) {
 	g.admission.addFlags(f)
 	g.audit.addFlags(f)
 	g.limits.addFlags(f)
+	f.BoolVar(&g.profiling, "profiling", true, "serve profiles of this process below "+controlplane.ProfilingPath+", to who may get that path")
 }
 
 // apply sets in cfg what the flags ask for. What it opens is closed by close.
@@ -44,6 +46,7 @@ func (g *gates) apply(cfg *controlplane.Config) error {
 	if err := g.limits.apply(cfg); err != nil {
 		return err
 	}
+	cfg.Profiling = g.profiling
 	return g.audit.apply(cfg)
 }
 

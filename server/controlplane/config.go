@@ -60,6 +60,8 @@ type Config struct {
 	Workloads bool
 	// Once is run by one of the control planes that share a Store's log at a time, as the controllers are; each until its context ends.
 	Once []func(context.Context) error
+	// Profiling serves profiles of the process below ProfilingPath.
+	Profiling bool
 	// Log gets what the parts have to say; nil discards it.
 	Log *slog.Logger
 }

@@ -35,6 +35,9 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 		BackupPath:  backup(st),
 	}
 	maps.Copy(paths, issuer.Discovery())
+	if cfg.Profiling {
+		maps.Copy(paths, profiling())
+	}
 	return chain.New(chain.Config{
 		Resources:     resources,
 		Paths:         paths,
