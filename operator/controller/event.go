@@ -93,3 +93,8 @@ func cause(e Event, kind string) trace.Causes {
 	}
 	return trace.Because(c)
 }
+
+// Why is the cause of what comes from outside the API server, in a few words.
+func Why(what string) trace.Causes {
+	return trace.Because(trace.Cause{Event: trace.Other, Key: client.Key{Name: what}})
+}

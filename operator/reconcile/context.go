@@ -9,6 +9,22 @@ import (
 
 type objectKey struct{}
 type logKey struct{}
+type clusterKey struct{}
+
+// WithCluster returns a context whose reads and writes, through a manager's client, go to a cluster. It is that of the Request in a
+// reconcile.
+func WithCluster(ctx context.Context, name string) context.Context {
+	if Cluster(ctx) == name {
+		return ctx
+	}
+	return context.WithValue(ctx, clusterKey{}, name)
+}
+
+// Cluster is the cluster of the context; empty is the manager's own.
+func Cluster(ctx context.Context) string {
+	name, _ := ctx.Value(clusterKey{}).(string)
+	return name
+}
 
 // WithObject returns a context that knows which object is being reconciled. Typed reconcilers are given one.
 func WithObject(ctx context.Context, obj client.Object) context.Context {

@@ -8,9 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Request names the object to reconcile.
+// Request names the object to reconcile. It is the key of a controller's queue.
 type Request struct {
 	types.NamespacedName
+	// Cluster is the name under which a manager knows the object's cluster; empty for the manager's own.
+	Cluster string
+}
+
+// String is the name as Kubernetes writes it, after that of the cluster if it is not the manager's own.
+func (r Request) String() string {
+	if r.Cluster == "" {
+		return r.NamespacedName.String()
+	}
+	return r.Cluster + ":" + r.NamespacedName.String()
 }
 
 // Result tells what to do next when Reconcile returned no error.

@@ -1,0 +1,293 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+)
+
+var (
+	leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
+	key    = client.Key{Namespace: "system", Name: "example"}
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newClient(t *testing.T, s *apitest.Server) client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{REST: s.REST()})
+	must(t, err)
+	return c
+}
+
+// stage holds candidates, and sees that one leads at a time.
+type stage struct {
+	t       *testing.T
+	leading atomic.Int32
+	mu      sync.Mutex
+	order   []string
+}
+
+type candidate struct {
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func (s *stage) lead(name string, finish time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.begin(name)
+		<-ctx.Done()
+		time.Sleep(finish)
+		s.leading.Add(-1)
+		return nil
+	}
+}
+
+func (s *stage) begin(name string) {
+	if s.leading.Add(1) != 1 {
+		s.t.Errorf("%s leads beside another", name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = append(s.order, name)
+}
+
+func (s *stage) enter(c client.Client, name string, finish time.Duration) *candidate {
+	s.t.Helper()
+	e, err := leader.New(leader.Config{Client: c, Lease: key, Identity: name, Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
+	must(s.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &candidate{cancel, make(chan error, 1)}
+	go func() { r.ended <- e.Run(ctx, s.lead(name, finish)) }()
+	return r
+}
+
+func (s *stage) leader() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leading.Load() == 0 {
+		return ""
+	}
+	return s.order[len(s.order)-1]
+}
+
+// MACH-08, RUN-01
+func TestHandOverOnRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t}
+		c := newClient(t, apitest.New(leases))
+		a := s.enter(c, "a", 3*time.Second)
+		synctest.Wait()
+		b := s.enter(c, "b", 0)
+		time.Sleep(10 * time.Minute)
+		if s.leader() != "a" {
+			t.Fatalf("%q leads", s.leader())
+		}
+		a.cancel()
+		time.Sleep(2 * time.Second)
+		if s.leader() != "a" {
+			t.Errorf("the Lease was given back before the work had ended: %q leads", s.leader())
+		}
+		must(t, <-a.ended)
+		begin := time.Now()
+		synctest.Wait() // not even a moment has to pass
+		if s.leader() != "b" || time.Since(begin) != 0 {
+			t.Errorf("%q leads after %v", s.leader(), time.Since(begin))
+		}
+		lease, err := client.Get[coordinationv1.Lease](t.Context(), c, key)
+		must(t, err)
+		if *lease.Spec.HolderIdentity != "b" || *lease.Spec.LeaseTransitions != 1 || *lease.Spec.LeaseDurationSeconds != 15 {
+			t.Errorf("got %+v", lease.Spec)
+		}
+		b.cancel()
+		must(t, <-b.ended)
+	})
+}
+
+// MACH-08: a leader that dies is replaced when its Lease has expired, and not sooner, whatever its clock said.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t}
+		c := newClient(t, apitest.New(leases))
+		dead, seconds := "dead", int32(20)
+		future := metav1.NewMicroTime(time.Now().Add(time.Hour)) // its clock was an hour ahead
+		must(t, c.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &dead, LeaseDurationSeconds: &seconds, RenewTime: &future, AcquireTime: &future}}))
+		a := s.enter(c, "a", 0)
+		time.Sleep(19 * time.Second)
+		synctest.Wait()
+		if s.leader() != "" {
+			t.Errorf("%q leads too soon", s.leader())
+		}
+		time.Sleep(2 * time.Second)
+		if s.leader() != "a" {
+			t.Errorf("%q leads", s.leader())
+		}
+		a.cancel()
+		must(t, <-a.ended)
+	})
+}
+
+// MACH-08: who cannot renew stops before anybody else may lead.
+func TestCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.New(leases)
+		s := &stage{t: t}
+		a := s.enter(newClient(t, server), "a", 0)
+		time.Sleep(time.Minute)
+		b := s.enter(newClient(t, server), "b", 0)
+		time.Sleep(time.Minute)
+		var down atomic.Bool
+		server.Fault = func(verb, path string) (int, metav1.StatusReason) {
+			if down.Load() {
+				return http.StatusInternalServerError, metav1.StatusReasonInternalError
+			}
+			return 0, ""
+		}
+		down.Store(true)
+		begin := time.Now()
+		if err := <-a.ended; !errors.Is(err, leader.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("it led for %v", took)
+		}
+		down.Store(false)
+		time.Sleep(16 * time.Second)
+		if s.leader() != "b" {
+			t.Errorf("%q leads", s.leader())
+		}
+		b.cancel()
+		must(t, <-b.ended)
+	})
+}
+
+// MACH-08
+func TestDeposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.New(leases)
+		c := newClient(t, server)
+		s := &stage{t: t}
+		a := s.enter(c, "a", 0)
+		time.Sleep(time.Minute)
+		lease, err := client.Get[coordinationv1.Lease](t.Context(), c, key)
+		must(t, err)
+		lease.Labels = map[string]string{"a": "b"} // no rival
+		must(t, c.Update(t.Context(), lease))
+		time.Sleep(time.Minute)
+		if s.leader() != "a" {
+			t.Fatal("a stranger's label ended it")
+		}
+		must(t, c.Delete(t.Context(), lease))
+		begin := time.Now()
+		if err := <-a.ended; !errors.Is(err, leader.ErrLost) || time.Since(begin) > 2*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// MACH-08: without the right to watch it works as client-go does, by looking now and then.
+func TestWithoutWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.New(leases)
+		server.Fault = func(verb, path string) (int, metav1.StatusReason) {
+			if verb == "list" || verb == "watch" || verb == "GET" && strings.HasSuffix(path, "/leases") {
+				return http.StatusForbidden, metav1.StatusReasonForbidden
+			}
+			return 0, ""
+		}
+		c := newClient(t, server)
+		s := &stage{t: t}
+		a := s.enter(c, "a", 0)
+		synctest.Wait()
+		b := s.enter(c, "b", 0)
+		time.Sleep(time.Minute)
+		a.cancel()
+		must(t, <-a.ended)
+		time.Sleep(3 * time.Second)
+		if s.leader() != "b" {
+			t.Errorf("%q leads", s.leader())
+		}
+		b.cancel()
+		must(t, <-b.ended)
+	})
+}
+
+// MACH-08: client-go's elector and ours stand in one election.
+func TestWithClientGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.New(leases)
+		s := &stage{t: t}
+		clientGo := func(name string) *candidate {
+			config := server.REST()
+			config.ContentType = "application/json"
+			c, err := kubernetes.NewForConfig(config)
+			must(t, err)
+			lock, err := resourcelock.New(resourcelock.LeasesResourceLock, key.Namespace, key.Name, c.CoreV1(), c.CoordinationV1(),
+				resourcelock.ResourceLockConfig{Identity: name})
+			must(t, err)
+			ctx, cancel := context.WithCancel(context.Background())
+			e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+				Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+				Callbacks: leaderelection.LeaderCallbacks{
+					OnStartedLeading: func(ctx context.Context) { s.begin(name) },
+					OnStoppedLeading: func() {},
+				},
+			})
+			must(t, err)
+			// It gives the Lease back while its work is still ending: here, that has ended before.
+			r := &candidate{func() { s.leading.Add(-1); cancel() }, make(chan error, 1)}
+			go func() { e.Run(ctx); r.ended <- nil }()
+			return r
+		}
+		theirs := clientGo("theirs")
+		time.Sleep(time.Second)
+		ours := s.enter(newClient(t, server), "ours", 0)
+		time.Sleep(time.Minute)
+		if s.leader() != "theirs" {
+			t.Fatalf("%q leads", s.leader())
+		}
+		theirs.cancel()
+		<-theirs.ended
+		time.Sleep(time.Second)
+		if s.leader() != "ours" {
+			t.Errorf("%q leads after theirs", s.leader())
+		}
+		again := clientGo("theirs again")
+		time.Sleep(time.Minute)
+		ours.cancel()
+		must(t, <-ours.ended)
+		time.Sleep(4 * time.Second) // it looks every two seconds, and a bit
+		if s.leader() != "theirs again" {
+			t.Errorf("%q leads after ours", s.leader())
+		}
+		again.cancel()
+		<-again.ended
+		if want := []string{"theirs", "ours", "theirs again"}; !slices.Equal(s.order, want) {
+			t.Errorf("got %q", s.order)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+)
+
+// AuthorityConfig describes an Authority.
+type AuthorityConfig struct {
+	// Client reaches the Secret in which replicas share the certificates; it must ask the server. Nil: they are kept in memory.
+	Client client.Client
+	// Secret is the name and namespace of the Secret. It is made if it does not exist.
+	Secret client.Key
+	// Names are the DNS names and IP addresses of the server.
+	Names []string
+	// Life of a serving certificate; 90 days if zero. It is renewed after two thirds of it. A certificate authority has forty of them.
+	Life time.Duration
+	// Log is where it tells what it does; slog.Default() if nil.
+	Log *slog.Logger
+}
+
+// Authority makes and renews the certificates of a webhook server, and is the authority that signs them.
+type Authority struct {
+	cfg AuthorityConfig
+
+	mu      sync.Mutex
+	bundle  *bundle
+	cert    *tls.Certificate
+	changed chan struct{} // closed, and replaced, at each change
+	ready   chan struct{} // closed at the first
+}
+
+// NewAuthority makes an authority. It has certificates once it runs.
+func NewAuthority(cfg AuthorityConfig) *Authority {
+	if cfg.Life == 0 {
+		cfg.Life = 90 * 24 * time.Hour
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Authority{cfg: cfg, changed: make(chan struct{}), ready: make(chan struct{})}
+}
+
+// Ready is closed when there is a certificate.
+func (a *Authority) Ready() <-chan struct{} { return a.ready }
+
+// CABundle is what clients are to trust, as PEM, or nil; the channel is closed when that has changed.
+func (a *Authority) CABundle() (pem []byte, changed <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bundle != nil {
+		pem = a.bundle.pem()
+	}
+	return pem, a.changed
+}
+
+// GetCertificate is the present certificate.
+func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cert == nil {
+		return nil, errors.New("there is no certificate yet")
+	}
+	return a.cert, nil
+}
+
+// retryAfter is the pause after the Secret could not be read or written.
+const retryAfter = 2 * time.Second
+
+// Run makes certificates and renews them until ctx ends. It follows the Secret: what another replica renewed, or someone deleted, is
+// seen at once.
+func (a *Authority) Run(ctx context.Context) error {
+	touched := make(chan struct{}, 1)
+	if a.cfg.Client != nil {
+		ended := a.follow(ctx, touched)
+		defer ended()
+	}
+	for {
+		wait, err := a.refresh(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			a.cfg.Log.Error("the certificate of the webhooks can't be kept", "secret", a.cfg.Secret.String(), "err", err)
+			wait = retryAfter
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-touched:
+			timer.Stop()
+		}
+	}
+}
+
+// follow tells of each change of the Secret, until ctx ends; the result waits for the end.
+func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait func()) {
+	secrets, err := informer.New(informer.Config{Client: a.cfg.Client, Log: a.cfg.Log, Scope: informer.Scope{
+		Namespaces: []string{a.cfg.Secret.Namespace}, Fields: fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),
+	}})
+	if err != nil {
+		return func() {}
+	}
+	if inf, err := secrets.For(&corev1.Secret{}); err == nil {
+		_, _ = inf.AddHandler(anyChange(func() {
+			select {
+			case touched <- struct{}{}:
+			default: // it is to look already
+			}
+		}))
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = secrets.Run(ctx) })
+	return running.Wait
+}
+
+// refresh brings the certificates up to date and says for how long they are.
+func (a *Authority) refresh(ctx context.Context) (time.Duration, error) {
+	b, err := a.load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	a.use(b)
+	return time.Until(b.due(a.cfg.Life)), nil
+}
+
+func (a *Authority) use(b *bundle) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bundle.equal(b) {
+		return
+	}
+	first := a.bundle == nil
+	a.bundle, a.cert = b, b.tls()
+	close(a.changed)
+	a.changed = make(chan struct{})
+	if first {
+		close(a.ready)
+	}
+	a.cfg.Log.Info("the webhooks have a certificate", "until", b.serving.cert.NotAfter)
+}
+
+// load is the bundle that is valid now: the kept one, or a new one that is kept from now on.
+func (a *Authority) load(ctx context.Context) (*bundle, error) {
+	if a.cfg.Client == nil {
+		a.mu.Lock()
+		kept := a.bundle
+		a.mu.Unlock()
+		return kept.renewed(time.Now(), a.cfg.Names, a.cfg.Life)
+	}
+	for {
+		secret := &corev1.Secret{}
+		err := a.cfg.Client.Get(ctx, a.cfg.Secret, secret)
+		exists := err == nil
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		var kept *bundle
+		if len(secret.Data) > 0 {
+			if kept, err = decodeBundle(secret.Data); err != nil {
+				a.cfg.Log.Warn("the Secret of the webhooks' certificate is not usable and is made anew", "secret", a.cfg.Secret.String(), "err", err)
+			}
+		}
+		b, err := kept.renewed(time.Now(), a.cfg.Names, a.cfg.Life)
+		if err != nil || b == kept {
+			return b, err
+		}
+		if secret.Data, err = b.encode(); err != nil {
+			return nil, err
+		}
+		if exists {
+			err = a.cfg.Client.Update(ctx, secret)
+		} else {
+			secret.ObjectMeta = metav1.ObjectMeta{Namespace: a.cfg.Secret.Namespace, Name: a.cfg.Secret.Name}
+			secret.Type = corev1.SecretTypeTLS
+			err = a.cfg.Client.Create(ctx, secret)
+		}
+		switch {
+		case err == nil:
+			return b, nil
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && exists:
+			// Another replica was faster: its certificate will do.
+		default:
+			return nil, fmt.Errorf("keep certificate: %w", err)
+		}
+	}
+}
+
+// anyChange is an informer.Handler that is told of everything in the same way.
+type anyChange func()
+
+func (f anyChange) OnAdd(client.Object, bool)    { f() }
+func (f anyChange) OnUpdate(_, _ client.Object)  { f() }
+func (f anyChange) OnDelete(client.Object, bool) { f() }

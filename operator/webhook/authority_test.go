@@ -1,0 +1,154 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/webhook"
+)
+
+var secrets = apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"}
+
+var secretKey = client.Key{Namespace: "system", Name: "hook-cert"}
+
+func startAuthority(t *testing.T, c client.Client) *webhook.Authority {
+	a := webhook.NewAuthority(webhook.AuthorityConfig{Client: c, Secret: secretKey, Names: []string{"*.system.svc"}, Life: 30 * 24 * time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); ended.Wait() })
+	return a
+}
+
+func certificate(t *testing.T, a webhook.Certificates) *tls.Certificate {
+	t.Helper()
+	cert, err := a.GetCertificate(&tls.ClientHelloInfo{})
+	must(t, err)
+	return cert
+}
+
+// RUN-05
+func TestReplicasShareOneAuthority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.New(client.Config{REST: apitest.New(secrets).REST()})
+		must(t, err)
+		one, two := startAuthority(t, c), startAuthority(t, c)
+		<-one.Ready()
+		<-two.Ready()
+		same := func(when string) *tls.Certificate {
+			t.Helper()
+			time.Sleep(time.Minute)
+			a, b := certificate(t, one), certificate(t, two)
+			caA, _ := one.CABundle()
+			caB, _ := two.CABundle()
+			if !bytes.Equal(a.Certificate[0], b.Certificate[0]) || !bytes.Equal(caA, caB) {
+				t.Fatalf("%s: they have different certificates", when)
+			}
+			return a
+		}
+		first := same("at the start")
+		time.Sleep(19 * 24 * time.Hour)
+		if now := same("after 19 days"); !bytes.Equal(now.Certificate[0], first.Certificate[0]) {
+			t.Error("renewed too soon")
+		}
+		time.Sleep(2 * 24 * time.Hour)
+		renewed := same("after 21 days")
+		if bytes.Equal(renewed.Certificate[0], first.Certificate[0]) {
+			t.Error("not renewed")
+		}
+		must(t, c.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(secretKey)}))
+		anew := same("after the Secret was deleted")
+		if bytes.Equal(anew.Certificate[0], renewed.Certificate[0]) {
+			t.Error("the Secret was not made anew")
+		}
+		secret, err := client.Get[corev1.Secret](t.Context(), c, secretKey)
+		must(t, err)
+		secret.Data["tls.key"] = []byte("nonsense")
+		must(t, c.Update(t.Context(), secret))
+		if mended := same("after the Secret was damaged"); bytes.Equal(mended.Certificate[0], anew.Certificate[0]) {
+			t.Error("the Secret was not mended")
+		}
+		// A replica that comes later takes what is there.
+		if three := startAuthority(t, c); true {
+			<-three.Ready()
+			if !bytes.Equal(certificate(t, three).Certificate[0], same("at the end").Certificate[0]) {
+				t.Error("the third replica has a certificate of its own")
+			}
+		}
+	})
+}
+
+// RUN-05
+func TestAuthorityInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startAuthority(t, nil)
+		<-a.Ready()
+		first := certificate(t, a)
+		_, changed := a.CABundle()
+		time.Sleep(21 * 24 * time.Hour)
+		<-changed
+		if bytes.Equal(certificate(t, a).Certificate[0], first.Certificate[0]) {
+			t.Error("not renewed")
+		}
+	})
+}
+
+// RUN-05
+func TestDirectoryIsReadAnew(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := webhook.NewDirectory(dir, "", ""); err == nil {
+		t.Error("an empty directory is none")
+	}
+	write := func(cert, key []byte) {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		pairs := [2][2][]byte{}
+		for i := range pairs {
+			c, err := client.New(client.Config{REST: apitest.New(secrets).REST()})
+			must(t, err)
+			a := startAuthority(t, c)
+			<-a.Ready()
+			secret, err := client.Get[corev1.Secret](t.Context(), c, secretKey)
+			must(t, err)
+			pairs[i] = [2][]byte{secret.Data["tls.crt"], secret.Data["tls.key"]}
+		}
+		write(pairs[0][0], pairs[0][1])
+		d, err := webhook.NewDirectory(dir, "", "")
+		must(t, err)
+		first := certificate(t, d)
+		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1]) // half of a renewal
+		time.Sleep(2 * time.Second)
+		if now := certificate(t, d); now != first {
+			t.Error("a certificate without its key is used")
+		}
+		write(append([]byte("\n"), pairs[1][0]...), append([]byte("\n"), pairs[1][1]...))
+		if now := certificate(t, d); now != first {
+			t.Error("the files are looked at all the time")
+		}
+		time.Sleep(2 * time.Second)
+		if now := certificate(t, d); bytes.Equal(now.Certificate[0], first.Certificate[0]) {
+			t.Error("not read anew")
+		}
+		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
+		time.Sleep(2 * time.Second)
+		certificate(t, d) // the last one is good enough
+	})
+}

@@ -1,0 +1,185 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+)
+
+// ownName is the configuration of hooks that no manifest has.
+func (r *Registration) ownName() string { return "local-" + r.cfg.Name }
+
+// registerOwn makes, renews or removes the configuration of hooks that no other one refers to.
+func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersionKind, pem []byte) error {
+	covered, err := r.covered(ctx, kind)
+	if err != nil {
+		return err
+	}
+	var hooks []Hook
+	for _, h := range r.cfg.Hooks {
+		if h.Mutating == (kind == mutatingConfigurations) && !covered[h.Path] && h.Kind.Kind != "" {
+			hooks = append(hooks, h)
+		}
+	}
+	var own client.Object
+	if kind == mutatingConfigurations {
+		c := &admissionregistrationv1.MutatingWebhookConfiguration{}
+		for _, h := range hooks {
+			w, err := r.webhook(h, pem)
+			if err != nil {
+				return err
+			}
+			c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions,
+			})
+		}
+		own = c
+	} else {
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		for _, h := range hooks {
+			w, err := r.webhook(h, pem)
+			if err != nil {
+				return err
+			}
+			c.Webhooks = append(c.Webhooks, w)
+		}
+		own = c
+	}
+	own.SetName(r.ownName())
+	if len(hooks) == 0 {
+		return client.IgnoreNotFound(r.cfg.Client.Delete(ctx, own))
+	}
+	return r.cfg.Client.Apply(ctx, own)
+}
+
+// covered are the paths that other configurations of a kind refer to.
+func (r *Registration) covered(ctx context.Context, kind schema.GroupVersionKind) (map[string]bool, error) {
+	var configs []admissionregistrationv1.WebhookClientConfig
+	if kind == mutatingConfigurations {
+		list := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+		if err := r.cfg.Client.List(ctx, list); err != nil {
+			return nil, err
+		}
+		for _, c := range list.Items {
+			for _, w := range c.Webhooks {
+				if c.Name != r.ownName() {
+					configs = append(configs, w.ClientConfig)
+				}
+			}
+		}
+	} else {
+		list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+		if err := r.cfg.Client.List(ctx, list); err != nil {
+			return nil, err
+		}
+		for _, c := range list.Items {
+			for _, w := range c.Webhooks {
+				if c.Name != r.ownName() {
+					configs = append(configs, w.ClientConfig)
+				}
+			}
+		}
+	}
+	covered := map[string]bool{}
+	for _, c := range configs {
+		if want, ours := r.clientConfig(c, nil); ours {
+			covered[strings.TrimPrefix(*want.URL, r.cfg.URL)] = true
+		}
+	}
+	return covered, nil
+}
+
+// webhook is a hook as the API server is told of it.
+func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.ValidatingWebhook, error) {
+	mapping, err := r.cfg.Client.Mapper().RESTMapping(h.Kind.GroupKind(), h.Kind.Version)
+	if err != nil {
+		return admissionregistrationv1.ValidatingWebhook{}, fmt.Errorf("register webhook %s: %w", h.Path, err)
+	}
+	operations := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	if !h.Mutating {
+		operations = append(operations, admissionregistrationv1.Delete)
+	}
+	url, none := r.cfg.URL+h.Path, admissionregistrationv1.SideEffectClassNone
+	group := h.Kind.Group
+	if group == "" {
+		group = "core"
+	}
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:         strings.TrimPrefix(strings.ReplaceAll(h.Path, "--", "-"), "/") + "." + group + ".local",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem},
+		Rules: []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{h.Kind.Group}, APIVersions: []string{h.Kind.Version}, Resources: []string{mapping.Resource.Resource},
+		}}},
+		SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+	}, nil
+}
+
+// registerConversion brings the conversion of a CustomResourceDefinition to what it should be, if it is one of the operator's.
+func (r *Registration) registerConversion(ctx context.Context, name string, pem []byte) error {
+	if !slices.ContainsFunc(r.cfg.Conversions, func(kind schema.GroupKind) bool { return strings.HasSuffix(name, "."+kind.Group) }) {
+		return nil
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(definitions)
+	if err := r.cfg.Client.Get(ctx, client.Key{Name: name}, crd); err != nil {
+		return err
+	}
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	if !slices.Contains(r.cfg.Conversions, schema.GroupKind{Group: group, Kind: kind}) {
+		return nil
+	}
+	conversion, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
+	is := struct {
+		Strategy string
+		Webhook  struct {
+			ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
+			Versions     []string                                    `json:"conversionReviewVersions"`
+		}
+	}{}
+	if err := convertFields(conversion, &is); err != nil {
+		return fmt.Errorf("conversion of %s: %w", name, err)
+	}
+	config := is.Webhook.ClientConfig
+	switch {
+	case r.cfg.URL != "":
+		url := r.cfg.URL + ConvertPath
+		config = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem}
+	case is.Strategy == "Webhook" && config.Service != nil && config.Service.Namespace == r.cfg.Namespace &&
+		config.Service.Path != nil && *config.Service.Path == ConvertPath:
+		config.CABundle = pem
+	default:
+		return nil
+	}
+	if is.Strategy == "Webhook" && sameConfig(is.Webhook.ClientConfig, config) {
+		return nil
+	}
+	versions := is.Webhook.Versions
+	if len(versions) == 0 {
+		versions = []string{"v1"}
+	}
+	return r.patch(ctx, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: definitions.GroupVersion().String(), Kind: definitions.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: crd.GetResourceVersion()},
+	}, []Operation{{Op: "add", Path: "/spec/conversion", Value: map[string]any{
+		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": versions},
+	}}})
+}
+
+// convertFields reads fields of an unstructured object.
+func convertFields(fields map[string]any, into any) error {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}

@@ -1,0 +1,292 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
+)
+
+// Hook is an admission webhook that an operator serves.
+type Hook struct {
+	Path     string
+	Kind     schema.GroupVersionKind
+	Mutating bool
+}
+
+// RegistrationConfig describes a Registration.
+type RegistrationConfig struct {
+	// Client reaches the API server; it must ask the server. Required.
+	Client client.Client
+	// CABundle is what clients are to trust, and tells when that changes: (*Authority).CABundle. Required.
+	CABundle func() (pem []byte, changed <-chan struct{})
+	// Hooks are the admission webhooks, and Conversions the kinds that are converted.
+	Hooks       []Hook
+	Conversions []schema.GroupKind
+	// Namespace is where the operator runs. Configurations that refer to a service there, with the path of one of the hooks, are those
+	// of the operator.
+	Namespace string
+	// URL, if any, is where the operator is reached from the API server: everything that refers to a service with such a path is made
+	// to refer to the URL instead, and hooks that nothing refers to get a configuration for as long as the operator runs. It is for an
+	// operator on the developer's machine.
+	URL string
+	// Name is that of the operator: the configuration that is made with URL is called after it.
+	Name string
+	// Log is where it tells what it does; slog.Default() if nil.
+	Log *slog.Logger
+}
+
+// Registration keeps the API server's knowledge of the operator's webhooks: the CA bundle in webhook configurations and in
+// CustomResourceDefinitions, and with a URL all the rest of how they are reached.
+type Registration struct {
+	cfg   RegistrationConfig
+	paths map[string]bool
+}
+
+// NewRegistration makes a registration. It does nothing until it runs.
+func NewRegistration(cfg RegistrationConfig) *Registration {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	r := &Registration{cfg: cfg, paths: map[string]bool{}}
+	for _, h := range cfg.Hooks {
+		r.paths[h.Path] = true
+	}
+	return r
+}
+
+var (
+	mutatingConfigurations   = admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration")
+	validatingConfigurations = admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration")
+	definitions              = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+)
+
+// Run keeps the registration until ctx ends. It follows the configurations by their metadata.
+func (r *Registration) Run(ctx context.Context) error {
+	informers, err := informer.New(informer.Config{Client: r.cfg.Client, Log: r.cfg.Log})
+	if err != nil {
+		return err
+	}
+	var controllers []*controller.Controller
+	for _, kind := range r.kinds() {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(kind)
+		source := &controller.Kind{Informers: informers, Object: obj, Handler: func(e controller.Event, enqueue func(reconcile.Request)) {
+			if e.Type != "delete" || r.cfg.URL != "" {
+				controller.EnqueueObject(e, enqueue)
+			}
+		}}
+		c, err := controller.New(controller.Config{
+			Name: "webhook-registration", Kind: kind.Kind, Log: r.cfg.Log, SyncTimeout: forever,
+			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, client.IgnoreNotFound(r.register(ctx, kind, req.Name))
+			}),
+			Sources: []controller.Source{source, r.bundleSource(informers, obj)},
+		})
+		if err != nil {
+			return err
+		}
+		controllers = append(controllers, c)
+	}
+	if r.cfg.URL != "" {
+		defer r.unregister(context.WithoutCancel(ctx))
+	}
+	return runAll(ctx, informers, controllers)
+}
+
+// forever is for what is waited for as long as the operator runs.
+const forever = 1 << 62
+
+func runAll(ctx context.Context, informers informer.Informers, controllers []*controller.Controller) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(controllers)+1)
+	go func() { errs <- informers.Run(ctx) }()
+	for _, c := range controllers {
+		go func() { errs <- c.Run(ctx) }()
+	}
+	var all []error
+	for range cap(errs) {
+		err := <-errs
+		if err != nil {
+			cancel()
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// kinds are those that have to be looked after.
+func (r *Registration) kinds() []schema.GroupVersionKind {
+	var mutating, validating bool
+	for _, h := range r.cfg.Hooks {
+		mutating, validating = mutating || h.Mutating, validating || !h.Mutating
+	}
+	var kinds []schema.GroupVersionKind
+	if mutating {
+		kinds = append(kinds, mutatingConfigurations)
+	}
+	if validating {
+		kinds = append(kinds, validatingConfigurations)
+	}
+	if len(r.cfg.Conversions) > 0 {
+		kinds = append(kinds, definitions)
+	}
+	return kinds
+}
+
+// bundleSource looks at everything again when the CA bundle has changed, and at what is to be there although it is not.
+func (r *Registration) bundleSource(informers informer.Informers, obj client.Object) controller.Source {
+	return controller.SourceFunc(func(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
+		inf, err := informers.For(obj)
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			for {
+				pem, changed := r.cfg.CABundle()
+				if len(pem) > 0 {
+					for _, o := range inf.List("") {
+						q.Add(reconcile.Request{NamespacedName: client.KeyOf(o)}, controller.Why("certificate"))
+					}
+					if r.cfg.URL != "" && obj.GetObjectKind().GroupVersionKind() != definitions {
+						q.Add(reconcile.Request{NamespacedName: client.Key{Name: r.ownName()}}, controller.Why("certificate"))
+					}
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		return inf.Synced(), nil
+	})
+}
+
+// register brings one object to what it should be.
+func (r *Registration) register(ctx context.Context, kind schema.GroupVersionKind, name string) error {
+	pem, _ := r.cfg.CABundle()
+	if len(pem) == 0 {
+		return nil // it comes again when there is one
+	}
+	if kind == definitions {
+		return r.registerConversion(ctx, name, pem)
+	}
+	if r.cfg.URL != "" {
+		if err := r.registerOwn(ctx, kind, pem); err != nil || name == r.ownName() {
+			return err
+		}
+	}
+	obj, hooks, err := r.read(ctx, kind, name)
+	if err != nil {
+		return err
+	}
+	var patch []Operation
+	for i, hook := range hooks {
+		want, ours := r.clientConfig(hook, pem)
+		if !ours || sameConfig(hook, want) {
+			continue
+		}
+		patch = append(patch, Operation{Op: "replace", Path: fmt.Sprintf("/webhooks/%d/clientConfig", i), Value: want})
+	}
+	return r.patch(ctx, obj, patch)
+}
+
+func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Operation) error {
+	if len(patch) == 0 {
+		return nil
+	}
+	// What was looked at, and nothing else, is changed.
+	patch = append([]Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, patch...)
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	name := obj.GetName()
+	if err := r.cfg.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data)); err != nil {
+		return fmt.Errorf("register webhooks in %s: %w", name, err)
+	}
+	r.cfg.Log.Info("registered webhooks", "in", name)
+	return nil
+}
+
+// read is a configuration, and how each of its webhooks is reached.
+func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, name string) (client.Object, []admissionregistrationv1.WebhookClientConfig, error) {
+	var configs []admissionregistrationv1.WebhookClientConfig
+	if kind == mutatingConfigurations {
+		obj := &admissionregistrationv1.MutatingWebhookConfiguration{}
+		err := r.cfg.Client.Get(ctx, client.Key{Name: name}, obj)
+		for _, w := range obj.Webhooks {
+			configs = append(configs, w.ClientConfig)
+		}
+		return obj, configs, err
+	}
+	obj := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	err := r.cfg.Client.Get(ctx, client.Key{Name: name}, obj)
+	for _, w := range obj.Webhooks {
+		configs = append(configs, w.ClientConfig)
+	}
+	return obj, configs, err
+}
+
+// clientConfig is how a webhook of a configuration is to be reached, if it is one of the operator.
+func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
+	path := ""
+	switch {
+	case is.Service != nil && is.Service.Path != nil:
+		path = *is.Service.Path
+	case is.URL != nil && r.cfg.URL != "" && local(*is.URL):
+		if i := strings.LastIndexByte(*is.URL, '/'); i >= 0 {
+			path = (*is.URL)[i:]
+		}
+	}
+	if !r.paths[path] {
+		return is, false
+	}
+	if r.cfg.URL != "" {
+		url := r.cfg.URL + path
+		return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem}, true
+	}
+	if is.Service == nil || is.Service.Namespace != r.cfg.Namespace {
+		return is, false
+	}
+	is.CABundle = pem
+	return is, true
+}
+
+// local says whether a URL is of this machine, as those of an earlier run are.
+func local(url string) bool {
+	return strings.HasPrefix(url, "https://127.0.0.1:") || strings.HasPrefix(url, "https://localhost:") || strings.HasPrefix(url, "https://[::1]:")
+}
+
+func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {
+	return bytes.Equal(a.CABundle, b.CABundle) && (a.URL == nil) == (b.URL == nil) && (a.URL == nil || *a.URL == *b.URL) &&
+		(a.Service == nil) == (b.Service == nil)
+}
+
+// unregister removes what was only for this run: nobody would answer.
+func (r *Registration) unregister(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+		obj.SetName(r.ownName())
+		if err := client.IgnoreNotFound(r.cfg.Client.Delete(ctx, obj)); err != nil {
+			r.cfg.Log.Warn("the operator's webhook configuration is left behind", "name", obj.GetName(), "err", err)
+		}
+	}
+}

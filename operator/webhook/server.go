@@ -1,0 +1,173 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"kelson.dev/operator/reconcile"
+)
+
+// Certificates are what a Server shows who it is with.
+type Certificates interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// Config describes a Server.
+type Config struct {
+	// Address is the host:port to listen at; ":9443" if empty.
+	Address string
+	// Listener, if any, is used in place of Address.
+	Listener net.Listener
+	// Certificates are required.
+	Certificates Certificates
+	// TLS, if any, changes the settings of the connections.
+	TLS func(*tls.Config)
+	// Instrument, if any, wraps each handler, to measure it. panicked is to be called for each request whose handler panicked.
+	Instrument func(path string, h http.Handler) (measured http.Handler, panicked func())
+	// Log is where the server tells what it does; slog.Default() if nil.
+	Log *slog.Logger
+}
+
+// Server serves webhooks over HTTPS.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+
+	mu        sync.Mutex
+	paths     []string
+	listening chan struct{} // closed when it listens
+	address   string
+}
+
+// NewServer makes a server. It does nothing until it runs.
+func NewServer(cfg Config) *Server {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Address == "" {
+		cfg.Address = ":9443"
+	}
+	return &Server{cfg: cfg, mux: http.NewServeMux(), listening: make(chan struct{})}
+}
+
+type panicKey struct{}
+
+// panicked notes a panic of the handler of a request under way.
+func panicked(ctx context.Context) {
+	if note, ok := ctx.Value(panicKey{}).(func()); ok {
+		note()
+	}
+}
+
+// Register has a handler serve a path, which must not have one. It may be called at any time.
+func (s *Server) Register(path string, h http.Handler) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.paths, path) {
+		return fmt.Errorf("register webhook: %s is registered already", path)
+	}
+	s.paths = append(s.paths, path)
+	note := func() {}
+	if s.cfg.Instrument != nil {
+		h, note = s.cfg.Instrument(path, h)
+	}
+	log := s.cfg.Log.With("webhook", path)
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(reconcile.WithLog(r.Context(), log), panicKey{}, note)
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+	return nil
+}
+
+// Paths are those that have a handler.
+func (s *Server) Paths() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.paths)
+}
+
+// Handler serves what is registered, without a port.
+func (s *Server) Handler() http.Handler { return s.mux }
+
+// Listening is closed when the server listens.
+func (s *Server) Listening() <-chan struct{} { return s.listening }
+
+// Address is where it listens, or empty.
+func (s *Server) Address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
+}
+
+// Check is a readiness check: nil while a client would be served.
+func (s *Server) Check(context.Context) error {
+	select {
+	case <-s.listening:
+	default:
+		return errors.New("not listening yet")
+	}
+	_, err := s.cfg.Certificates.GetCertificate(&tls.ClientHelloInfo{})
+	return err
+}
+
+// Listen takes the port. Run does, if it was not done before.
+func (s *Server) Listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.address != "" {
+		return nil
+	}
+	if s.cfg.Listener == nil {
+		l, err := net.Listen("tcp", s.cfg.Address)
+		if err != nil {
+			return fmt.Errorf("serve webhooks: %w", err)
+		}
+		s.cfg.Listener = l
+	}
+	s.address = s.cfg.Listener.Addr().String()
+	return nil
+}
+
+// Run serves until ctx ends. Requests under way then have a few seconds.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.cfg.Certificates.GetCertificate,
+	}
+	if s.cfg.TLS != nil {
+		s.cfg.TLS(config)
+	}
+	srv := &http.Server{
+		Handler: s.mux, TLSConfig: config, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
+		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	s.cfg.Log.Info("serving webhooks", "address", s.Address(), "paths", s.Paths())
+	close(s.listening)
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if srv.Shutdown(graceful) != nil {
+			_ = srv.Close()
+		}
+	})
+	err := srv.ServeTLS(s.cfg.Listener, "", "")
+	if !stop() {
+		<-ended
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
