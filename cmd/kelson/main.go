@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string) int {
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), versionCommand(), kubectlHelp(),
+	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(), serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), versionCommand(), kubectlHelp(),
 		apiserverCommand(), etcdCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -53,7 +53,9 @@ func (s *source) offset(p token.Pos) int { return s.fset.Position(p).Offset }
 func (s *source) line(p token.Pos) int   { return s.fset.Position(p).Line }
 
 // of is the text of a node without white space, for comparison.
-func (s *source) of(n ast.Node) string { return squeeze(string(s.text[s.offset(n.Pos()):s.offset(n.End())])) }
+func (s *source) of(n ast.Node) string {
+	return squeeze(string(s.text[s.offset(n.Pos()):s.offset(n.End())]))
+}
 
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
 

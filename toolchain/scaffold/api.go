@@ -1,0 +1,311 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/scaffold/goedit"
+	"kelson.dev/toolchain/scaffold/yamledit"
+)
+
+// API says what CreateAPI makes.
+type API struct {
+	Group, Version, Kind string
+	Plural               string // "": by the rules of English
+	ClusterScoped        bool
+	Resource             bool // its Go types, definition, roles and sample
+	Controller           bool // its controller, and that one's test
+	Force                bool // overwrite files that are there
+}
+
+// ErrExists says that something is there already, and is something else.
+var ErrExists = errors.New("it exists already")
+
+// kubernetesGroups are the API groups of Kubernetes that a controller can be made for, with their domains.
+var kubernetesGroups = map[string]string{
+	"core": "", "apps": "", "autoscaling": "", "batch": "", "policy": "", "admissionregistration": "k8s.io", "certificates": "k8s.io",
+	"coordination": "k8s.io", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io", "rbac": "authorization.k8s.io",
+	"resource": "k8s.io", "scheduling": "k8s.io", "storage": "k8s.io",
+}
+
+var (
+	mainCall   = goedit.Call{Package: library, Name: "Main"}
+	schemeCall = goedit.Call{Package: library, Name: "AddToScheme"}
+	typesCall  = goedit.Call{Name: "AddKnownTypes"}
+)
+
+const (
+	mainFile      = "cmd/main.go"
+	storageMarker = "+kubebuilder:storageversion"
+)
+
+// CreateAPI adds a kind, or another version of one, to the project in a folder.
+func CreateAPI(dir string, api API) ([]Change, error) {
+	if err := checkNames(api.Group, api.Version, api.Kind, api.Plural); err != nil {
+		return nil, err
+	}
+	if !api.Resource && !api.Controller {
+		return nil, errors.New("neither --resource nor --controller: there is nothing to make")
+	}
+	w, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.createAPI(api); err != nil {
+		return nil, err
+	}
+	return w.commit()
+}
+
+func (w *work) createAPI(api API) error {
+	p := w.project
+	r := p.Find(api.Group, api.Version, api.Kind)
+	isNew := r == nil
+	if isNew {
+		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural, ClusterScoped: api.ClusterScoped}
+	}
+	if api.Resource {
+		if err := w.createResource(r, api, isNew); err != nil {
+			return err
+		}
+	} else if !r.API && isNew {
+		domain, known := kubernetesGroups[api.Group]
+		if !known {
+			return fmt.Errorf("there is no %s in this project for a controller: --resource makes it", r)
+		}
+		r.Domain, r.Core, r.Path = domain, true, "k8s.io/api/"+api.Group+"/"+api.Version
+	}
+	// A kind has one controller, whatever its versions.
+	controlled := slices.ContainsFunc(p.others(r), func(o *Resource) bool { return o.Controller })
+	if api.Controller && !r.Controller && !controlled {
+		if err := w.createController(r, api.Force); err != nil {
+			return err
+		}
+		r.Controller = true
+	}
+	if isNew {
+		p.Resources = append(p.Resources, *r)
+	}
+	return nil
+}
+
+func (w *work) createResource(r *Resource, api API, isNew bool) error {
+	p := w.project
+	if r.API {
+		if r.ClusterScoped != api.ClusterScoped || api.Plural != "" && r.Plural != api.Plural {
+			return fmt.Errorf("%s: %w, with another scope or plural: delete it first", r, ErrExists)
+		}
+		return nil
+	}
+	if !isNew {
+		return fmt.Errorf("%s: %w, as a kind that is not this project's own", r, ErrExists)
+	}
+	for _, other := range p.others(r) {
+		if other.API && (other.ClusterScoped != api.ClusterScoped || other.Plural != api.Plural) {
+			return fmt.Errorf("%s: %w, with another scope or plural; all versions of a kind have the same", other, ErrExists)
+		}
+	}
+	for i := range p.Resources {
+		o := &p.Resources[i]
+		if o.API && o.Group != r.Group && !p.MultiGroup {
+			return fmt.Errorf("the project has API group %q already: it may have others after kelson edit --multigroup", o.Group)
+		}
+		if o.QualifiedGroup() == r.QualifiedGroup() && o.Kind != r.Kind && p.valuesOf(o).Many == p.valuesOf(r).Many {
+			return fmt.Errorf("the plural of %s would be %s, which is that of %s: choose another with --plural", r.Kind, p.valuesOf(r).Many, o.Kind)
+		}
+	}
+	if r.QualifiedGroup() == "" {
+		return errors.New("--group is missing, and the project has no domain: the kind would be in no API group")
+	}
+	r.API, r.Path = true, p.apiPath(r)
+	v := p.valuesOf(r)
+	if err := w.own("kind", v, api.Force); err != nil {
+		return err
+	}
+	if err := w.add("version", v); err != nil {
+		return err
+	}
+	if err := w.checkType(v); err != nil {
+		return err
+	}
+	group := w.apiDir(v) + "/groupversion_info.go"
+	for _, name := range []string{"&" + r.Kind + "{}", "&" + r.Kind + "List{}"} {
+		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.AddArgument(src, typesCall, name) }); err != nil {
+			return err
+		}
+	}
+	if err := w.addToScheme(v); err != nil {
+		return err
+	}
+	if err := w.markStorage(r, true); err != nil {
+		return err
+	}
+	if err := w.add("crds", v); err != nil {
+		return err
+	}
+	for _, l := range w.lists(v) {
+		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.AddItem(src, "resources", l.item) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkType sees to it that no other file of the package has the type already.
+func (w *work) checkType(v values) error {
+	own := w.apiDir(v) + "/" + v.Lower + "_types.go"
+	for _, name := range w.stage.glob(w.apiDir(v) + "/*.go") {
+		src, err := w.stage.read(name)
+		if err != nil {
+			return err
+		}
+		if name != own && goedit.HasType(src, v.Kind) {
+			return fmt.Errorf("%s declares a type %s: %w", name, v.Kind, ErrExists)
+		}
+	}
+	return nil
+}
+
+// own puts files in their places that must not be there yet.
+func (w *work) own(step string, v values, force bool) error {
+	files, err := render(w.template, step, v)
+	if err != nil {
+		return err
+	}
+	shared := v.versions(w.project)
+	for _, f := range files {
+		if strings.HasPrefix(f.name, "config/rbac/") && shared > 0 && w.stage.exists(f.name) {
+			continue // the roles are those of all versions
+		}
+		if old, err := w.stage.read(f.name); err != nil {
+			return err
+		} else if old != nil && !force && string(old) != string(f.data) {
+			return fmt.Errorf("%s: %w (--force overwrites it)", f.name, ErrExists)
+		}
+		w.stage.write(f.name, f.data)
+	}
+	return nil
+}
+
+// versions counts the other versions of the kind whose types are the project's own.
+func (v *values) versions(p *Project) int {
+	n := 0
+	for _, o := range p.others(&v.Resource) {
+		if o.API {
+			n++
+		}
+	}
+	return n
+}
+
+// apiDir is the folder of the Go types.
+func (w *work) apiDir(v values) string {
+	return strings.TrimPrefix(strings.TrimPrefix(v.Path, w.project.Repo), "/")
+}
+
+type listed struct{ file, item string }
+
+// lists says which lists name files of a kind, the outermost last.
+func (w *work) lists(v values) []listed {
+	all := []listed{{"config/samples/kustomization.yaml", v.fileName("GROUP_VERSION_KIND.yaml")}}
+	if v.versions(w.project) > 0 {
+		return all
+	}
+	all = append(all, listed{"config/crd/kustomization.yaml", "bases/" + definitionFile(v)})
+	for _, role := range []string{"admin", "editor", "viewer"} {
+		all = append(all, listed{"config/rbac/kustomization.yaml", v.fileName("GROUP_KIND_" + role + "_role.yaml")})
+	}
+	return append(all, listed{"config/default/kustomization.yaml", "../crd"})
+}
+
+// definitionFile is the name of the file that the CustomResourceDefinition is generated into.
+func definitionFile(v values) string { return v.Qualified + "_" + v.Many + ".yaml" }
+
+// addToScheme makes the operator know the types.
+func (w *work) addToScheme(v values) error {
+	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
+		src, err := goedit.AddImport(src, v.Alias, v.Path)
+		if err != nil {
+			return nil, err
+		}
+		add := v.Alias + ".AddToScheme"
+		if goedit.HasCall(src, schemeCall) {
+			return goedit.AddArgument(src, schemeCall, add)
+		}
+		return w.addPart(src, "operator.AddToScheme("+add+")")
+	})
+}
+
+// addPart adds a part to the operator.
+func (w *work) addPart(src []byte, part string) ([]byte, error) {
+	src, err := goedit.AddArgument(src, mainCall, part)
+	if err != nil {
+		return nil, fmt.Errorf("can't add %s to what operator.Main is called with: %w", part, err)
+	}
+	return src, nil
+}
+
+// markStorage sees to it that, of several versions, one is that of storage: the first, unless the user has marked another.
+func (w *work) markStorage(added *Resource, add bool) error {
+	others := slices.DeleteFunc(w.project.others(added), func(o *Resource) bool { return !o.API })
+	if add && len(others) != 1 || !add && len(others) != 1 {
+		return nil
+	}
+	v := w.project.valuesOf(others[0])
+	name := w.apiDir(v) + "/" + v.Lower + "_types.go"
+	if !w.stage.exists(name) {
+		return nil
+	}
+	change := goedit.AddMarker
+	if !add {
+		change = goedit.RemoveMarker
+	}
+	return w.stage.edit(name, func(src []byte) ([]byte, error) { return change(src, v.Kind, storageMarker) })
+}
+
+func (w *work) createController(r *Resource, force bool) error {
+	v := w.project.valuesOf(r)
+	step := "controller"
+	if r.Core {
+		step, v.Qualified = "core", qualifiedCore(r)
+	}
+	if err := w.own(step, v, force); err != nil {
+		return err
+	}
+	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
+		name, importPath := w.controllerImport(v)
+		src, err := goedit.AddImport(src, name, importPath)
+		if err != nil {
+			return nil, err
+		}
+		return w.addPart(src, w.controllerPart(v))
+	})
+}
+
+// qualifiedCore is the API group of a kind of Kubernetes; that of pods is "".
+func qualifiedCore(r *Resource) string {
+	if r.Group == "core" {
+		return ""
+	}
+	return r.QualifiedGroup()
+}
+
+// controllerImport is how the package of the kind's controller is imported.
+func (w *work) controllerImport(v values) (name, importPath string) {
+	importPath = path.Join(w.project.Repo, "internal/controller", v.InGroup)
+	if v.InGroup != "" {
+		name = v.Controllers + "controller"
+	}
+	return name, importPath
+}
+
+func (w *work) controllerPart(v values) string {
+	name, importPath := w.controllerImport(v)
+	if name == "" {
+		name = path.Base(importPath)
+	}
+	return name + "." + v.Kind + "Controller()"
+}

@@ -1,0 +1,132 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+const library = "kelson.dev/operator"
+
+// direct are the modules that projects import.
+var direct = []string{library, "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}
+
+// Checkout finds the folder of Kelson's source that this program was made from: the one that is given, or where the compiler saw it, or
+// the one that the program lies in.
+func Checkout(given string) (string, error) {
+	if given != "" {
+		abs, err := filepath.Abs(given)
+		if err == nil && !isCheckout(abs) {
+			err = fmt.Errorf("--kelson %s: there is no source of Kelson", given)
+		}
+		return abs, err
+	}
+	var starts []string
+	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {
+		starts = append(starts, filepath.Dir(source))
+	}
+	if program, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(program))
+	}
+	for _, dir := range starts {
+		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if isCheckout(dir) {
+				return dir, nil
+			}
+		}
+	}
+	return "", errors.New("the source of Kelson is not found, and projects need it until it is published: say where it is with --kelson DIR")
+}
+
+func isCheckout(dir string) bool {
+	root, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil || modfile.ModulePath(root) != "kelson.dev" {
+		return false
+	}
+	lib, err := os.ReadFile(filepath.Join(dir, "operator", "go.mod"))
+	return err == nil && modfile.ModulePath(lib) == library
+}
+
+// modules are the go.mod and go.sum that the operator library of a checkout needs of whoever requires it.
+type modules struct {
+	checkout string
+	mod      *modfile.File
+	sum      []byte
+}
+
+func readModules(checkout string) (*modules, error) {
+	dir := filepath.Join(checkout, "operator")
+	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	mod, err := modfile.Parse(filepath.Join(dir, "go.mod"), data, nil)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
+	return &modules{checkout, mod, sum}, nil
+}
+
+func (m *modules) goVersion() string { return m.mod.Go.Version }
+
+// apply brings a project's go.mod and go.sum to what the library needs; what else they say stays.
+func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, err error) {
+	if mod == nil {
+		mod = []byte("module " + repo + "\n\ngo " + m.goVersion() + "\n")
+	}
+	f, err := modfile.Parse("go.mod", mod, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Go == nil || semver.Compare("v"+f.Go.Version, "v"+m.goVersion()) < 0 {
+		if err := f.AddGoStmt(m.goVersion()); err != nil {
+			return nil, nil, err
+		}
+	}
+	have := map[string]string{}
+	for _, r := range f.Require {
+		have[r.Mod.Path] = r.Mod.Version
+	}
+	need := func(path, version string) {
+		old, there := have[path]
+		if !there {
+			f.AddNewRequire(path, version, !slices.Contains(direct, path))
+		} else if semver.Compare(old, version) < 0 {
+			_ = f.AddRequire(path, version)
+		}
+	}
+	need(library, "v0.0.0")
+	for _, r := range m.mod.Require {
+		need(r.Mod.Path, r.Mod.Version)
+	}
+	f.SetRequireSeparateIndirect(f.Require)
+	if err := f.AddReplace(library, "", filepath.Join(m.checkout, "operator"), ""); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range f.Replace {
+		if r.Old.Path == library && len(r.Syntax.Before) == 0 {
+			r.Syntax.Before = []modfile.Comment{{Token: "// Until Kelson is published, this is the checkout that the project was made with."}}
+		}
+	}
+	f.Cleanup()
+	if newMod, err = f.Format(); err != nil {
+		return nil, nil, err
+	}
+	lines := slices.Collect(strings.Lines(string(sum)))
+	for line := range strings.Lines(string(m.sum)) {
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return newMod, []byte(strings.Join(slices.Compact(lines), "")), nil
+}

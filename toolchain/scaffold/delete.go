@@ -1,0 +1,215 @@
+package scaffold
+
+import (
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/scaffold/goedit"
+	"kelson.dev/toolchain/scaffold/yamledit"
+)
+
+// DeleteAPI takes a version of a kind back: what CreateAPI and CreateWebhook made for it. Files that were changed since, and that git does
+// not have, are not deleted without force. It is no error that there is no such kind.
+func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
+	if err := checkNames(group, version, kind, ""); err != nil {
+		return nil, err
+	}
+	w, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := w.project.Find(group, version, kind)
+	if r == nil {
+		return nil, nil
+	}
+	made, err := w.made(r)
+	if err != nil {
+		return nil, err
+	}
+	if !force {
+		if err := w.guard(made); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.deleteAPI(r, made); err != nil {
+		return nil, err
+	}
+	return w.commit()
+}
+
+// made are the files that are the kind's alone, as they were made.
+func (w *work) made(r *Resource) ([]file, error) {
+	v := w.project.valuesOf(r)
+	var all []file
+	step := func(name string) error {
+		files, err := render(w.template, name, v)
+		all = append(all, files...)
+		return err
+	}
+	if r.API {
+		if err := step("kind"); err != nil {
+			return nil, err
+		}
+		if v.versions(w.project) > 0 {
+			all = slices.DeleteFunc(all, func(f file) bool { return strings.HasPrefix(f.name, "config/rbac/") })
+		}
+	}
+	if r.Controller && r.Core {
+		v.Qualified = qualifiedCore(r)
+		if err := step("core"); err != nil {
+			return nil, err
+		}
+	} else if r.Controller {
+		if err := step("controller"); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// guard refuses to delete work that nobody has kept.
+func (w *work) guard(made []file) error {
+	var lost []string
+	for _, f := range made {
+		data, err := w.stage.onDisk(f.name)
+		if err != nil {
+			return err
+		}
+		if data == nil || string(w.plain(f.name, data)) == string(f.data) || w.kept(f.name) {
+			continue
+		}
+		lost = append(lost, f.name)
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%s was changed and is not committed: commit it, or delete it with --force", strings.Join(lost, ", "))
+	}
+	return nil
+}
+
+// plain is a file without what other commands put into it.
+func (w *work) plain(name string, data []byte) []byte {
+	if kind, ok := strings.CutSuffix(path.Base(name), "_types.go"); ok {
+		for i := range w.project.Resources {
+			if strings.ToLower(w.project.Resources[i].Kind) == kind {
+				if without, err := goedit.RemoveMarker(data, w.project.Resources[i].Kind, storageMarker); err == nil {
+					return without
+				}
+			}
+		}
+	}
+	return data
+}
+
+// kept says whether git has a file as it is on the disk.
+func (w *work) kept(name string) bool {
+	status := exec.Command("git", "status", "--porcelain", "--ignored", "--", name)
+	status.Dir = w.stage.dir
+	out, err := status.Output()
+	return err == nil && len(out) == 0
+}
+
+func (w *work) deleteAPI(r *Resource, made []file) error {
+	p := w.project
+	v := p.valuesOf(r)
+	for _, f := range made {
+		if w.stage.exists(f.name) {
+			w.stage.remove(f.name)
+		}
+	}
+	err := w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
+		var err error
+		if r.Controller {
+			if src, err = goedit.RemoveArgument(src, mainCall, w.controllerPart(v)); err != nil {
+				return nil, err
+			}
+			if _, importPath := w.controllerImport(v); err == nil {
+				src, err = goedit.RemoveImport(src, importPath)
+			}
+		}
+		return src, err
+	})
+	if err != nil || !r.API {
+		p.remove(r)
+		return err
+	}
+	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API && o.Path == r.Path && o.Kind != r.Kind })
+	group := w.apiDir(v) + "/groupversion_info.go"
+	if alone {
+		w.stage.remove(group)
+		for _, name := range w.stage.glob(w.apiDir(v) + "/zz_generated.*") {
+			w.stage.remove(name)
+		}
+	} else {
+		for _, name := range []string{"&" + r.Kind + "{}", "&" + r.Kind + "List{}"} {
+			if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.RemoveArgument(src, typesCall, name) }); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.removeFromScheme(v, alone); err != nil {
+		return err
+	}
+	if err := w.markStorage(r, false); err != nil {
+		return err
+	}
+	lists := w.lists(v)
+	if v.versions(p) == 0 {
+		w.drop("config/crd/bases/" + definitionFile(v))
+	}
+	p.remove(r)
+	ours := slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API })
+	if !ours {
+		w.drop("config/crd/bases/.gitkeep")
+	}
+	for _, l := range lists {
+		if l.item == "../crd" && ours || !w.stage.exists(l.file) {
+			continue
+		}
+		err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.RemoveItem(src, "resources", l.item) })
+		if err != nil {
+			return err
+		}
+		if data, _ := w.stage.read(l.file); len(data) == 0 {
+			w.stage.remove(l.file) // it was made for the list
+		}
+	}
+	return nil
+}
+
+// drop removes a file if it is there.
+func (w *work) drop(name string) {
+	if w.stage.exists(name) {
+		w.stage.remove(name)
+	}
+}
+
+func (w *work) removeFromScheme(v values, alone bool) error {
+	if !alone {
+		return nil
+	}
+	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
+		src, err := goedit.RemoveArgument(src, schemeCall, v.Alias+".AddToScheme")
+		if err != nil {
+			return nil, err
+		}
+		args, err := goedit.Arguments(src, schemeCall)
+		if err != nil {
+			return nil, err
+		}
+		if len(args) == 0 {
+			if src, err = goedit.RemoveArgument(src, mainCall, "operator.AddToScheme()"); err != nil {
+				return nil, err
+			}
+		}
+		return goedit.RemoveImport(src, v.Path)
+	})
+}
+
+// remove takes a resource out of the PROJECT file.
+func (p *Project) remove(r *Resource) {
+	group, version, kind := r.Group, r.Version, r.Kind
+	p.Resources = slices.DeleteFunc(p.Resources, func(o Resource) bool { return o.Group == group && o.Version == version && o.Kind == kind })
+}

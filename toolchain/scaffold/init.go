@@ -1,0 +1,201 @@
+package scaffold
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// InitOptions say what a new project is.
+type InitOptions struct {
+	Dir      string // its folder, which is made if need be
+	Domain   string // the end of the names of its API groups
+	Repo     string // path of its Go module; that of a go.mod which is there, by default
+	Name     string // the folder's name by default
+	Checkout string // where Kelson's source is; see Checkout
+}
+
+// mayBeThere are files that a folder may have before it becomes a project.
+var mayBeThere = regexp.MustCompile(`^(\..*|go\.mod|go\.sum|LICENSE.*|README.*|[A-Z]+\.md)$`)
+
+// Init makes a project. A folder that holds the same project already is left as it is.
+func Init(opts InitOptions) ([]Change, error) {
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDomain(opts.Domain); err != nil {
+		return nil, err
+	}
+	if opts.Name == "" {
+		opts.Name = strings.ToLower(filepath.Base(dir))
+	}
+	if err := checkProjectName(opts.Name); err != nil {
+		return nil, err
+	}
+	st := newStage(dir)
+	mod, err := st.read("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if module := modfile.ModulePath(mod); mod != nil && opts.Repo == "" {
+		opts.Repo = module
+	} else if mod != nil && opts.Repo != module {
+		return nil, fmt.Errorf("--repo is %s, but go.mod says that this is module %s", opts.Repo, module)
+	}
+	if opts.Repo == "" {
+		return nil, errors.New("--repo is missing: it is the path of the project's Go module, such as example.com/welcome (there is no go.mod that says it)")
+	}
+	if err := checkRepo(opts.Repo); err != nil {
+		return nil, err
+	}
+	p := &Project{Domain: opts.Domain, Name: opts.Name, Repo: opts.Repo, Layout: []string{Layout}}
+	switch old, err := ReadProject(dir); {
+	case err == nil:
+		if old.Domain == p.Domain && old.Name == p.Name && old.Repo == p.Repo {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s is a project already: domain %s, repo %s", opts.Dir, old.Domain, old.Repo)
+	case !errors.Is(err, ErrNoProject):
+		return nil, err
+	}
+	if err := checkEmpty(dir); err != nil {
+		return nil, err
+	}
+	w := &work{stage: st, template: present(), project: p}
+	if err := w.initialise(opts.Checkout, true); err != nil {
+		return nil, err
+	}
+	return w.commit()
+}
+
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !mayBeThere.MatchString(e.Name()) {
+			return fmt.Errorf("%s is not empty: %s is there", dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// work is a change of a project under way.
+type work struct {
+	stage    *stage
+	template fs.FS
+	project  *Project
+}
+
+// open begins a change of the project in a folder.
+func open(dir string) (*work, error) {
+	p, err := ReadProject(dir)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{stage: newStage(abs), template: present(), project: p}
+	if len(p.Layout) != 1 || p.Layout[0] != Layout {
+		return nil, fmt.Errorf("the layout of this project is %s: only projects of %s can be changed here; it can be generated, built and run as it is",
+			strings.Join(p.Layout, ","), Layout)
+	}
+	mod, err := w.stage.read("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if mod == nil {
+		return nil, fmt.Errorf("there is no go.mod beside PROJECT: run go mod init %s, then kelson upgrade", p.Repo)
+	}
+	if module := modfile.ModulePath(mod); module != p.Repo {
+		return nil, fmt.Errorf("PROJECT says that the repo is %s, go.mod that the module is %s", p.Repo, module)
+	}
+	return w, nil
+}
+
+// initialise puts the project's own files in their places; files that are there stay.
+func (w *work) initialise(checkout string, withModules bool) error {
+	v := w.project.values()
+	if withModules {
+		m, err := readModules(checkout)
+		if err != nil {
+			return err
+		}
+		if err := w.require(m); err != nil {
+			return err
+		}
+		v.Checkout, v.GoVersion = checkout, goMinor(m.goVersion())
+	}
+	return w.add("project", v)
+}
+
+// require brings go.mod and go.sum to what the library needs.
+func (w *work) require(m *modules) error {
+	mod, err := w.stage.read("go.mod")
+	if err != nil {
+		return err
+	}
+	sum, err := w.stage.read("go.sum")
+	if err != nil {
+		return err
+	}
+	if mod, sum, err = m.apply(mod, sum, w.project.Repo); err != nil {
+		return err
+	}
+	w.stage.write("go.mod", mod)
+	w.stage.write("go.sum", sum)
+	return nil
+}
+
+// goMinor is a version of Go without its patch release.
+func goMinor(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// add puts the files of a step of the template in their places, except for those that are there.
+func (w *work) add(step string, v values) error {
+	files, err := render(w.template, step, v)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if !w.stage.exists(f.name) {
+			w.stage.write(f.name, f.data)
+		}
+	}
+	return nil
+}
+
+// commit writes PROJECT and all else to the disk.
+func (w *work) commit() ([]Change, error) {
+	if err := w.finish(); err != nil {
+		return nil, err
+	}
+	return w.stage.commit()
+}
+
+func (w *work) finish() error {
+	if w.project.template() == 0 {
+		w.project.setTemplate(TemplateVersion)
+	}
+	data, err := w.project.Marshal()
+	if err != nil {
+		return err
+	}
+	w.stage.write(ProjectFile, data)
+	return nil
+}

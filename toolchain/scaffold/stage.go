@@ -1,0 +1,235 @@
+package scaffold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// stage is a project's folder as it will be. What is written to it and removed from it is kept aside until commit, which does all of it or
+// nothing. Names are relative, with slashes.
+type stage struct {
+	dir   string            // "": there is nothing on the disk
+	files map[string][]byte // what will be; nil: removed
+}
+
+func newStage(dir string) *stage { return &stage{dir: dir, files: map[string][]byte{}} }
+
+func (s *stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+
+// onDisk reads what is there now; nil if there is no such file.
+func (s *stage) onDisk(name string) ([]byte, error) {
+	if s.dir == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(s.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && data == nil {
+		data = []byte{}
+	}
+	return data, err
+}
+
+// read gives a file as it will be; nil if there will be none.
+func (s *stage) read(name string) ([]byte, error) {
+	if data, ok := s.files[name]; ok {
+		return data, nil
+	}
+	return s.onDisk(name)
+}
+
+func (s *stage) exists(name string) bool {
+	data, err := s.read(name)
+	return err == nil && data != nil
+}
+
+func (s *stage) write(name string, data []byte) {
+	if data == nil {
+		data = []byte{}
+	}
+	s.files[name] = data
+}
+
+func (s *stage) remove(name string) { s.files[name] = nil }
+
+// edit changes a file.
+func (s *stage) edit(name string, change func([]byte) ([]byte, error)) error {
+	data, err := s.read(name)
+	if err != nil {
+		return err
+	}
+	changed, err := change(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if data != nil || len(changed) > 0 {
+		s.write(name, changed)
+	}
+	return nil
+}
+
+// glob names the files that will match a pattern.
+func (s *stage) glob(pattern string) []string {
+	found := map[string]bool{}
+	if s.dir != "" {
+		onDisk, _ := filepath.Glob(s.path(pattern))
+		for _, name := range onDisk {
+			if rel, err := filepath.Rel(s.dir, name); err == nil {
+				found[filepath.ToSlash(rel)] = true
+			}
+		}
+	}
+	for name, data := range s.files {
+		if ok, _ := path.Match(pattern, name); ok {
+			found[name] = data != nil
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, there bool) bool { return !there })
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Change is what becomes of a file.
+type Change struct {
+	Path string // relative to the project, with slashes
+	What string // Created, Changed or Deleted
+}
+
+// What becomes of a file.
+const (
+	Created = "created"
+	Changed = "changed"
+	Deleted = "deleted"
+)
+
+// changes are what commit would do.
+func (s *stage) changes() ([]Change, error) {
+	var all []Change
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		before, err := s.onDisk(name)
+		if err != nil {
+			return nil, err
+		}
+		now := s.files[name]
+		switch {
+		case before == nil && now != nil:
+			all = append(all, Change{name, Created})
+		case before != nil && now == nil:
+			all = append(all, Change{name, Deleted})
+		case !bytes.Equal(before, now):
+			all = append(all, Change{name, Changed})
+		}
+	}
+	return all, nil
+}
+
+// commit brings the disk up to date. First everything new is written beside its place, which is where a full or a read-only disk shows; then
+// all is renamed. If something fails even so, what was done is undone.
+func (s *stage) commit() ([]Change, error) {
+	all, err := s.changes()
+	if err != nil {
+		return nil, err
+	}
+	var undo []func()
+	fail := func(err error) ([]Change, error) {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+		return nil, err
+	}
+	beside := map[string]string{}
+	for _, c := range all {
+		name := s.path(c.Path)
+		if c.What == Deleted {
+			continue
+		}
+		made, err := makeDir(filepath.Dir(name))
+		undo = append(undo, func() { removeDirs(made) })
+		if err != nil {
+			return fail(err)
+		}
+		tmp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".kelson")
+		mode := fs.FileMode(0o644)
+		if info, err := os.Stat(name); err == nil {
+			mode = info.Mode().Perm()
+		}
+		undo = append(undo, func() { os.Remove(tmp) })
+		if err := os.WriteFile(tmp, s.files[c.Path], mode); err != nil {
+			return fail(err)
+		}
+		beside[c.Path] = tmp
+	}
+	for _, c := range all {
+		name := s.path(c.Path)
+		before, err := s.onDisk(c.Path)
+		if err != nil {
+			return fail(err)
+		}
+		undo = append(undo, func() {
+			if before == nil {
+				os.Remove(name)
+			} else {
+				_ = os.WriteFile(name, before, 0o644)
+			}
+		})
+		if c.What == Deleted {
+			err = os.Remove(name)
+		} else {
+			err = os.Rename(beside[c.Path], name)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	for _, c := range all {
+		if c.What == Deleted {
+			s.prune(path.Dir(c.Path))
+		}
+	}
+	return all, nil
+}
+
+// prune removes folders that have become empty.
+func (s *stage) prune(dir string) {
+	for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if os.Remove(s.path(dir)) != nil {
+			return
+		}
+	}
+}
+
+// makeDir makes a folder and says which of its path had to be made, the uppermost first.
+func makeDir(dir string) (made []string, err error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		made = append([]string{d}, made...)
+	}
+	return made, os.MkdirAll(dir, 0o755)
+}
+
+func removeDirs(dirs []string) {
+	for _, d := range slices.Backward(dirs) {
+		os.Remove(d)
+	}
+}
+
+// snapshot gives all files that will be, for a stage without a disk.
+func (s *stage) snapshot() map[string][]byte {
+	all := map[string][]byte{}
+	for name, data := range s.files {
+		if data != nil && !strings.HasSuffix(name, "/") {
+			all[name] = data
+		}
+	}
+	return all
+}
