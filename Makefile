@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults faults-etcd differential bench-start bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,10 +49,15 @@ faults-etcd: ## stores over three members of etcd that are killed, paused and cu
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
 	KELSON_FAULTS=10 $(GO) test -timeout 30m -v -run 'Faults|CutOff' ./bench/etcd
 
-bench-start: build ## start-up and idle memory against kube-apiserver + etcd: builds the peers first, about ten minutes
+bench: build ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./bench/start -kelson $(KELSON) -peers bin/peers
+	$(GO) build -o bin/figures ./bench/figures
+	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/benchmarks.md
+
+bench-million: build ## a million objects: loaded, listed, started over: about five minutes
+	$(GO) build -o bin/figures ./bench/figures
+	bin/figures -kelson $(KELSON) -million
 
 differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/differential.md
 	@mkdir -p bin/peers

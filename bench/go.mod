@@ -8,6 +8,7 @@ require (
 	k8s.io/client-go v0.37.2
 	k8s.io/component-base v0.37.2
 	k8s.io/kubernetes v1.37.1
+	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -179,7 +180,9 @@ require kelson.dev v0.0.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
+	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/tidwall/btree v1.8.2 // indirect
+	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	k8s.io/cri-api v0.37.2 // indirect
 	kelson.dev/operator v0.0.0 // indirect
 )

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"kelson.dev/server/controlplane"
+)
+
+// The page's part between these lines is written by this program.
+const (
+	partBegin = "<!-- written by make bench -->\n"
+	partEnd   = "<!-- end of what make bench writes -->\n"
+)
+
+// markdown is the part of the page.
+func (r *results) markdown(o *options) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, in %s: %s. Kubernetes %s, etcd %s, controller-runtime %s, %s.\n\n", time.Now().UTC().Format("2 January 2006"),
+		r.took.Round(time.Second), machine(), controlplane.KubernetesVersion, moduleVersion("go.etcd.io/etcd/server/v3"),
+		moduleVersion("sigs.k8s.io/controller-runtime"), runtime.Version())
+	fmt.Fprintln(&b, "| "+strings.Join(heads, " | ")+" |")
+	fmt.Fprintln(&b, "|---"+strings.Repeat("|--:", len(heads)-1)+"|")
+	for _, row := range rows {
+		if !r.empty(row) {
+			fmt.Fprintln(&b, "| "+strings.Join(r.cells(row), " | ")+" |")
+		}
+	}
+	b.WriteString("\nThe servers' processor time per operation (all their processes; an event is one to one watcher), and the p99 that clients saw:\n\n")
+	fmt.Fprintln(&b, "| what | peer, fsync | kelson, fsync | peer, no fsync | kelson, in memory |")
+	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|")
+	for _, row := range rows {
+		cells, any := []string{row.what}, false
+		for i := range sides {
+			f := r.figures[i][row.id]
+			cell := ""
+			if f.cpu > 0 {
+				any = true
+				cell = f.cpu.Round(100 * time.Nanosecond).String()
+			}
+			if f.cpu > 0 && f.p99 > 0 {
+				cell += ", p99 " + f.p99.Round(10*time.Microsecond).String()
+			}
+			cells = append(cells, cell)
+		}
+		if any {
+			fmt.Fprintln(&b, "| "+strings.Join(cells, " | ")+" |")
+		}
+	}
+	return b.String()
+}
+
+// machine is what all of it ran on.
+func machine() string {
+	model := "unknown processor"
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	memory := ""
+	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kb int64
+		if _, err := fmt.Sscanf(string(info), "MemTotal: %d kB", &kb); err == nil {
+			memory = fmt.Sprintf(", %d GiB", (kb+1<<19)>>20)
+		}
+	}
+	kernel := ""
+	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
+		kernel = ", " + strings.TrimSpace(string(out))
+	}
+	return fmt.Sprintf("%d processors (%s)%s, %s/%s%s", runtime.NumCPU(), model, memory, runtime.GOOS, runtime.GOARCH, kernel)
+}
+
+func moduleVersion(path string) string {
+	info, _ := debug.ReadBuildInfo()
+	if info != nil {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "of go.mod"
+}
+
+// writeDocs replaces the page's part.
+func (r *results) writeDocs(o *options) error {
+	page, err := os.ReadFile(o.docs)
+	if err != nil {
+		return fmt.Errorf("write docs: %w", err)
+	}
+	before, rest, ok := strings.Cut(string(page), partBegin)
+	_, after, closed := strings.Cut(rest, partEnd)
+	if !ok || !closed {
+		return fmt.Errorf("write docs: %s has no part between %q and %q", o.docs, partBegin, partEnd)
+	}
+	text := before + partBegin + "\n" + r.markdown(o) + "\n" + partEnd + after
+	if err := os.WriteFile(o.docs, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write docs: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// load is what a number of clients did at once.
+type load struct {
+	operations int
+	took       time.Duration
+	p50, p99   time.Duration
+	cpu        time.Duration // the server's, per operation
+}
+
+func (l load) perSecond() float64 { return float64(l.operations) / l.took.Seconds() }
+
+// figure is the row's value for a load.
+func (l load) figure() figure {
+	return figure{value: l.perSecond(), cpu: l.cpu, p99: l.p99, measured: true}
+}
+
+// errEnough ends a client's part of a load without an error.
+var errEnough = errors.New("nothing left to do")
+
+// drive lets all clients do op, one after the other, until the time is up (0: until op says errEnough), and measures after the first
+// tenth of it.
+func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, op func(ctx context.Context, c *client, who int) error) (load, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	var all []time.Duration
+	begin := time.Now()
+	measureFrom, until := begin, time.Time{}
+	var err error
+	cpu := [2]time.Duration{}
+	if cpu[0], err = s.cpu(); err != nil {
+		return load{}, err
+	}
+	if d > 0 {
+		measureFrom, until = begin.Add(d/10), begin.Add(d+d/10)
+		measured := time.AfterFunc(d/10, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if now, err := s.cpu(); err == nil {
+				cpu[0] = now
+			}
+		})
+		defer measured.Stop()
+	}
+	var ended time.Time
+	var wg sync.WaitGroup
+	for who, c := range clients {
+		wg.Go(func() {
+			var mine []time.Duration
+			for until.IsZero() || time.Now().Before(until) {
+				start := time.Now()
+				if err := op(ctx, c, who); errors.Is(err, errEnough) {
+					break
+				} else if err != nil {
+					cancel(err)
+					break
+				}
+				if now := time.Now(); !start.Before(measureFrom) {
+					mine = append(mine, now.Sub(start))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, mine...)
+			ended = time.Now()
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return load{}, err
+	}
+	if len(all) == 0 {
+		return load{}, errors.New("no operation was measured")
+	}
+	if cpu[1], err = s.cpu(); err != nil {
+		return load{}, err
+	}
+	slices.Sort(all)
+	return load{
+		operations: len(all), took: ended.Sub(measureFrom), cpu: (cpu[1] - cpu[0]) / time.Duration(len(all)),
+		p50: all[len(all)/2], p99: all[len(all)*99/100],
+	}, nil
+}

@@ -1,0 +1,209 @@
+// Command figures holds Kelson against kube-apiserver with etcd, row by row, on this machine and in one run: TLS and the same client code
+// on both sides, each with writes that are durable and with writes that are not. The sides run one after the other, alone with the client,
+// which shares the processors with them; the server's own processor time stands beside each figure.
+//
+//	figures                         # all rows of all sides: about ten minutes
+//	figures -run 'get-.*'           # some rows
+//	figures -run list -sides 3      # of some columns
+//	figures -million                # a million objects in Kelson alone
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what the flags say.
+type options struct {
+	kelson, peers, scratch   string
+	kelsonArgs               []string
+	docs                     string
+	filter                   *regexp.Regexp
+	columns                  map[int]bool
+	length, idle, patience   time.Duration
+	objects, startRounds     int
+	idleWatching, idleWrites int
+	peerIdleWrites           int
+	http2                    bool
+	million                  int
+}
+
+func main() {
+	o := &options{columns: map[int]bool{}}
+	flag.StringVar(&o.kelson, "kelson", "bin/kelson", "the kelson binary")
+	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
+	flag.StringVar(&o.scratch, "scratch", "", "folder for the state of the servers: its disk is measured too (default that for temporary files)")
+	flag.StringVar(&o.docs, "docs", "", "page whose part is replaced by the table; only when all rows are measured")
+	args := flag.String("kelson-args", "", "further arguments of kelson serve")
+	run := flag.String("run", "", "only rows whose id matches")
+	only := flag.String("sides", "", "only these columns, by number: 0 peer, 1 kelson, both durable; 2 peer, 3 kelson, both not")
+	flag.DurationVar(&o.length, "length", 3*time.Second, "how long a verb is measured")
+	flag.DurationVar(&o.idle, "idle", 5*time.Second, "how long a side is left alone before its memory is read")
+	flag.DurationVar(&o.patience, "patience", 90*time.Second, "how long the idle watchers may take to see everything")
+	flag.IntVar(&o.objects, "objects", 10_000, "objects of each kind that are stored to be read")
+	flag.IntVar(&o.startRounds, "start-rounds", 5, "rounds of starts")
+	flag.IntVar(&o.idleWatching, "idle-watchers", 10_000, "idle watchers")
+	flag.IntVar(&o.idleWrites, "idle-writes", 1000, "writes that the idle watchers see")
+	flag.IntVar(&o.peerIdleWrites, "peer-idle-writes", 100, "… of the peer")
+	flag.BoolVar(&o.http2, "http2", false, "clients speak HTTP/2, one connection each, instead of HTTP/1.1")
+	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
+	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
+	list := flag.Bool("list", false, "print the rows' ids")
+	flag.Parse()
+	if *list {
+		for _, r := range rows {
+			fmt.Println(r.id)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := o.parse(*run, *only, *args)
+	if err == nil && *million {
+		err = o.runMillion(ctx)
+	} else if err == nil {
+		err = o.compare(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) parse(run, only, args string) (err error) {
+	o.kelsonArgs = strings.Fields(args)
+	if run != "" {
+		if o.filter, err = regexp.Compile("^(?:" + run + ")$"); err != nil {
+			return err
+		}
+	}
+	for _, s := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' }) {
+		i, err := strconv.Atoi(s)
+		if err != nil || i < 0 || i >= len(sides) {
+			return fmt.Errorf("-sides %s: must be numbers from 0 to 3", only)
+		}
+		o.columns[i] = true
+	}
+	if o.docs != "" && (o.filter != nil || only != "") {
+		return fmt.Errorf("-docs: the page has all rows and all sides")
+	}
+	return nil
+}
+
+// wanted says whether one of these rows is to be measured.
+func (o *options) wanted(ids ...string) bool {
+	for _, id := range ids {
+		if o.filter == nil || o.filter.MatchString(id) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *options) wantedSide(i int) bool { return len(o.columns) == 0 || o.columns[i] }
+
+func (o *options) warn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+	}
+}
+
+// compare measures everything and shows it.
+func (o *options) compare(ctx context.Context) error {
+	begin := time.Now()
+	r := &results{}
+	if err := o.inProcess(ctx, r); err != nil { // first, while this process is small
+		return err
+	}
+	if err := o.starts(ctx, r); err != nil {
+		return err
+	}
+	for i, s := range sides {
+		if !o.wantedSide(i) {
+			continue
+		}
+		if err := o.live(ctx, i, s, r); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		runtime.GC() // what this side left behind is not the next one's to clear away
+	}
+	r.took = time.Since(begin)
+	r.print(os.Stdout)
+	if o.docs == "" {
+		return nil
+	}
+	return r.writeDocs(o)
+}
+
+// live measures the rows of one server's life, in the order in which they need each other.
+func (o *options) live(ctx context.Context, column int, s side, r *results) error {
+	steps := []struct {
+		ids string
+		run func(*life, context.Context) error
+	}{
+		{"memory-idle memory-idle-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-idle") }},
+		{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).fill},
+		{"memory-full memory-full-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-full") }},
+		{"list-cr", (*life).list},
+		{"get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).reads},
+		{"create-cm-64 create-cr-64 status-cr-16 status-cr-64 patch-cr-16 patch-cr-64 apply-cr-16 apply-cr-64 delete-cr-16 delete-cr-64", (*life).writes},
+		{"watch-cm watch-cm-p99 watch-cr watch-cr-p99", (*life).watches},
+	}
+	if o.wantsAny(steps[0].ids, steps[1].ids, steps[5].ids, steps[6].ids) {
+		srv, err := o.start(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer srv.stop()
+		l := &life{options: o, server: srv, column: column, results: r}
+		for i, step := range steps {
+			if !o.wantsAny(step.ids) {
+				continue
+			}
+			if i > 0 {
+				if err := l.prepare(ctx); err != nil {
+					return err
+				}
+			}
+			if err := step.run(l, ctx); err != nil {
+				return err
+			}
+		}
+		srv.stop()
+	}
+	// The idle watchers come to a server of their own: what they weigh shows beside nothing else.
+	if s.durable || !o.wanted("idle-watchers", "idle-watchers-events") {
+		return nil
+	}
+	srv, err := o.start(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer srv.stop()
+	l := &life{options: o, server: srv, column: column, results: r}
+	if err := l.prepare(ctx); err != nil {
+		return err
+	}
+	return l.idleWatchers(ctx)
+}
+
+func (o *options) wantsAny(lists ...string) bool {
+	for _, ids := range lists {
+		if o.wanted(strings.Fields(ids)...) {
+			return true
+		}
+	}
+	return false
+}
+
+// set notes a figure, and says so.
+func (l *life) set(id string, f figure) { l.results.set(l.column, id, f) }

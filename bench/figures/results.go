@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// results are the figures of all sides.
+type results struct {
+	figures [len(sides)]map[string]figure
+	took    time.Duration
+}
+
+func (r *results) set(column int, id string, f figure) {
+	if r.figures[column] == nil {
+		r.figures[column] = map[string]figure{}
+	}
+	r.figures[column][id] = f
+	for _, row := range rows {
+		if row.id != id {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%-40s %-22s %s", sides[column].name, id, row.unit.show(f))
+		if f.cpu > 0 {
+			fmt.Fprintf(os.Stderr, ", server %s of processor time each", f.cpu.Round(100*time.Nanosecond))
+		}
+		if f.p99 > 0 {
+			fmt.Fprintf(os.Stderr, ", p99 %s", f.p99.Round(10*time.Microsecond))
+		}
+		fmt.Fprintln(os.Stderr)
+	}
+}
+
+// cells are a row's, beginning with its name.
+func (r *results) cells(row row) []string {
+	cells := []string{row.what}
+	if row.target > 0 {
+		cells = append(cells, fmt.Sprintf("%.0f ×", row.target))
+	} else {
+		cells = append(cells, "")
+	}
+	for i := range sides {
+		f := r.figures[i][row.id]
+		cells = append(cells, row.unit.show(f))
+		if !sides[i].kelson {
+			continue
+		}
+		ratio := row.unit.ratio(r.figures[peerOf(i)][row.id], f)
+		switch {
+		case ratio == 0:
+			cells = append(cells, "")
+		case row.target == 0:
+			cells = append(cells, showRatio(ratio))
+		case ratio >= row.target:
+			cells = append(cells, showRatio(ratio)+" ✓")
+		default:
+			cells = append(cells, showRatio(ratio)+" ✗")
+		}
+	}
+	return cells
+}
+
+func showRatio(ratio float64) string {
+	if ratio < 10 {
+		return fmt.Sprintf("%.1f ×", ratio)
+	}
+	return thousands(ratio) + " ×"
+}
+
+var heads = []string{"what", "at least", "peer, fsync", "kelson, fsync", "better", "peer, no fsync", "kelson, in memory", "better"}
+
+func (r *results) empty(row row) bool {
+	for i := range sides {
+		if r.figures[i][row.id].measured {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *results) print(to io.Writer) {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, strings.Join(heads, "\t"))
+	for _, row := range rows {
+		if !r.empty(row) {
+			fmt.Fprintln(out, strings.Join(r.cells(row), "\t"))
+		}
+	}
+	out.Flush()
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/server/pki"
+)
+
+// side is one of the columns of the table: a server, and how it keeps its state.
+type side struct {
+	name    string
+	kelson  bool
+	durable bool // an acknowledged write survives the end of the machine
+}
+
+// sides are measured in this order; each pair is compared.
+var sides = [4]side{
+	{name: "kube-apiserver + etcd", durable: true},
+	{name: "kelson", kelson: true, durable: true},
+	{name: "kube-apiserver + etcd --unsafe-no-fsync"},
+	{name: "kelson --in-memory", kelson: true},
+}
+
+// peerOf is the column that column i is compared with.
+func peerOf(i int) int { return i - 1 }
+
+// server is a running side, and the administrator's way to it.
+type server struct {
+	side      side
+	url       string
+	tls       *tls.Config
+	processes []*process
+	dir       string
+	// readyIn is the time from the start of the first process to the first good answer of /readyz.
+	readyIn time.Duration
+}
+
+// start starts a side with an empty state and waits until it is ready. Everything of it is in a folder that stop removes.
+func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
+	dir, err := os.MkdirTemp(o.scratch, "kelson-figures-")
+	if err != nil {
+		return nil, err
+	}
+	srv := &server{side: s, dir: dir}
+	defer func() {
+		if err != nil {
+			srv.stop()
+		}
+	}()
+	if s.kelson {
+		return srv, o.startKelson(ctx, srv)
+	}
+	return srv, o.startPeers(ctx, srv)
+}
+
+// stop ends the processes, the last first, and removes their state.
+func (s *server) stop() {
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		s.processes[i].stop()
+	}
+	s.processes = nil
+	os.RemoveAll(s.dir)
+}
+
+func (s *server) run(binary string, args ...string) (*process, error) {
+	p, err := startProcess(s.dir, binary, args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return p, err
+}
+
+// ready waits for /readyz, which everybody may ask for. The peer's certificate is not known by then, and nothing secret is sent.
+func (s *server) ready(ctx context.Context, p *process, begin time.Time) error {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	err := p.answers(ctx, &http.Client{Transport: transport}, s.url+"/readyz")
+	s.readyIn = time.Since(begin)
+	return err
+}
+
+func (o *options) startKelson(ctx context.Context, s *server) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.url = "https://127.0.0.1:" + port
+	kubeconfig := filepath.Join(s.dir, "kubeconfig")
+	args := []string{"serve", "--node=none", "--secure-port", port, "--kubeconfig", kubeconfig}
+	if s.side.durable {
+		args = append(args, "--data-dir", filepath.Join(s.dir, "data"))
+	} else {
+		args = append(args, "--in-memory")
+	}
+	begin := time.Now()
+	p, err := s.run(o.kelson, append(args, o.kelsonArgs...)...)
+	if err != nil {
+		return err
+	}
+	if err := s.ready(ctx, p, begin); err != nil {
+		return err
+	}
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return err
+	}
+	current := config.Contexts[config.CurrentContext]
+	user, cluster := config.AuthInfos[current.AuthInfo], config.Clusters[current.Cluster]
+	s.tls, err = clientTLS(user.ClientCertificateData, user.ClientKeyData, cluster.CertificateAuthorityData)
+	return err
+}
+
+func (o *options) startPeers(ctx context.Context, s *server) error {
+	var ports [3]string
+	for i := range ports {
+		var err error
+		if ports[i], err = freePort(); err != nil {
+			return err
+		}
+	}
+	if err := s.writeKeys(); err != nil {
+		return fmt.Errorf("write keys: %w", err)
+	}
+	file := func(name string) string { return filepath.Join(s.dir, name) }
+	etcdURL := "http://127.0.0.1:" + ports[0]
+	etcd := []string{"--data-dir", file("etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", "http://127.0.0.1:" + ports[1], "--log-level", "error"}
+	if !s.side.durable {
+		etcd = append(etcd, "--unsafe-no-fsync")
+	}
+	begin := time.Now()
+	if _, err := s.run(filepath.Join(o.peers, "etcd"), etcd...); err != nil {
+		return err
+	}
+	s.url = "https://127.0.0.1:" + ports[2]
+	// Service accounts would need a controller for their tokens: envtest leaves them out, too.
+	p, err := s.run(filepath.Join(o.peers, "kube-apiserver"),
+		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
+		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
+		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount", "--service-account-issuer", "https://localhost",
+		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
+	if err != nil {
+		return err
+	}
+	return s.ready(ctx, p, begin)
+}
+
+// writeKeys makes the authority of the peer, and what the server and the administrator have from it.
+func (s *server) writeKeys() error {
+	authority, err := pki.NewAuthority("figures")
+	if err != nil {
+		return err
+	}
+	serving, err := authority.Server("127.0.0.1", "localhost")
+	if err != nil {
+		return err
+	}
+	admin, err := authority.Client("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	if _, err := pki.OpenKey(filepath.Join(s.dir, "sa.key")); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM, "server.key": serving.KeyPEM} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	s.tls, err = clientTLS(admin.CertPEM, admin.KeyPEM, authority.PEM)
+	return err
+}
+
+func clientTLS(cert, key, authority []byte) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
+}
+
+// memory is that of all the side's processes.
+func (s *server) memory() (all memory, err error) {
+	for _, p := range s.processes {
+		m, err := p.memory()
+		if err != nil {
+			return all, err
+		}
+		all = all.plus(m)
+	}
+	return all, nil
+}
+
+// cpu is the processor time of all the side's processes.
+func (s *server) cpu() (all time.Duration, err error) {
+	for _, p := range s.processes {
+		d, err := p.cpu()
+		if err != nil {
+			return all, err
+		}
+		all += d
+	}
+	return all, nil
+}

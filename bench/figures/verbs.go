@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+)
+
+// bodies are buffers for requests, one per client.
+func bodies(n int) [][]byte {
+	all := make([][]byte, n)
+	for i := range all {
+		all[i] = make([]byte, 0, 2<<10)
+	}
+	return all
+}
+
+// fill stores what is read and listed later: the same number of ConfigMaps and of widgets, by 16 clients. It is the row of creating them,
+// too.
+func (l *life) fill(ctx context.Context) error {
+	clients := l.clients(l.options, 16)
+	defer closeAll(clients)
+	for _, kind := range []struct {
+		id     string
+		create func(context.Context, *client, []byte) error
+	}{{"create-cm-16", l.createConfigMap}, {"create-cr-16", l.createWidget}} {
+		var made atomic.Int64
+		bufs := bodies(len(clients))
+		done, err := l.drive(ctx, clients, 0, func(ctx context.Context, c *client, who int) error {
+			if made.Add(1) > int64(l.objects) {
+				return errEnough
+			}
+			return kind.create(ctx, c, bufs[who])
+		})
+		if err != nil {
+			return err
+		}
+		l.set(kind.id, done.figure())
+	}
+	l.stock, l.widgets = l.objects, nil // the widgets of the fill are only read
+	return nil
+}
+
+// reads measures GET, at random among what was stored.
+func (l *life) reads(ctx context.Context) error {
+	for _, n := range []int{16, 64} {
+		for _, kind := range []struct{ id, path, prefix string }{{"get-cm", configMaps, "c"}, {"get-cr", widgets, "w"}} {
+			id := fmt.Sprintf("%s-%d", kind.id, n)
+			if !l.wanted(id) {
+				continue
+			}
+			var paths []string
+			for i := range l.stock {
+				number := i + 1
+				if kind.prefix == "w" { // they were stored after the ConfigMaps
+					number += l.stock
+				}
+				paths = append(paths, fmt.Sprintf("%s/%s-%07d", kind.path, kind.prefix, number))
+			}
+			at := make([]int, n)
+			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
+				at[who]++
+				return c.do(ctx, http.MethodGet, paths[(who*7919+at[who]*31)%len(paths)], "", nil)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// verb measures one row.
+func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, who int) error) error {
+	clients := l.clients(l.options, n)
+	defer closeAll(clients)
+	done, err := l.drive(ctx, clients, l.length, op)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	l.set(id, done.figure())
+	return nil
+}
+
+// writes measures the verbs that write, on widgets and ConfigMaps of their own.
+func (l *life) writes(ctx context.Context) error {
+	bufs := bodies(64)
+	if l.wanted("create-cm-64") {
+		err := l.verb(ctx, "create-cm-64", 64, func(ctx context.Context, c *client, who int) error { return l.createConfigMap(ctx, c, bufs[who]) })
+		if err != nil {
+			return err
+		}
+	}
+	if !l.wanted("create-cr-64", "status-cr-16", "status-cr-64", "patch-cr-16", "patch-cr-64", "apply-cr-16", "apply-cr-64", "delete-cr-16", "delete-cr-64") {
+		return nil
+	}
+	err := l.verb(ctx, "create-cr-64", 64, func(ctx context.Context, c *client, who int) error { return l.createWidget(ctx, c, bufs[who]) })
+	if err != nil {
+		return err
+	}
+	for _, verb := range []struct {
+		id string
+		do func(ctx context.Context, c *client, w *widget, buf []byte) error
+	}{
+		{"status-cr", func(ctx context.Context, c *client, w *widget, buf []byte) error {
+			return c.do(ctx, http.MethodPut, w.path+"/status", jsonMedia, statusBody(buf, w))
+		}},
+		{"patch-cr", func(ctx context.Context, c *client, w *widget, buf []byte) error {
+			return c.do(ctx, http.MethodPatch, w.path, mergeMedia, patchBody(buf, w))
+		}},
+		{"apply-cr", func(ctx context.Context, c *client, w *widget, buf []byte) error {
+			return c.do(ctx, http.MethodPatch, w.path+"?fieldManager=figures&force=true", applyMedia, widgetBody(buf, w.name, w.count))
+		}},
+	} {
+		for _, n := range []int{16, 64} {
+			id := fmt.Sprintf("%s-%d", verb.id, n)
+			if !l.wanted(id) {
+				continue
+			}
+			at := make([]int, n)
+			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
+				// Each client has its own widgets: what it last heard of one is its newest state.
+				mine := len(l.widgets) / n
+				w := l.widgets[who*mine+at[who]%mine]
+				at[who]++
+				w.count++ // every write changes something
+				if err := verb.do(ctx, c, w, bufs[who]); err != nil {
+					return err
+				}
+				w.revision = string(field(c.answer, "resourceVersion"))
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return l.deletes(ctx)
+}
+
+// deletes measures DELETE on what the other verbs were measured on, half of it for each number of clients.
+func (l *life) deletes(ctx context.Context) error {
+	half := len(l.widgets) / 2
+	for i, n := range []int{16, 64} {
+		id := fmt.Sprintf("delete-cr-%d", n)
+		if !l.wanted(id) {
+			continue
+		}
+		mine := l.widgets[i*half : (i+1)*half]
+		var at atomic.Int64
+		err := l.verb(ctx, id, n, func(ctx context.Context, c *client, _ int) error {
+			next := int(at.Add(1)) - 1
+			if next >= len(mine) {
+				return errEnough
+			}
+			return c.do(ctx, http.MethodDelete, mine[next].path, "", nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
