@@ -73,7 +73,6 @@ func (g *guard) published(sn *store.Snapshot, events []*store.Event) {
 	if g.ended {
 		return
 	}
-	g.t.Helper()
 	if len(events) == 0 && g.store.Compacted() >= sn.Revision() {
 		g.restart(sn) // history was lost, which is said to all
 		return
@@ -119,7 +118,6 @@ func (g *guard) restart(sn *store.Snapshot) {
 
 // checkState replays the events on the state before them.
 func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
-	g.t.Helper()
 	revision := g.last.Revision()
 	changed := map[store.Key]*store.Object{}
 	for i, e := range events {
@@ -183,7 +181,6 @@ func (g *guard) watch(resource string, events []*store.Event, sn *store.Snapshot
 
 // read reads all there is for a watcher.
 func (g *guard) read(resource string, w *guardWatcher, sn *store.Snapshot) {
-	g.t.Helper()
 	want := w.unread
 	w.unread = nil
 	if !g.drain(resource, w.cursor, w.at, want, sn) {
@@ -194,7 +191,6 @@ func (g *guard) read(resource string, w *guardWatcher, sn *store.Snapshot) {
 
 // resume begins a watch anew somewhere in the history, be it within a unit.
 func (g *guard) resume(resource string, sn *store.Snapshot) {
-	g.t.Helper()
 	from := g.from
 	if n := len(g.history); n > 0 {
 		if i := g.rand.IntN(min(n, 32) + 1); i < n {
@@ -211,7 +207,6 @@ func (g *guard) resume(resource string, sn *store.Snapshot) {
 
 // drain reads a cursor, which has come to a revision, to its end and compares; false when it was refused.
 func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want []*store.Event, sn *store.Snapshot) bool {
-	g.t.Helper()
 	for at := 0; ; {
 		events, revision, err := cursor.Next()
 		if err != nil {
@@ -251,7 +246,6 @@ func (g *guard) together(a, b *store.Event) bool {
 
 // refused checks that a watch was told the truth about what it can't have.
 func (g *guard) refused(resource string, revision uint64, err error) {
-	g.t.Helper()
 	var compacted *store.CompactedError
 	switch {
 	case errors.Is(err, store.ErrClosed):
