@@ -8,6 +8,7 @@
 //	zz_generated.deepcopy.go              beside the types       gen/deepcopy
 //	config/crd/<group>_<plural>.yaml      one per kind           gen/crd
 //	config/rbac/role.yaml                                        gen/rbac
+//	config/webhook/manifests.yaml                                gen/webhook
 //
 // A project that has config/crd/bases, as kubebuilder lays it out, gets its definitions there. The text of hack/boilerplate.go.txt, if it
 // exists, stands above generated Go files. Files are written only if their content changes; if anything is wrong nothing is written, and
@@ -27,8 +28,6 @@ import (
 	"sort"
 
 	"kelson.dev/toolchain/gen/crd"
-	"kelson.dev/toolchain/gen/deepcopy"
-	"kelson.dev/toolchain/gen/rbac"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
 	"kelson.dev/toolchain/model"
@@ -41,10 +40,16 @@ var ErrStale = errors.New("generated files are not up to date")
 type Options struct {
 	// Dir is the project's directory, in a Go module; "" is the current one.
 	Dir string
+	// Generators are the names of those to run. None: those that are Default, and what packages ask for with +kelson:generate.
+	Generators []string
 	// Check writes nothing, and is ErrStale if something would be written.
 	Check bool
+	// Lenient makes markers that are unknown, misplaced or malformed warnings instead of errors, and passes them over.
+	Lenient bool
 	// AllowFloats permits float fields in API types.
 	AllowFloats bool
+	// Descriptions bounds the documentation in CustomResourceDefinitions.
+	Descriptions crd.Budget
 	// Cache, if given, keeps parsed files from one call to the next; watchers do so.
 	Cache *loader.Cache
 }
@@ -53,12 +58,15 @@ type Options struct {
 type Result struct {
 	// Files are all generated files, by path.
 	Files []File
+	// Warnings are what was passed over, and what a reader should know.
+	Warnings []error
 }
 
 // File is a generated file.
 type File struct {
 	Path    string // relative to Options.Dir, with slashes
-	Changed bool   // it was written, or, with Options.Check, would have been
+	Content []byte
+	Changed bool // it was written, or, with Options.Check, would have been
 }
 
 // Changed are the paths of the files that were (or would have been) written.
@@ -75,43 +83,48 @@ func (r Result) Changed() []string {
 // Generate writes all generated files of the project. The error joins everything that is wrong: *[loader.Error] with their places for the
 // source, others for files. Calls for one Dir must not overlap.
 func Generate(ctx context.Context, opts Options) (Result, error) {
+	wanted, err := selected(opts.Generators)
+	if err != nil {
+		return Result{}, err
+	}
 	ws, err := loader.Open(ctx, loader.Config{Dir: opts.Dir, Cache: opts.Cache})
 	if err != nil {
 		return Result{}, err
 	}
-	api, err := model.Build(ws, marker.Standard())
-	errs := []error{err}
-	out := output{dir: ws.Dir(), content: map[string][]byte{}}
-
+	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{dir: ws.Dir(), content: map[string][]byte{}}}
+	r.api, err = model.Build(ws, marker.Standard())
+	r.fail(err)
+	if opts.Lenient {
+		r.warnings = append(r.warnings, r.api.MarkerErrors...)
+	} else {
+		r.fail(r.api.MarkerErrors...)
+	}
 	header, err := os.ReadFile(filepath.Join(ws.Dir(), "hack", "boilerplate.go.txt"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
+		r.fail(err)
 	}
-	for _, p := range api.Packages {
-		src, err := deepcopy.Generate(p, string(header))
-		errs = append(errs, err, out.add(filepath.Join(p.Dir, deepcopy.FileName), src))
-	}
-	crds := crd.New(api, crd.Options{AllowFloats: opts.AllowFloats})
-	dir := definitionDir(ws.Dir())
-	for _, r := range api.Resources {
-		def, err := crds.Definition(r)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+	r.header = string(header)
+	for _, g := range wanted {
+		r.only = nil
+		if len(opts.Generators) == 0 && !g.Default {
+			if r.only = r.askedFor(g.Name); len(r.only) == 0 {
+				continue
+			}
 		}
-		doc, err := crd.YAML(def)
-		errs = append(errs, err, out.add(filepath.Join(dir, crd.FileName(r)), doc))
+		g.emit(r)
 	}
-	roles, err := rbac.YAML(rbac.Roles(api))
-	errs = append(errs, err, out.add(filepath.Join(ws.Dir(), "config", "rbac", rbac.FileName), roles))
-
-	if err := report(errs); err != nil {
-		return Result{}, err
+	if len(opts.Generators) == 0 {
+		r.checkAsked()
+	}
+	if err := report(r.errs); err != nil {
+		return Result{Warnings: r.warnings}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	return out.write(opts.Check)
+	res, err := r.out.write(opts.Check)
+	res.Warnings = r.warnings
+	return res, err
 }
 
 // definitionDir is where the project keeps its CustomResourceDefinitions.
@@ -153,7 +166,7 @@ func (o *output) write(check bool) (Result, error) {
 	for rel, content := range o.content {
 		name := filepath.Join(o.dir, filepath.FromSlash(rel))
 		have, err := os.ReadFile(name)
-		f := File{Path: rel, Changed: err != nil || !bytes.Equal(have, content)}
+		f := File{Path: rel, Content: content, Changed: err != nil || !bytes.Equal(have, content)}
 		if f.Changed && !check {
 			errs = append(errs, writeFile(name, content))
 		}

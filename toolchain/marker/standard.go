@@ -13,7 +13,7 @@ func Standard() *Registry {
 	for _, f := range Families() {
 		defs = append(defs, f.Definitions...)
 	}
-	return NewRegistry(defs, "operator-sdk:", "openshift:", "controllertools:", "go:", "marker:", "lint:", "gengo:")
+	return NewRegistry(defs, "operator-sdk:", "openshift:", "controllertools:", "go:", "marker:", "lint:", "gengo:", "gencrdrefdocs:")
 }
 
 // Families are the standard definitions, in the order of the reference.

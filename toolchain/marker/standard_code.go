@@ -123,6 +123,7 @@ func elsewhereFamily() Family {
 		{Name: "kubebuilder:scaffold:*", On: Anywhere, Value: Raw, Optional: true, Inert: true, Doc: "A place where scaffolding puts code."},
 		{Name: "kubebuilder:docs-gen:*", On: Anywhere, Value: Raw, Optional: true, Inert: true, Doc: "A marker of the kubebuilder book."},
 		{Name: "kubebuilder:conversion:*", On: Anywhere, Value: Raw, Optional: true, Inert: true, Doc: "A marker of the kubebuilder book."},
+		{Name: "domain", On: OnPackage, Value: Raw, Optional: true, Inert: true, Doc: "The domain of a project of apiserver-builder."},
 		{Name: "build", On: OnPackage, Value: Raw, Optional: true, Inert: true, Doc: "A build constraint in its old form."},
 	}}
 }

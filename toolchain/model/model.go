@@ -12,6 +12,8 @@ import (
 type API struct {
 	Packages  []*Package
 	Resources []*Resource
+	// MarkerErrors are the markers that are unknown, misplaced or malformed, each a *loader.Error. They count for nothing.
+	MarkerErrors []error
 
 	registry *marker.Registry
 	markers  map[*loader.Package]*marker.Set
@@ -42,13 +44,15 @@ type Field struct {
 	Markers marker.Markers
 }
 
-// Build reads the markers of the workspace's packages and finds their kinds. All errors are reported, joined.
+// Build reads the markers of the workspace's packages and finds their kinds. All errors but those of markers are reported, joined.
 func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 	a := &API{registry: reg, markers: map[*loader.Package]*marker.Set{}}
 	var errs []error
 	for _, lp := range ws.Packages() {
 		set, err := marker.Collect(lp, reg, true)
-		errs = append(errs, err)
+		if err != nil {
+			a.MarkerErrors = append(a.MarkerErrors, err)
+		}
 		a.markers[lp] = set
 		p := &Package{Package: lp, Markers: set.Package}
 		if m := set.Package.Get("groupName"); m != nil {
@@ -114,4 +118,14 @@ func sorted(rs map[[2]string]*Resource) []*Resource {
 		return a.Kind < b.Kind
 	})
 	return list
+}
+
+// Asks are the generators that the package names with +kelson:generate.
+func (p *Package) Asks() []string {
+	m := p.Markers.Get("kelson:generate")
+	if m == nil {
+		return nil
+	}
+	names, _ := m.Value.([]string)
+	return names
 }

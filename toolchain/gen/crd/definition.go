@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// AllowFloats permits float32 and float64, which differ between languages and lose precision; otherwise they are errors.
 	AllowFloats bool
+	// Descriptions bounds the documentation.
+	Descriptions Budget
 }
 
 // Generator makes the definitions of one API. Schemas of types that several kinds share are made once.

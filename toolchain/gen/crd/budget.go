@@ -1,0 +1,112 @@
+package crd
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"kelson.dev/toolchain/model"
+)
+
+// Budget bounds the descriptions in a definition. They are most of its size, and servers take no object above about 1.5 MiB, nor kubectl's
+// client-side apply one above 256 KiB.
+type Budget struct {
+	// PerField is the most characters of one description; 0 is no bound, a negative number no descriptions at all.
+	PerField int
+	// Size is the most bytes of a definition's file; 0 is DefaultSize, a negative number no bound. Where a definition is larger, its
+	// descriptions are shortened to the same length each, the greatest with which it fits.
+	Size int
+}
+
+// DefaultSize is a little below what etcd takes in one request.
+const DefaultSize = 1 << 20
+
+// File makes the definition of a resource as YAML, within the budget. The note says if descriptions were shortened to fit.
+func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
+	def, err := g.Definition(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	budget := g.b.opts.Descriptions
+	if budget.PerField != 0 {
+		shorten(def, max(budget.PerField, 0))
+	}
+	doc, err = YAML(def)
+	limit := budget.Size
+	if limit == 0 {
+		limit = DefaultSize
+	}
+	if err != nil || limit < 0 || len(doc) <= limit {
+		return doc, nil, err
+	}
+	longest := 0
+	descriptions(def, func(s string) string { longest = max(longest, utf8.RuneCountInString(s)); return s })
+	fits := func(per int) ([]byte, bool) {
+		short := def.DeepCopy()
+		shorten(short, per)
+		out, failed := YAML(short)
+		if failed != nil {
+			err = failed
+		}
+		return out, len(out) <= limit
+	}
+	// The least length that does not fit; all before it do.
+	per := sort.Search(longest, func(n int) bool { _, ok := fits(n); return !ok }) - 1
+	if err != nil {
+		return nil, nil, err
+	}
+	if per < 0 {
+		return nil, nil, fmt.Errorf("%s: the definition has %d bytes, more than %d, even without descriptions", def.Name, len(doc), limit)
+	}
+	short, _ := fits(per)
+	return short, fmt.Errorf("%s: descriptions are shortened to %d characters, since the definition would have %d bytes, more than %d",
+		def.Name, per, len(doc), limit), err
+}
+
+func shorten(def *apiextensionsv1.CustomResourceDefinition, per int) {
+	descriptions(def, func(s string) string { return truncate(s, per) })
+}
+
+// descriptions lets f change every description in the schemas.
+func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) string) {
+	var visit func(*props)
+	visit = func(s *props) {
+		if s.Description != "" {
+			s.Description = f(s.Description)
+		}
+		children(s, visit)
+	}
+	for _, v := range def.Spec.Versions {
+		visit(v.Schema.OpenAPIV3Schema)
+	}
+}
+
+// truncate shortens a text to at most n characters, at the end of its last whole sentence where there is one, else with an ellipsis at the
+// end of a word.
+func truncate(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	cut := 0
+	for i := range s {
+		if n == 0 {
+			cut = i
+			break
+		}
+		n--
+	}
+	s = s[:cut]
+	if i := max(strings.LastIndex(s, ". "), strings.LastIndex(s, ".\n")); i >= 0 {
+		return s[:i+1]
+	}
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	if i := strings.LastIndexAny(s, " \n"); i > 0 {
+		return strings.TrimRight(s[:i], " \n,;:") + "…"
+	}
+	return ""
+}
