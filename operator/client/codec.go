@@ -1,10 +1,11 @@
 package client
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
+	"net/http"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,36 +15,58 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// A codec is one encoding of the wire. JSON serves every kind; an encoding for the built-in kinds alone would be chosen by
-// kind where a request is made.
+// A codec reads one encoding of the wire. What is asked for depends on the Go type (see acceptOf), what comes is the server's choice:
+// JSON serves every kind, protobuf those that are built in. What is sent is JSON.
 type codec interface {
-	// contentType is that of bodies; accept is what to ask for, as metadata only where wanted.
-	contentType() string
-	accept(metadataOnly, list bool) string
-	// encode writes obj as an object of that kind, whatever its own kind fields say. obj is not changed.
-	encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error)
 	// decode replaces what into points to, and sets its kind; into is as it was on an error.
 	decode(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
-	// unmarshal reads a plain document.
-	unmarshal(data []byte, into any) error
-	// frames reads the events of a watch.
+	// kindIn is what an encoded object says it is; empty if it says nothing.
+	kindIn(data []byte) metav1.TypeMeta
+	// frames reads the events of a watch. A frame is valid until the next.
 	frames(io.Reader) func() (metav1.WatchEvent, error)
 }
 
-type jsonCodec struct{}
+const (
+	jsonType     = "application/json"
+	protobufType = "application/vnd.kubernetes.protobuf"
+)
 
-func (jsonCodec) contentType() string { return "application/json" }
-
-func (jsonCodec) accept(metadataOnly, list bool) string {
-	switch {
-	case metadataOnly && list:
-		return "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-	case metadataOnly:
-		return "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+// acceptOf is what to ask for to get what: an object of that type, or a list if what is asked is a collection.
+func acceptOf(what runtime.Object, list bool) string {
+	as := ""
+	if isMetadataOnly(what) {
+		as = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+		if list {
+			as = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+		}
 	}
-	return "application/json"
+	accept := jsonType
+	if as != "" {
+		accept = jsonType + as + "," + jsonType
+	}
+	if hasProtobuf(what) {
+		return protobufType + as + "," + accept
+	}
+	return accept
 }
 
+// codecOf is the codec of an answer. Values that it decodes share what share has, if that is not nil.
+func codecOf(resp *http.Response, share *sharing) codec {
+	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && media == protobufType {
+		return protobufCodec{share}
+	}
+	return jsonCodec{share}
+}
+
+// a document is one answer, and how it is read.
+type document struct {
+	data []byte
+	codec
+}
+
+type jsonCodec struct{ share *sharing }
+
+// encode writes obj as an object of that kind, whatever its own kind fields say. obj is not changed.
 func (jsonCodec) encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error) {
 	data, err := json.Marshal(withKind(obj, kind))
 	if err != nil {
@@ -62,8 +85,8 @@ func (j jsonCodec) decode(data []byte, into runtime.Object, kind schema.GroupVer
 func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
 	switch into := into.(type) {
 	case *unstructured.Unstructured:
-		var content map[string]any
-		if err := j.unmarshal(data, &content); err != nil {
+		content, err := parseObject(data, j.share)
+		if err != nil {
 			return err
 		}
 		into.Object = content
@@ -76,36 +99,38 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 		}
 		*into = fresh
 		return nil
+	case *Encoded:
+		return into.fillJSON(data, kind)
 	case *Items:
-		return into.decode(j, data, kind)
+		return into.decodeJSON(data, kind, j.share)
 	}
 	// A fresh value: fields that the answer does not have must not survive from what was there before.
 	fresh := reflect.New(reflect.TypeOf(into).Elem())
-	if err := j.unmarshal(data, fresh.Interface()); err != nil {
+	if err := unmarshal(data, fresh.Interface()); err != nil {
 		return err
 	}
-	fresh.Interface().(runtime.Object).GetObjectKind().SetGroupVersionKind(kind)
-	reflect.ValueOf(into).Elem().Set(fresh.Elem())
-	if itemKind, ok := itemKindOf(kind); ok {
-		setItemKinds(into, itemKind)
-	}
+	replace(into, fresh.Interface().(runtime.Object), kind)
+	j.share.object(into)
 	return nil
 }
 
-func (jsonCodec) unmarshal(data []byte, into any) error {
-	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+// replace makes into what fresh is, and sets its kind and that of its items: servers leave the latter out.
+func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
+	fresh.GetObjectKind().SetGroupVersionKind(kind)
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(fresh).Elem())
+	if itemKind, ok := itemKindOf(kind); ok {
+		setItemKinds(into, itemKind)
+	}
 }
 
-func (jsonCodec) frames(r io.Reader) func() (metav1.WatchEvent, error) {
-	decoder := json.NewDecoder(r)
-	return func() (metav1.WatchEvent, error) {
-		var frame struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		err := decoder.Decode(&frame)
-		return metav1.WatchEvent{Type: frame.Type, Object: runtime.RawExtension{Raw: bytes.TrimSpace(frame.Object)}}, err
-	}
+func (jsonCodec) kindIn(data []byte) metav1.TypeMeta {
+	var head metav1.TypeMeta
+	_ = unmarshal(data, &head) // an answer that says no kind is of none
+	return head
+}
+
+func unmarshal(data []byte, into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
 // withKind is obj with that kind: itself if it says so already, otherwise a shallow copy, because obj may be shared.

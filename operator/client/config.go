@@ -45,7 +45,6 @@ type restClient struct {
 	base     *url.URL
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
-	codec    codec
 	owner    string
 	warnings func(context.Context, string)
 	steady   bool
@@ -84,7 +83,6 @@ func New(cfg Config) (Client, error) {
 		base:     base,
 		scheme:   cfg.Scheme,
 		mapper:   cfg.Mapper,
-		codec:    jsonCodec{},
 		owner:    cfg.FieldOwner,
 		warnings: cfg.Warnings,
 	}

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"encoding/json"
 	"reflect"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,13 +34,9 @@ func (l *Items) DeepCopyObject() runtime.Object {
 	return c
 }
 
-func (l *Items) newItem() Object {
-	item := reflect.New(reflect.TypeOf(l.prototype).Elem()).Interface().(Object)
-	item.GetObjectKind().SetGroupVersionKind(l.prototype.GetObjectKind().GroupVersionKind())
-	return item
-}
+func (l *Items) newItem() Object { return newItem(l.prototype) }
 
-func (l *Items) decode(j jsonCodec, data []byte, kind schema.GroupVersionKind) error {
+func (l *Items) decodeJSON(data []byte, kind schema.GroupVersionKind, share *sharing) error {
 	itemKind, _ := itemKindOf(kind)
 	var fresh struct {
 		metav1.TypeMeta `json:",inline"`
@@ -46,31 +44,62 @@ func (l *Items) decode(j jsonCodec, data []byte, kind schema.GroupVersionKind) e
 		Items           any `json:"items"`
 	}
 	var items []Object
-	if _, dynamic := l.prototype.(*unstructured.Unstructured); dynamic {
-		var contents []map[string]any
-		fresh.Items = &contents
-		if err := j.unmarshal(data, &fresh); err != nil {
+	switch l.prototype.(type) {
+	case *unstructured.Unstructured, *Encoded:
+		var raw []json.RawMessage
+		fresh.Items = &raw
+		if err := unmarshal(data, &fresh); err != nil {
 			return err
 		}
-		for _, content := range contents {
-			items = append(items, &unstructured.Unstructured{Object: content})
+		for _, one := range raw {
+			item := l.newItem()
+			if err := (jsonCodec{share}).decodeAny(one, item, itemKind); err != nil {
+				return err
+			}
+			items = append(items, item)
 		}
-	} else {
+	default:
 		// *[]*T: the decoder fills what the interface points to.
 		slice := reflect.New(reflect.SliceOf(reflect.TypeOf(l.prototype)))
 		fresh.Items = slice.Interface()
-		if err := j.unmarshal(data, &fresh); err != nil {
+		if err := unmarshal(data, &fresh); err != nil {
 			return err
 		}
 		items = make([]Object, slice.Elem().Len())
 		for i := range items {
 			items[i] = slice.Elem().Index(i).Interface().(Object)
+			items[i].GetObjectKind().SetGroupVersionKind(itemKind)
+			share.object(items[i])
 		}
 	}
-	for _, item := range items {
-		item.GetObjectKind().SetGroupVersionKind(itemKind)
-	}
 	l.TypeMeta, l.ListMeta, l.Items = fresh.TypeMeta, fresh.ListMeta, items
+	l.SetGroupVersionKind(kind)
+	return nil
+}
+
+// decodeProtobuf knows that all lists have their metadata and items in the same two fields.
+func (l *Items) decodeProtobuf(p protobufCodec, raw []byte, kind schema.GroupVersionKind) error {
+	itemKind, _ := itemKindOf(kind)
+	var head metav1.ListMeta
+	var items []Object
+	err := eachField(raw, func(n protowire.Number, v []byte) error {
+		switch n {
+		case listMeta:
+			return head.Unmarshal(v)
+		case listItem:
+			item := l.newItem()
+			items = append(items, item)
+			if e, ok := item.(*Encoded); ok {
+				return e.fillProtobuf(envelope(v, itemKind), v, itemKind)
+			}
+			return p.decodeRaw(nil, v, item, itemKind)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.ListMeta, l.Items = head, items
 	l.SetGroupVersionKind(kind)
 	return nil
 }

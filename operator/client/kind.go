@@ -23,7 +23,7 @@ func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 		kind, err := KindOf(obj.prototype, scheme)
 		kind.Kind += listSuffix
 		return kind, err
-	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+	case runtime.Unstructured, *Encoded, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
 		if said.Kind == "" || said.Version == "" {
 			return said, fmt.Errorf("%w: set apiVersion and kind of the %T", ErrNoKind, obj)
 		}
@@ -138,6 +138,8 @@ func isMetadataOnly(obj runtime.Object) bool {
 		return true
 	case *Items:
 		return isMetadataOnly(obj.prototype)
+	case *Encoded:
+		return obj.like != nil && isMetadataOnly(obj.like)
 	}
 	return false
 }

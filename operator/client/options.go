@@ -55,6 +55,8 @@ type ListOptions struct {
 	ResourceVersionMatch metav1.ResourceVersionMatch
 	// Live reads past any cache.
 	Live bool
+	// Shared lets the objects share parts with each other that are equal, which saves memory: for readers that never change them.
+	Shared bool
 	// Kind is of use to generic calls on dynamic objects only.
 	Kind schema.GroupVersionKind
 

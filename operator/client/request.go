@@ -27,6 +27,8 @@ const (
 	reconnectDelay = 100 * time.Millisecond
 )
 
+var statusKind = metav1.SchemeGroupVersion.WithKind("Status")
+
 // A request is everything about one exchange with the server.
 type request struct {
 	method      string
@@ -35,7 +37,8 @@ type request struct {
 	contentType string
 	accept      string
 	body        []byte
-	stream      bool // the answer is a stream: no timeout over all
+	stream      bool     // the answer is a stream: no timeout over all
+	share       *sharing // among what is decoded from the answer
 
 	// For errors whose body says nothing.
 	resource schema.GroupResource
@@ -94,26 +97,26 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 }
 
 // read is send for answers of one document.
-func (c *restClient) read(ctx context.Context, r request) ([]byte, error) {
+func (c *restClient) read(ctx context.Context, r request) (document, error) {
 	resp, err := c.send(ctx, r)
 	if err != nil {
-		return nil, err
+		return document{}, err
 	}
 	defer resp.Body.Close()
 	data, err := readAll(resp)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
+		return document{}, fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
 	}
-	return data, nil
+	return document{data, codecOf(resp, r.share)}, nil
 }
 
 // getDocument reads a document that is not an object, as discovery does.
 func (c *restClient) getDocument(ctx context.Context, path string, into any) error {
-	data, err := c.read(ctx, request{method: http.MethodGet, path: path, accept: "application/json"})
+	doc, err := c.read(ctx, request{method: http.MethodGet, path: path, accept: jsonType})
 	if err != nil {
 		return err
 	}
-	if err := c.codec.unmarshal(data, into); err != nil {
+	if err := unmarshal(doc.data, into); err != nil {
 		return fmt.Errorf("GET %s: %w", path, err)
 	}
 	return nil
@@ -136,7 +139,7 @@ func (c *restClient) errorOf(r request, resp *http.Response) error {
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	var status metav1.Status
-	if c.codec.unmarshal(data, &status) == nil && status.Kind == "Status" && status.Status != metav1.StatusSuccess {
+	if codecOf(resp, nil).decode(data, &status, statusKind) == nil && codecOf(resp, nil).kindIn(data).Kind == statusKind.Kind && status.Status != metav1.StatusSuccess {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,7 +77,7 @@ func (c *restClient) request(method string, e endpoint, key Key, subresource str
 	return request{
 		method:   method,
 		path:     e.path(key.Namespace, name, subresource),
-		accept:   c.codec.accept(false, false),
+		accept:   jsonType,
 		resource: e.resource.GroupResource(),
 		name:     key.Name,
 	}, nil
@@ -94,7 +93,7 @@ func (c *restClient) Get(ctx context.Context, key Key, into Object, opts ...GetO
 		return err
 	}
 	r.query = NewGetOptions(opts...).query()
-	r.accept = c.codec.accept(isMetadataOnly(into), false)
+	r.accept = acceptOf(into, false)
 	return c.exchange(ctx, r, into, e.kind)
 }
 
@@ -106,7 +105,8 @@ func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOpti
 	o := NewListOptions(opts...)
 	r := c.collection(http.MethodGet, e, o.Namespace)
 	r.query = o.query()
-	r.accept = c.codec.accept(isMetadataOnly(into), true)
+	r.accept = acceptOf(into, true)
+	r.share = newSharing(o.Shared)
 	return c.exchange(ctx, r, into, e.kind)
 }
 
@@ -114,7 +114,7 @@ func (c *restClient) collection(method string, e endpoint, namespace string) req
 	return request{
 		method:   method,
 		path:     e.path(namespace, "", ""),
-		accept:   c.codec.accept(false, true),
+		accept:   jsonType,
 		resource: e.resource.GroupResource(),
 	}
 }
@@ -146,10 +146,10 @@ func (c *restClient) write(ctx context.Context, method, subresource string, obj 
 	if err != nil {
 		return err
 	}
-	if r.body, err = c.codec.encode(body, bodyKind); err != nil {
+	if r.body, err = (jsonCodec{}).encode(body, bodyKind); err != nil {
 		return err
 	}
-	r.contentType = c.codec.contentType()
+	r.contentType, r.accept = jsonType, acceptOf(body, false)
 	r.query = c.owned(o).query()
 	return c.exchangeIfKind(ctx, r, body, bodyKind, subresource != "")
 }
@@ -175,7 +175,7 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		return fmt.Errorf("patch %s %s: %w", e.kind.Kind, KeyOf(obj), err)
 	}
 	r.contentType = string(patch.Type())
-	r.accept = c.codec.accept(isMetadataOnly(obj), false)
+	r.accept = acceptOf(obj, false)
 	r.query = c.owned(o).query()
 	if patch.Type() == types.ApplyPatchType && (o.Force == nil || *o.Force) {
 		r.query.Set("force", "true")
@@ -197,17 +197,17 @@ func (c *restClient) Delete(ctx context.Context, obj Object, opts ...DeleteOptio
 		return err
 	}
 	if o.Answer != nil {
-		r.accept = c.codec.accept(isMetadataOnly(o.Answer), false)
+		r.accept = acceptOf(o.Answer, false)
 	}
-	data, err := c.read(ctx, r)
+	a, err := c.read(ctx, r)
 	if err != nil {
 		return err
 	}
-	switch isStatus := c.kindIn(data).Kind == "Status"; {
+	switch isStatus := a.kindIn(a.data).Kind == statusKind.Kind; {
 	case isStatus && o.Status != nil:
-		return c.codec.unmarshal(data, o.Status)
+		return a.decode(a.data, o.Status, statusKind)
 	case !isStatus && o.Answer != nil:
-		return c.codec.decode(data, o.Answer, e.kind)
+		return a.decode(a.data, o.Answer, e.kind)
 	}
 	return nil
 }
@@ -226,14 +226,16 @@ func (c *restClient) DeleteAllOf(ctx context.Context, obj Object, opts ...Delete
 		return err
 	}
 	r.query = o.ListOptions.query()
-	r.accept = c.codec.accept(o.Answers != nil && isMetadataOnly(o.Answers), true)
-	data, err := c.read(ctx, r)
-	if err != nil || o.Answers == nil || c.kindIn(data).Kind == "Status" {
+	if o.Answers != nil {
+		r.accept = acceptOf(o.Answers, true)
+	}
+	a, err := c.read(ctx, r)
+	if err != nil || o.Answers == nil || a.kindIn(a.data).Kind == statusKind.Kind {
 		return err
 	}
 	kind := e.kind
 	kind.Kind += listSuffix
-	return c.codec.decode(data, o.Answers, kind)
+	return a.decode(a.data, o.Answers, kind)
 }
 
 func (c *restClient) withDeleteOptions(r request, o DeleteOptions) (request, error) {
@@ -250,30 +252,24 @@ func (c *restClient) owned(o WriteOptions) WriteOptions {
 }
 
 func (c *restClient) exchange(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind) error {
-	data, err := c.read(ctx, r)
+	a, err := c.read(ctx, r)
 	if err != nil {
 		return err
 	}
-	return c.codec.decode(data, into, kind)
+	return a.decode(a.data, into, kind)
 }
 
 // exchangeIfKind leaves into alone when check is set and the answer is of another kind: a subresource may answer with what
 // it pleases (a Status for a binding, a Scale for a patch of scale).
 func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check bool) error {
-	data, err := c.read(ctx, r)
+	a, err := c.read(ctx, r)
 	if err != nil {
 		return err
 	}
 	if check {
-		if got := c.kindIn(data).Kind; got != kind.Kind && got != "PartialObjectMetadata" {
+		if got := a.kindIn(a.data).Kind; got != kind.Kind && got != "PartialObjectMetadata" {
 			return nil
 		}
 	}
-	return c.codec.decode(data, into, kind)
-}
-
-func (c *restClient) kindIn(data []byte) metav1.TypeMeta {
-	var head metav1.TypeMeta
-	_ = c.codec.unmarshal(data, &head) // an answer that says no kind is of none
-	return head
+	return a.decode(a.data, into, kind)
 }

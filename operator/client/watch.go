@@ -27,7 +27,7 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 	o := NewListOptions(opts...)
 	r := c.collection(http.MethodGet, e, o.Namespace)
 	r.query = o.watchQuery()
-	r.accept = c.codec.accept(isMetadataOnly(list), false)
+	r.accept = acceptOf(list, false)
 	r.stream = true
 	ctx, cancel := context.WithCancel(ctx)
 	resp, err := c.send(ctx, r)
@@ -35,11 +35,12 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 		cancel()
 		return nil, err
 	}
+	codec := codecOf(resp, newSharing(o.Shared))
 	s := &stream{
-		codec:   c.codec,
+		codec:   codec,
 		newItem: NewItems(item).newItem,
 		body:    resp.Body,
-		next:    c.codec.frames(resp.Body),
+		next:    codec.frames(resp.Body),
 		events:  make(chan watch.Event),
 		done:    ctx.Done(),
 		cancel:  cancel,
@@ -107,9 +108,12 @@ func (s *stream) receive() (watch.Event, error) {
 	case watch.Error:
 		status := &metav1.Status{}
 		event.Object = status
-		return event, s.codec.unmarshal(frame.Object.Raw, status)
+		return event, s.codec.decode(frame.Object.Raw, status, statusKind)
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		item := s.newItem()
+		if e, ok := item.(*Encoded); ok && event.Type == watch.Bookmark {
+			item = newItem(e.like) // its annotations count
+		}
 		event.Object = item
 		return event, s.codec.decode(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
 	}

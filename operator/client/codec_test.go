@@ -1,0 +1,302 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+const widgetText = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"default","uid":"u1",
+	"resourceVersion":"7","labels":{"x":"y"},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{".":{},"k:{\"name\":\"é\"}":{}}}}]},
+	"spec":{"n":1,"big":9223372036854775808,"f":1.50,"e":1e3,"minus":-0,"t":true,"f2":false,"none":null,"list":[1,"two",{},[]],
+	"text":"a\"b\\c\/\b\f\n\r\té\ud83d\ude00ü"}}`
+
+// FuzzParseObject: what is read is what apimachinery reads, and so are errors.
+func FuzzParseObject(f *testing.F) {
+	for _, seed := range []string{widgetText, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
+		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want map[string]any
+		wantErr := unmarshal(data, &want)
+		for name, share := range map[string]*sharing{"alone": nil, "strings": newSharing(false), "all": newSharing(true)} {
+			for range 2 { // the second time with what the first has left
+				got, err := parseObject(data, share)
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %v %v, want %v %v", name, got, err, want, wantErr)
+				}
+			}
+		}
+	})
+}
+
+func TestSharing(t *testing.T) {
+	read := func(immutable bool) (first, second map[string]any) {
+		share := newSharing(immutable)
+		first, err := parseObject([]byte(widgetText), share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err = parseObject([]byte(widgetText), share); err != nil {
+			t.Fatal(err)
+		}
+		return first, second
+	}
+	fields := func(content map[string]any) map[string]any {
+		entries := content["metadata"].(map[string]any)["managedFields"].([]any)
+		return entries[0].(map[string]any)["fieldsV1"].(map[string]any)
+	}
+	first, second := read(false)
+	fields(first)["changed"] = true
+	if fields(second)["changed"] != nil {
+		t.Error("what may be changed is shared")
+	}
+	first, second = read(true)
+	fields(first)["changed"] = true
+	if fields(second)["changed"] == nil {
+		t.Error("what never changes is not shared")
+	}
+}
+
+// Frames are found however they are written, and cut into pieces.
+func TestFrames(t *testing.T) {
+	long := strings.Repeat("x", 3*smallBuffer)
+	for name, text := range map[string]string{
+		"as servers write":  `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
+		"without line ends": `{"type":"ADDED","object":{"a":"1"}}{"type":"DELETED","object":{"b":{}}}`,
+		"other order":       `{"object":{"a":"1"},"type":"ADDED"}` + "\n" + `{"type":"DELETED","object":{"b":{}}}`,
+		"indented":          "{\n \"type\": \"ADDED\",\n \"object\": {\"a\":\"1\"}\n}\n{\"type\":\"DELETED\",\"object\":{\"b\":{}}}\n",
+		"long":              `{"type":"ADDED","object":{"a":"` + long + `"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
+	} {
+		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
+			next := jsonCodec{}.frames(r)
+			var got []string
+			for {
+				event, err := next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s, %s: %v", name, how, err)
+				}
+				got = append(got, event.Type+" "+string(event.Object.Raw))
+			}
+			want := []string{`ADDED {"a":"1"}`, `DELETED {"b":{}}`}
+			if name == "long" {
+				want[0] = `ADDED {"a":"` + long + `"}`
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %.200q", name, how, got)
+			}
+		}
+	}
+	for text, want := range map[string]error{``: io.EOF, "\n": io.EOF, `{"type":"ADD`: io.ErrUnexpectedEOF} {
+		if _, err := (jsonCodec{}).frames(strings.NewReader(text))(); err != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// chunks are what each Read gives.
+type chunks []string
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(*c) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, (*c)[0])
+	if (*c)[0] = (*c)[0][n:]; (*c)[0] == "" {
+		*c = (*c)[1:]
+	}
+	return n, nil
+}
+
+// A large buffer does not stay.
+func TestFrameBufferShrinks(t *testing.T) {
+	event := `{"type":"ADDED","object":{"a":"1"}}` + "\n"
+	text := chunks{`{"type":"ADDED","object":{"a":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n"}
+	for range forgetAfter + 2 {
+		text = append(text, event)
+	}
+	in := newFrameReader(&text)
+	for range 2 {
+		if _, err := in.line(); err != nil || len(in.buf) <= 1<<20 {
+			t.Fatalf("%v, buffer of %d", err, len(in.buf))
+		}
+	}
+	for range forgetAfter + 1 {
+		if line, err := in.line(); string(line) != event || err != nil {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
+	if len(in.buf) != smallBuffer {
+		t.Errorf("buffer of %d", len(in.buf))
+	}
+}
+
+// protobufServer answers as servers do that speak protobuf, with their own serializer.
+type protobufServer struct {
+	t      *testing.T
+	answer runtime.Object
+	events []watch.Event
+	asked  []string // Accept
+	code   int
+}
+
+func (s *protobufServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked = append(s.asked, r.Header.Get("Accept"))
+	serializer := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	var body bytes.Buffer
+	if r.URL.Query().Get("watch") != "" {
+		frames := protobuf.LengthDelimitedFramer.NewFrameWriter(&body)
+		raw := protobuf.NewRawSerializer(scheme.Scheme, scheme.Scheme)
+		for _, e := range s.events {
+			var object bytes.Buffer
+			if err := serializer.Encode(e.Object, &object); err != nil {
+				s.t.Fatal(err)
+			}
+			event := &metav1.WatchEvent{Type: string(e.Type), Object: runtime.RawExtension{Raw: object.Bytes()}}
+			if err := raw.Encode(event, frames); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	} else if err := serializer.Encode(s.answer, &body); err != nil {
+		s.t.Fatal(err)
+	}
+	return &http.Response{StatusCode: s.code, Header: http.Header{"Content-Type": {protobufType}}, Body: io.NopCloser(&body), Request: r}, nil
+}
+
+func newProtobuf(t *testing.T) (*protobufServer, Client) {
+	s := &protobufServer{t: t, code: http.StatusOK}
+	mapper := NewMapper(func(_ context.Context, path string, into any) error {
+		into.(*metav1.APIResourceList).APIResources = []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}, {Name: "widgets", Kind: "Widget", Namespaced: true}}
+		return nil
+	})
+	c, err := New(Config{REST: &rest.Config{Host: "http://test", Transport: s}, Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+func podOf(name string) *corev1.Pod {
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	p.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-" + "1", ResourceVersion: "9", Labels: map[string]string{"a": "b"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}}
+	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	return p
+}
+
+// MACH-01: built-in kinds come as protobuf where the server speaks it: objects, lists, watches, errors and metadata.
+func TestProtobuf(t *testing.T) {
+	s, c := newProtobuf(t)
+	key := Key{Namespace: "default", Name: "a"}
+	s.answer = podOf("a")
+	got, err := Get[corev1.Pod](t.Context(), c, key)
+	if err != nil || !reflect.DeepEqual(got, podOf("a")) {
+		t.Errorf("get: %v %+v", err, got)
+	}
+	if accept := s.asked[len(s.asked)-1]; accept != "application/vnd.kubernetes.protobuf,application/json" {
+		t.Errorf("asked for %q", accept)
+	}
+	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"}, Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
+	list := &corev1.PodList{}
+	if err := c.List(t.Context(), list); err != nil || len(list.Items) != 2 || list.Items[1].Kind != "Pod" || list.ResourceVersion != "12" {
+		t.Errorf("list: %v %+v", err, list)
+	}
+	items := NewItems(&corev1.Pod{})
+	err = c.List(t.Context(), items, ListOptions{Shared: true})
+	if err != nil || len(items.Items) != 2 || !reflect.DeepEqual(items.Items[1], Object(podOf("b"))) || items.Continue != "more" {
+		t.Errorf("items: %v %+v", err, items)
+	}
+	if items.Items[0].GetManagedFields()[0].FieldsV1 != items.Items[1].GetManagedFields()[0].FieldsV1 {
+		t.Error("managedFields are not shared")
+	}
+	prototype := podOf("")
+	encoded := NewItems(NewEncoded(prototype))
+	if err := c.List(t.Context(), encoded); err != nil {
+		t.Fatal(err)
+	}
+	whole := &corev1.Pod{}
+	e := encoded.Items[1].(*Encoded)
+	if err := Decode(e.Data, whole, e.GroupVersionKind()); err != nil || !reflect.DeepEqual(whole, podOf("b")) || e.Name != "b" || e.UID != "u-1" || e.ResourceVersion != "9" {
+		t.Errorf("encoded: %v %+v %+v", err, e, whole)
+	}
+	if head, err := MetadataOf(e.Data); err != nil || head.Labels["a"] != "b" {
+		t.Errorf("metadata: %v %+v", err, head)
+	}
+
+	s.code = http.StatusForbidden
+	s.answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "not you"}
+	if _, err := Get[corev1.Pod](t.Context(), c, key); err == nil || err.Error() != "not you" {
+		t.Errorf("error: %v", err)
+	}
+	s.code = http.StatusOK
+
+	end := podOf("")
+	end.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "20", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+	s.events = []watch.Event{{Type: watch.Added, Object: podOf("a")}, {Type: watch.Bookmark, Object: end}, {Type: watch.Deleted, Object: podOf("a")}}
+	for _, prototype := range []Object{&corev1.Pod{}, NewEncoded(podOf(""))} {
+		stream, err := c.Watch(t.Context(), NewItems(prototype))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for e := range stream.ResultChan() {
+			o := e.Object.(Object)
+			lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Type, o.GetName(), o.GetResourceVersion(), len(o.GetAnnotations())))
+		}
+		if got := strings.Join(lines, ", "); got != "ADDED a 9 0, BOOKMARK  20 1, DELETED a 9 0" {
+			t.Errorf("watch of %T: %s", prototype, got)
+		}
+	}
+}
+
+// Custom resources are asked for as JSON; their metadata alone may be protobuf.
+func TestAccept(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	custom := &unstructured.Unstructured{}
+	custom.SetGroupVersionKind(kind)
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(kind)
+	as := ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	for want, what := range map[string]runtime.Object{
+		jsonType: custom,
+		protobufType + as + "," + jsonType + as + "," + jsonType: metadata,
+		protobufType + "," + jsonType:                            NewEncoded(podOf("")),
+	} {
+		if got := acceptOf(what, false); got != want {
+			t.Errorf("%T: %s", what, got)
+		}
+	}
+	e := NewEncoded(custom)
+	if err := (jsonCodec{}).decode([]byte(widgetText), e, kind); err != nil || e.Name != "a" || e.Namespace != "default" || e.UID != "u1" || e.ResourceVersion != "7" {
+		t.Errorf("%v %+v", err, e)
+	}
+	whole := &unstructured.Unstructured{}
+	if err := Decode(e.Data, whole, kind); err != nil || whole.GetLabels()["x"] != "y" {
+		t.Errorf("%v %v", err, whole)
+	}
+	for _, broken := range []string{``, `{`, `{"metadata":{"name":1}}`, `{"metadata":[]}`, `{"kind":"Widget"}`, `{"metadata":{"name":"a"}`} {
+		if err := (jsonCodec{}).decode([]byte(broken), NewEncoded(custom), kind); err == nil {
+			t.Errorf("%s is taken", broken)
+		}
+	}
+}

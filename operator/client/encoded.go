@@ -1,0 +1,225 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Encoded is an object as the server sent it. Of its metadata only namespace, name, uid and resourceVersion are set. It can be read,
+// listed and watched, not written: for caches that keep many objects and decode few.
+type Encoded struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	// Data is JSON, or Kubernetes' protobuf, which begins with "k8s\x00".
+	Data []byte
+
+	like Object // what it is to be decoded into
+}
+
+// NewEncoded is an empty one for objects like prototype: of its type, and its kind, which must be set.
+func NewEncoded(prototype Object) *Encoded {
+	e := &Encoded{like: prototype}
+	e.SetGroupVersionKind(prototype.GetObjectKind().GroupVersionKind())
+	return e
+}
+
+// DeepCopyObject copies the data, too.
+func (e *Encoded) DeepCopyObject() runtime.Object {
+	c := *e
+	c.ObjectMeta = *e.ObjectMeta.DeepCopy()
+	c.Data = bytes.Clone(e.Data)
+	return &c
+}
+
+// Decode makes into the object of encoded data, which is JSON or protobuf, and sets its kind. It keeps nothing of data.
+func Decode(data []byte, into Object, kind schema.GroupVersionKind) error {
+	if bytes.HasPrefix(data, []byte(magic)) {
+		return protobufCodec{}.decode(data, into, kind)
+	}
+	return jsonCodec{}.decode(data, into, kind)
+}
+
+// Encode is an object as data that Decode reads, and of the type that it reads fastest.
+func Encode(obj Object, kind schema.GroupVersionKind) ([]byte, error) {
+	if hasProtobuf(obj) {
+		return protobufCodec{}.encode(obj, kind)
+	}
+	return jsonCodec{}.encode(obj, kind)
+}
+
+// MetadataOf is the metadata of encoded data: what of it is cheap to tell.
+func MetadataOf(data []byte) (*metav1.ObjectMeta, error) {
+	if bytes.HasPrefix(data, []byte(magic)) {
+		raw, _, err := open(data)
+		if err != nil {
+			return nil, err
+		}
+		m := &metav1.ObjectMeta{}
+		return m, eachField(raw, func(n protowire.Number, v []byte) error {
+			if n == objectMeta {
+				return m.Unmarshal(v)
+			}
+			return nil
+		})
+	}
+	p := parser{data: data}
+	raw, err := p.find("metadata")
+	if err != nil {
+		return nil, err
+	}
+	m := &metav1.ObjectMeta{}
+	return m, unmarshal(raw, m)
+}
+
+// fill sets everything. Data that came with others must be a copy, since their memory is reused.
+func (e *Encoded) fill(data []byte, head metav1.ObjectMeta, kind schema.GroupVersionKind) {
+	e.Data, e.ObjectMeta = data, head
+	e.SetGroupVersionKind(kind)
+}
+
+func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
+	p := parser{data: data}
+	raw, err := p.find("metadata")
+	if err != nil {
+		return err
+	}
+	p = parser{data: raw}
+	var head metav1.ObjectMeta
+	err = p.each(func(key []byte) error {
+		var into *string
+		switch string(key) {
+		case "name":
+			into = &head.Name
+		case "namespace":
+			into = &head.Namespace
+		case "resourceVersion":
+			into = &head.ResourceVersion
+		case "uid":
+			into = (*string)(&head.UID)
+		default:
+			return p.skip()
+		}
+		if p.peek() != '"' {
+			return errUnusual
+		}
+		*into, err = p.text()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	e.fill(bytes.Clone(data), head, kind)
+	return nil
+}
+
+func (e *Encoded) fillProtobuf(data, raw []byte, kind schema.GroupVersionKind) error {
+	head, err := headOf(raw)
+	if err != nil {
+		return err
+	}
+	e.fill(bytes.Clone(data), head, kind)
+	return nil
+}
+
+var errEnough = errors.New("enough has been read")
+
+func headOf(raw []byte) (metav1.ObjectMeta, error) {
+	var head metav1.ObjectMeta
+	err := eachField(raw, func(n protowire.Number, v []byte) error {
+		if n != objectMeta {
+			return nil
+		}
+		err := eachField(v, func(n protowire.Number, v []byte) error {
+			switch n {
+			case metaName:
+				head.Name = string(v)
+			case metaNamespace:
+				head.Namespace = string(v)
+			case metaUID:
+				head.UID = types.UID(v)
+			case metaVersionField:
+				head.ResourceVersion = string(v)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return head, err
+}
+
+// each calls yield with every key of an object; yield must go behind the value.
+func (p *parser) each(yield func(key []byte) error) error {
+	if err := p.take('{'); err != nil {
+		return err
+	}
+	if p.peek() == '}' {
+		p.at++
+		return nil
+	}
+	for {
+		if p.peek() != '"' {
+			return errUnusual
+		}
+		key, _, err := p.quoted()
+		if err != nil {
+			return err
+		}
+		if err := p.take(':'); err != nil {
+			return err
+		}
+		if err := yield(key); err != nil {
+			return err
+		}
+		switch p.peek() {
+		case ',':
+			p.at++
+		case '}':
+			p.at++
+			return nil
+		default:
+			return errUnusual
+		}
+	}
+}
+
+// find is the encoded value of a key of an object, the rest of which it goes over to see where it ends.
+func (p *parser) find(name string) (found []byte, err error) {
+	err = p.each(func(key []byte) error {
+		p.space()
+		begin := p.at
+		if err := p.skip(); err != nil {
+			return err
+		}
+		if string(key) == name {
+			found = p.data[begin:p.at]
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = errors.New("no " + name)
+	}
+	return found, err
+}
+
+// newItem is an empty object for an item like prototype.
+func newItem(prototype Object) Object {
+	if e, ok := prototype.(*Encoded); ok {
+		return &Encoded{TypeMeta: e.TypeMeta, like: e.like}
+	}
+	item := reflect.New(reflect.TypeOf(prototype).Elem()).Interface().(Object)
+	item.GetObjectKind().SetGroupVersionKind(prototype.GetObjectKind().GroupVersionKind())
+	return item
+}

@@ -1,0 +1,200 @@
+package client
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// message is what types have that know protobuf: the built-in ones, and metadata.
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// hasProtobuf says that a value of what's type, or its items, can be read from protobuf.
+func hasProtobuf(what runtime.Object) bool {
+	switch what := what.(type) {
+	case *Items:
+		return hasProtobuf(what.prototype)
+	case *Encoded:
+		return what.like != nil && hasProtobuf(what.like)
+	}
+	_, ok := what.(message)
+	return ok
+}
+
+// protobufCodec is Kubernetes' protobuf: four bytes of magic, then a runtime.Unknown around the message of the object.
+type protobufCodec struct{ share *sharing }
+
+const magic = "k8s\x00"
+
+// The fields of runtime.Unknown, runtime.TypeMeta, of every list and of the metadata that are read one by one.
+const (
+	unknownType, unknownRaw, unknownEncoding           = 1, 2, 3
+	typeVersion, typeKind                              = 1, 2
+	listMeta, listItem                                 = 1, 2
+	objectMeta                                         = 1
+	metaName, metaNamespace, metaUID, metaVersionField = 1, 3, 5, 6
+)
+
+var errNotProtobuf = errors.New("answer is no protobuf of Kubernetes")
+
+func (protobufCodec) encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error) {
+	m, ok := withKind(obj, kind).(message)
+	if !ok {
+		return nil, fmt.Errorf("encode %s: %T knows no protobuf", kind.Kind, obj)
+	}
+	raw, err := m.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind.Kind, err)
+	}
+	return envelope(raw, kind), nil
+}
+
+func envelope(raw []byte, kind schema.GroupVersionKind) []byte {
+	version, name := kind.GroupVersion().String(), kind.Kind
+	head := make([]byte, 0, len(version)+len(name)+8)
+	head = protowire.AppendString(protowire.AppendTag(head, typeVersion, protowire.BytesType), version)
+	head = protowire.AppendString(protowire.AppendTag(head, typeKind, protowire.BytesType), name)
+	data := make([]byte, 0, len(magic)+len(head)+len(raw)+16)
+	data = append(data, magic...)
+	data = protowire.AppendBytes(protowire.AppendTag(data, unknownType, protowire.BytesType), head)
+	return protowire.AppendBytes(protowire.AppendTag(data, unknownRaw, protowire.BytesType), raw)
+}
+
+// open is the message within the envelope, which shares its memory, and its kind.
+func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
+	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
+		return nil, kind, errNotProtobuf
+	}
+	err = eachField(data[len(magic):], func(n protowire.Number, v []byte) error {
+		switch n {
+		case unknownType:
+			return eachField(v, func(n protowire.Number, v []byte) error {
+				switch n {
+				case typeVersion:
+					kind.APIVersion = string(v)
+				case typeKind:
+					kind.Kind = string(v)
+				}
+				return nil
+			})
+		case unknownRaw:
+			raw = v
+		case unknownEncoding:
+			if len(v) > 0 {
+				return fmt.Errorf("unknown encoding %q", v)
+			}
+		}
+		return nil
+	})
+	return raw, kind, err
+}
+
+// eachField calls yield with every field of a message that is bytes.
+func eachField(data []byte, yield func(protowire.Number, []byte) error) error {
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		data = data[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+				return protowire.ParseError(n)
+			}
+			data = data[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(data)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		data = data[n:]
+		if err := yield(number, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p protobufCodec) decode(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
+	raw, _, err := open(data)
+	if err == nil {
+		err = p.decodeRaw(data, raw, into, kind)
+	}
+	if err != nil {
+		return fmt.Errorf("decode %s: %w", kind.Kind, err)
+	}
+	return nil
+}
+
+func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind schema.GroupVersionKind) error {
+	switch into := into.(type) {
+	case *Encoded:
+		return into.fillProtobuf(data, raw, kind)
+	case *Items:
+		return into.decodeProtobuf(p, raw, kind)
+	}
+	fresh, ok := reflect.New(reflect.TypeOf(into).Elem()).Interface().(message)
+	if !ok {
+		return fmt.Errorf("%T knows no protobuf", into)
+	}
+	if err := fresh.Unmarshal(raw); err != nil {
+		return err
+	}
+	replace(into, fresh.(runtime.Object), kind)
+	p.share.object(into)
+	return nil
+}
+
+func (protobufCodec) kindIn(data []byte) metav1.TypeMeta {
+	_, kind, _ := open(data) // an answer that says no kind is of none
+	return kind
+}
+
+// maxFrame bounds what is taken for the length of a frame: no object is nearly as large.
+const maxFrame = 64 << 20
+
+// frames: each has its length before it, in four bytes.
+func (protobufCodec) frames(r io.Reader) func() (metav1.WatchEvent, error) {
+	in := newFrameReader(r)
+	return func() (metav1.WatchEvent, error) {
+		var event metav1.WatchEvent
+		head, err := in.next(4)
+		if err != nil {
+			return event, err
+		}
+		length := binary.BigEndian.Uint32(head)
+		if length > maxFrame {
+			return event, fmt.Errorf("frame of %d bytes", length)
+		}
+		frame, err := in.next(int(length))
+		if err != nil {
+			return event, err
+		}
+		err = eachField(frame, func(n protowire.Number, v []byte) error {
+			switch n {
+			case 1:
+				event.Type = string(v)
+			case 2:
+				return eachField(v, func(n protowire.Number, v []byte) error {
+					if n == 1 {
+						event.Object.Raw = v
+					}
+					return nil
+				})
+			}
+			return nil
+		})
+		return event, err
+	}
+}
