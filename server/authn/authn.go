@@ -93,7 +93,7 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	}
 	if a.clients != nil {
 		certificates := x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion)
-		all = append(all, &verified{verify: certificates, authorities: a.clients.current})
+		all = append(all, &verified{verify: group.NewAuthenticatedGroupAdder(certificates), authorities: a.clients.current})
 	}
 	tokens, nobody, err := newTokens(ctx, cfg)
 	if err != nil {

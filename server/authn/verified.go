@@ -23,7 +23,7 @@ type verified struct {
 type verdict struct {
 	by       *bundle
 	until    time.Time
-	response *authenticator.Response
+	response *authenticator.Response // nobody changes it
 }
 
 const (
@@ -41,8 +41,7 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	known := v.known[leaf]
 	v.mu.Unlock()
 	if known.response != nil && known.by == by && now.Before(known.until) {
-		response := *known.response
-		return &response, true, nil
+		return known.response, true, nil
 	}
 	response, ok, err := v.verify.AuthenticateRequest(req)
 	if !ok || err != nil {
@@ -62,7 +61,6 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	if v.known == nil {
 		v.known = map[*stdx509.Certificate]verdict{}
 	}
-	kept := *response
-	v.known[leaf] = verdict{by, until, &kept}
+	v.known[leaf] = verdict{by, until, response}
 	return response, true, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +30,7 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 		if audit.AuditContextFrom(ctx) != nil {
 			ctx = within{ctx} // a request in process, made while another one is served, has a record of its own
 		}
-		init.ServeHTTP(w, req.WithContext(request.WithReceivedTimestamp(ctx, time.Now())))
+		init.ServeHTTP(w, req.WithContext(ctx))
 	})
 }
 
@@ -87,7 +86,7 @@ func (c *Chain) audited(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewInternalError(errors.New("failed to store audit event")))
 			return
 		}
-		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: longRunning(req)}
+		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).lasts}
 		defer rec.over()
 		next.ServeHTTP(rec, req)
 	})

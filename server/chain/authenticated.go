@@ -7,9 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/rest/wire"
 )
@@ -27,7 +25,8 @@ func (c *Chain) authenticated(next http.Handler) http.Handler {
 			loosen(w, req)
 		}
 		req.Header.Del("Authorization") // it is for nobody else
-		next.ServeHTTP(w, req.WithContext(request.WithUser(req.Context(), u)))
+		callOf(req).user = u
+		next.ServeHTTP(w, req)
 	})
 }
 
@@ -54,9 +53,7 @@ func (c *Chain) identify(req *http.Request) (user.Info, error) {
 	if c.cfg.Authenticator == nil {
 		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, nil
 	}
-	if len(c.cfg.Audiences) > 0 {
-		req = req.WithContext(authenticator.WithAudiences(req.Context(), c.cfg.Audiences))
-	}
+	callOf(req).audiences = c.cfg.Audiences
 	start := time.Now()
 	resp, ok, err := c.cfg.Authenticator.AuthenticateRequest(req)
 	switch {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/filters"
 )
 
 // Config says what a Chain is made of.
@@ -77,12 +76,11 @@ func New(cfg Config) *Chain {
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
+		c.informed,      // what the path and the query ask for
 		c.timed,         // short requests have a deadline
 		c.drained,       // none begins after shutdown did; those under way are known
-		c.informed,      // what the path and the query ask for
 		c.noted,         // the audit record begins
 		c.measured,      // how often, how long, with what outcome
-		c.warned,        // Warning headers
 		c.authenticated, // who asks
 		c.audited,       // the audit record is kept, as far as the policy says
 		c.impersonated,  // and on whose behalf
@@ -104,6 +102,6 @@ func pipeline(h http.Handler, stages ...stage) http.Handler {
 }
 
 // ServeHTTP serves one request.
-func (c *Chain) ServeHTTP(w http.ResponseWriter, req *http.Request) { c.handler.ServeHTTP(w, req) }
-
-func (c *Chain) warned(next http.Handler) http.Handler { return filters.WithWarningRecorder(next) }
+func (c *Chain) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c.handler.ServeHTTP(begin(w, req))
+}

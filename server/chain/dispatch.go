@@ -15,8 +15,9 @@ import (
 // dispatch finds the handler of a request.
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
-		over := c.metrics.lasting(req, info)
-		defer over()
+		if c.metrics != nil && callOf(req).lasts {
+			defer c.metrics.lasting(req, info)()
+		}
 		c.cfg.Resources.ServeHTTP(w, req)
 		return
 	}

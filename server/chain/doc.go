@@ -2,13 +2,13 @@
 //
 // [New] holds the whole pipeline as one list in the order in which a request passes it:
 //
-//	panic recovery ▶ timeout ▶ draining ▶ request info ▶ metrics ▶ warnings ▶ authentication ▶ impersonation ▶ authorization ▶ dispatch
-//	                                                                                                                 │
-//	                                           resources (package rest) ◀── /api/v1/pods …                          ◀┤
-//	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix     ◀┘
+//	panic recovery ▶ request info ▶ timeout ▶ draining ▶ audit ▶ metrics ▶ authentication ▶ impersonation ▶ limits ▶ authorization ▶ dispatch
+//	                                                                                                                                  │
+//	                                           resources (package rest) ◀── /api/v1/pods …                                           ◀┤
+//	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix                      ◀┘
 //
-// What a stage finds out travels in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder), so that
-// libraries of Kubernetes find it there.
+// What a stage finds out lies in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder), so that
+// libraries of Kubernetes find it there. All stages share one such context: they cost a small GET about a microsecond and a half.
 //
 // A request is short or long-running. Short ones have a deadline and are waited for at shutdown; long-running ones (watch, log,
 // exec and their like) have none and are ended by shutdown. [Chain.Shutdown] does both.

@@ -16,13 +16,12 @@ import (
 // timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504.
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if longRunning(req) {
-			next.ServeHTTP(w, req)
-			return
+		call := callOf(req)
+		if !call.lasts {
+			call.at = call.received.Add(c.cfg.Timeout)
+			defer call.end()
 		}
-		ctx, cancel := context.WithTimeout(req.Context(), c.cfg.Timeout)
-		defer cancel()
-		next.ServeHTTP(w, req.WithContext(ctx))
+		next.ServeHTTP(w, req)
 	})
 }
 
@@ -56,7 +55,7 @@ func shuttingDown() error {
 }
 
 func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
-	long := longRunning(req)
+	long := callOf(req).lasts
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.draining {

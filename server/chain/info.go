@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -27,14 +26,16 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		}
 		// No cache may keep what another user is not allowed to see, or what is old in a moment. Handlers may know better.
 		w.Header().Set("Cache-Control", "no-cache, private")
-		next.ServeHTTP(w, req.WithContext(request.WithRequestInfo(req.Context(), info)))
+		call := callOf(req)
+		call.info, call.lasts = info, lasts(info)
+		next.ServeHTTP(w, req)
 	})
 }
 
 // Info reads a request's method, path and query. The result is that of Kubernetes' RequestInfoFactory for the prefixes api and
 // apis; see there for the forms of paths.
 func Info(req *http.Request) (*request.RequestInfo, error) {
-	info := &request.RequestInfo{Path: req.URL.Path, Verb: strings.ToLower(req.Method)}
+	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
 	parts := segments(req.URL.Path)
 	if len(parts) < 3 {
 		return info, nil
@@ -99,6 +100,14 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	return info, nil
 }
 
+// lower is a method in lower case.
+func lower(method string) string {
+	if method == http.MethodGet { // mostly
+		return "get"
+	}
+	return strings.ToLower(method)
+}
+
 func verb(method string) string {
 	switch method {
 	case http.MethodPost:
@@ -148,27 +157,14 @@ func segments(path string) []string {
 	return strings.Split(path, "/")
 }
 
-// longRunning says whether a request lasts as long as its client wants.
-func longRunning(req *http.Request) bool {
-	// Most requests show at a glance that they are not.
-	if !strings.ContainsAny(req.URL.RawQuery, "w%") && !slices.ContainsFunc(longParts(), func(part string) bool {
-		return strings.Contains(req.URL.Path, part)
-	}) {
-		return false
-	}
-	info, err := Info(req)
-	return err == nil && lasts(info)
-}
-
-// lasts is longRunning for who knows what is asked for.
+// lasts says whether a request lasts as long as its client wants.
 func lasts(info *request.RequestInfo) bool {
 	if !info.IsResourceRequest {
 		return false
 	}
-	return info.Verb == "watch" || info.Verb == "proxy" || slices.Contains(longParts(), "/"+info.Subresource)
-}
-
-// longParts are the verbs of old and the subresources that are long-running, as they stand in paths.
-func longParts() []string {
-	return []string{"/watch", "/proxy", "/log", "/exec", "/attach", "/portforward"}
+	switch info.Subresource {
+	case "proxy", "log", "exec", "attach", "portforward":
+		return true
+	}
+	return info.Verb == "watch" || info.Verb == "proxy"
 }

@@ -43,13 +43,13 @@ func (s *seats) leave() { s.taken.Add(-1) }
 // what the others do.
 func (c *Chain) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info, _ := request.RequestInfoFrom(req.Context())
-		if lasts(info) {
+		call := callOf(req)
+		if call.lasts {
 			next.ServeHTTP(w, req)
 			return
 		}
 		kind := &c.mutating
-		if reads(info.Verb) {
+		if reads(call.info.Verb) {
 			kind = &c.reading
 		}
 		switch {

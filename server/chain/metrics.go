@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,9 @@ type metrics struct {
 	long     *prometheus.GaugeVec
 
 	authentication, authorization outcomes
+
+	mu  sync.RWMutex
+	all map[series]seriesOf // that were met
 }
 
 // outcomes counts decisions by their result, and how long they took. The results are known, so that each request finds its own at once.
@@ -73,6 +77,7 @@ func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication", "success", "failure", "error"),
 		authorization: newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization",
 			"allowed", "denied", "no-opinion", "error"),
+		all: map[series]seriesOf{},
 	}
 	registry.MustRegister(m.total, m.duration, m.long,
 		m.authentication.total, m.authentication.duration, m.authorization.total, m.authorization.duration,
@@ -94,19 +99,14 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		start := time.Now()
-		rec := &recorder{ResponseWriter: w}
-		next.ServeHTTP(rec, req)
-		c.metrics.observe(req, rec, start)
+		next.ServeHTTP(w, req)
+		c.metrics.observe(req, callOf(req))
 	})
 }
 
 // lasting counts a long-running request while it lasts. It is called when its caller may make it: what others name must not make a
 // time series.
 func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
-	if m == nil || !lasts(info) {
-		return func() {}
-	}
 	gauge := m.long.WithLabelValues(metricVerb(req, info), info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info), "apiserver")
 	gauge.Inc()
 	return gauge.Dec
@@ -125,37 +125,60 @@ func (m *metrics) authorized(result string, start time.Time) {
 	}
 }
 
-func (m *metrics) observe(req *http.Request, rec *recorder, start time.Time) {
-	info, _ := request.RequestInfoFrom(req.Context())
-	code := rec.code
+// series is what a request is counted as: the values of labels.
+type series struct {
+	verb, dryRun, group, version, resource, subresource, scope string
+
+	code int
+}
+
+// seriesOf are its metrics.
+type seriesOf struct {
+	total    prometheus.Counter
+	duration prometheus.Observer // nil: it takes as long as its client wants
+}
+
+func (m *metrics) observe(req *http.Request, c *call) {
+	info, code := c.info, c.answer.code
 	if code == 0 {
 		code = http.StatusOK
 	}
-	dryRun := ""
+	s := series{verb: metricVerb(req, info), code: code}
 	if strings.Contains(req.URL.RawQuery, "dryRun") {
-		dryRun = req.URL.Query().Get("dryRun")
-		if dryRun != "" && dryRun != "All" {
-			dryRun = "invalid"
+		s.dryRun = req.URL.Query().Get("dryRun")
+		if s.dryRun != "" && s.dryRun != "All" {
+			s.dryRun = "invalid"
 		}
 	}
-	labels := make([]string, 8, 9) // a place is left for the code
-	labels[0], labels[1], labels[7] = metricVerb(req, info), dryRun, "apiserver"
 	// A path that nobody serves, or that the caller may not see, must not make a time series.
-	unknown := code == http.StatusNotFound && strings.HasPrefix(rec.Header().Get("Content-Type"), "text/plain")
+	unknown := code == http.StatusNotFound && strings.HasPrefix(c.answer.Header().Get("Content-Type"), "text/plain")
 	if info.IsResourceRequest && !unknown && code != http.StatusUnauthorized && code != http.StatusForbidden {
-		labels[2], labels[3], labels[4], labels[5], labels[6] = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
+		s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
 	}
-	m.total.WithLabelValues(append(labels, codeLabel(code))...).Inc()
-	if !lasts(info) {
-		m.duration.WithLabelValues(labels...).Observe(since(start))
+	of := m.of(s, c.lasts)
+	of.total.Inc()
+	if of.duration != nil {
+		of.duration.Observe(since(c.received))
 	}
 }
 
-func codeLabel(code int) string {
-	if code == http.StatusOK { // mostly
-		return "200"
+// of finds the metrics of a series: one look, where Prometheus' own would be two of many labels.
+func (m *metrics) of(s series, lasts bool) seriesOf {
+	m.mu.RLock()
+	of, ok := m.all[s]
+	m.mu.RUnlock()
+	if ok {
+		return of
 	}
-	return strconv.Itoa(code)
+	labels := []string{s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, "apiserver"}
+	if !lasts {
+		of.duration = m.duration.WithLabelValues(labels...)
+	}
+	of.total = m.total.WithLabelValues(append(labels, strconv.Itoa(s.code))...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all[s] = of
+	return of
 }
 
 func metricVerb(req *http.Request, info *request.RequestInfo) string {

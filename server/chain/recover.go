@@ -15,7 +15,7 @@ import (
 // recovered answers a panic with 500, or cuts the connection if the answer has begun, so that nobody takes it for whole.
 func (c *Chain) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		rec := &recorder{ResponseWriter: w}
+		rec := &callOf(req).answer
 		defer func() {
 			p := recover()
 			if p == nil {
@@ -29,7 +29,7 @@ func (c *Chain) recovered(next http.Handler) http.Handler {
 			}
 			wire.Error(w, req, apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic. Look in the logs for details")))
 		}()
-		next.ServeHTTP(rec, req)
+		next.ServeHTTP(w, req)
 	})
 }
 
