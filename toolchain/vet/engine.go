@@ -1,0 +1,255 @@
+package vet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// Ask asks an empty control plane about objects. It leaves the definitions and namespaces in it, and the report has the costs of the
+// definitions' rules. The error is that of the engine itself.
+func Ask(ctx context.Context, engine *rest.Config, ms Manifests) (*Report, error) {
+	e, err := newAsker(engine)
+	if err != nil {
+		return nil, fmt.Errorf("vet: %w", err)
+	}
+	report := &Report{Objects: len(ms)}
+	for _, m := range ms {
+		if isDefinition(m) {
+			report.Add(e.define(ctx, m)...)
+		}
+	}
+	for _, d := range ms.Definitions() {
+		rules := Costs(d)
+		report.Rules = append(report.Rules, rules...)
+		report.Add(advice(d, rules)...)
+	}
+	if err := e.learn(engine); err != nil {
+		return nil, fmt.Errorf("vet: %w", err)
+	}
+	for _, m := range ms {
+		if !isDefinition(m) {
+			report.Add(e.ask(ctx, m)...)
+		}
+	}
+	report.Sort()
+	return report, ctx.Err()
+}
+
+func isDefinition(m *Manifest) bool {
+	gvk := m.Object.GroupVersionKind()
+	return gvk.Group == apiextensionsv1.GroupName && gvk.Kind == definitionKind
+}
+
+// asker asks an engine, one question at a time.
+type asker struct {
+	client   dynamic.Interface
+	mapper   meta.RESTMapper
+	groups   map[string]bool      // those with kinds
+	refusals map[string]*Manifest // definitions that were refused, by group
+	warnings *warnings
+	defined  map[string]*Manifest
+}
+
+func newAsker(engine *rest.Config) (*asker, error) {
+	e := &asker{warnings: &warnings{}, defined: map[string]*Manifest{}, refusals: map[string]*Manifest{}}
+	cfg := rest.CopyConfig(engine)
+	cfg.WarningHandler, cfg.WarningHandlerWithContext = e.warnings, nil
+	cfg.QPS = -1
+	var err error
+	e.client, err = dynamic.NewForConfig(cfg)
+	return e, err
+}
+
+// learn finds out which kinds there are.
+func (e *asker) learn(engine *rest.Config) error {
+	cfg := rest.CopyConfig(engine)
+	cfg.QPS = -1
+	c, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	kinds, err := restmapper.GetAPIGroupResources(c)
+	if err != nil {
+		return err
+	}
+	e.mapper, e.groups = restmapper.NewDiscoveryRESTMapper(kinds), map[string]bool{}
+	for _, g := range kinds {
+		e.groups[g.Group.Name] = true
+	}
+	return nil
+}
+
+// define asks about a definition, and makes its kinds known.
+func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
+	name := m.Object.GetName()
+	if first := e.defined[name]; first != nil {
+		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
+			return nil // a bundle of what is there by itself
+		}
+		return []Finding{m.finding(Warning, "metadata.name", "defined otherwise in %s:%d; not looked at", first.File, first.Line(""))}
+	}
+	definitions := e.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	findings := e.create(ctx, m, definitions)
+	if hasErrors(findings) {
+		group, _, _ := unstructured.NestedString(m.Object.Object, "spec", "group")
+		e.refusals[group] = m
+	} else {
+		// Nobody is there to convert objects: they are taken as they are written.
+		plain := m.Object.DeepCopy()
+		unstructured.RemoveNestedField(plain.Object, "spec", "conversion")
+		if _, err := definitions.Create(ctx, plain, metav1.CreateOptions{}); err != nil {
+			findings = append(findings, m.refused(err)...)
+		}
+		e.warnings.take()
+		e.defined[name] = m
+	}
+	return findings
+}
+
+// ask asks about an object.
+func (e *asker) ask(ctx context.Context, m *Manifest) []Finding {
+	kind := m.Object.GroupVersionKind()
+	mapping, err := e.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case meta.IsNoMatchError(err) && e.refusals[kind.Group] != nil:
+		d := e.refusals[kind.Group]
+		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d was refused, and may define its kind", d.File, d.Line(""))}
+	case meta.IsNoMatchError(err) && e.groups[kind.Group]:
+		return []Finding{m.finding(Error, "kind", "no matches for kind %q in version %q", kind.Kind, m.Object.GetAPIVersion())}
+	case meta.IsNoMatchError(err):
+		return []Finding{m.finding(Warning, "apiVersion", "not checked: nothing defines the kinds of %s; give the file of its definition, too", kind.Group)}
+	case err != nil:
+		return m.refused(err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return e.create(ctx, m, e.client.Resource(mapping.Resource))
+	}
+	namespace := m.Object.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	if err := e.needNamespace(ctx, namespace); err != nil {
+		return []Finding{m.finding(Error, "metadata.namespace", "%v", err)}
+	}
+	return e.create(ctx, m, e.client.Resource(mapping.Resource).Namespace(namespace))
+}
+
+func (e *asker) needNamespace(ctx context.Context, name string) error {
+	ns := &unstructured.Unstructured{}
+	ns.SetAPIVersion("v1")
+	ns.SetKind("Namespace")
+	ns.SetName(name)
+	namespaces := e.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	if _, err := namespaces.Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// create asks whether an object could be created.
+func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
+	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	var findings []Finding
+	for _, text := range e.warnings.take() {
+		findings = append(findings, m.finding(Warning, "", "%s", text))
+	}
+	if err == nil || apierrors.IsAlreadyExists(err) { // that comes after all else
+		return findings
+	}
+	return append(findings, m.refused(err)...)
+}
+
+// strict finds the fields in what is said about them.
+var strict = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
+
+// refused makes findings of an error: one per cause or field.
+func (m *Manifest) refused(err error) []Finding {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return []Finding{m.finding(Error, "", "%v", err)}
+	}
+	s := status.Status()
+	var findings []Finding
+	if s.Details != nil {
+		for _, c := range s.Details.Causes {
+			findings = append(findings, m.finding(Error, m.written(c.Field), "%s", c.Message))
+		}
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	for _, found := range strict.FindAllStringSubmatch(s.Message, -1) {
+		findings = append(findings, m.finding(Error, found[2], "%s field", found[1]))
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	return []Finding{m.finding(Error, "", "%s", s.Message)}
+}
+
+// written is where a field stands that the server speaks of. Of a definition with one version, it speaks as if that were the only one there can be.
+func (m *Manifest) written(path string) string {
+	if path == "<nil>" {
+		return ""
+	}
+	if isDefinition(m) {
+		for _, once := range []struct{ said, written string }{
+			{"spec.validation", "schema"}, {"spec.subresources", "subresources"},
+			{"spec.additionalPrinterColumns", "additionalPrinterColumns"}, {"spec.selectableFields", "selectableFields"},
+		} {
+			if rest, ok := strings.CutPrefix(path, once.said); ok {
+				return "spec.versions[0]." + once.written + rest
+			}
+		}
+	}
+	return path
+}
+
+func hasErrors(findings []Finding) bool {
+	for _, f := range findings {
+		if f.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// warnings keeps what the API server warns of.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+var _ rest.WarningHandler = (*warnings)(nil)
+
+func (w *warnings) HandleWarningHeader(code int, _, text string) {
+	if code == 299 && text != "" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.texts = append(w.texts, text)
+	}
+}
+
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	texts := w.texts
+	w.texts = nil
+	return texts
+}

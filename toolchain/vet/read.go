@@ -1,0 +1,364 @@
+package vet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Manifest is one object of a file.
+type Manifest struct {
+	File   string
+	Object *unstructured.Unstructured
+	node   *yaml.Node // the document, for the lines of its fields
+	line   int        // where the document begins, less one
+}
+
+// Manifests are objects in the order of their files.
+type Manifests []*Manifest
+
+// NotAnObjectError says that a document is no Kubernetes object, or not even a document.
+type NotAnObjectError struct {
+	File string
+	Line int
+	Err  error
+}
+
+func (e *NotAnObjectError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+func (e *NotAnObjectError) Unwrap() error { return e.Err }
+
+// Read reads files, and folders with all folders below: what ends in .yaml, .yml or .json. In folders, these are left out: kustomizations and what
+// they name as patches or configuration, Helm charts, hidden folders, and documents without apiVersion or kind. "-" is the standard input.
+// A document that can't be read is an error of type *NotAnObjectError; all of them are reported, joined, with what could be read.
+func Read(paths ...string) (Manifests, error) {
+	var all Manifests
+	var errs []error
+	for _, p := range paths {
+		if p == "-" {
+			found, err := readAll(os.Stdin, "<stdin>", true)
+			all, errs = append(all, found...), append(errs, err)
+			continue
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files := []string{p}
+		if info.IsDir() {
+			if files, err = below(p); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		for _, file := range files {
+			found, err := readFile(file, !info.IsDir())
+			all, errs = append(all, found...), append(errs, err)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Parse reads the objects of one file's content.
+func Parse(file string, content []byte) (Manifests, error) {
+	return readAll(bytes.NewReader(content), file, true)
+}
+
+func readFile(file string, named bool) (Manifests, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, file, named)
+}
+
+// below lists the manifests in a folder and those below it.
+func below(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != dir && strings.HasPrefix(d.Name(), ".") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "Chart.yaml")); err == nil {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if isManifest(d.Name()) {
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	partial := map[string]bool{} // files that are no objects by themselves
+	for _, file := range files {
+		if isKustomization(filepath.Base(file)) {
+			partial[file] = true
+			for _, name := range patchesOf(file) {
+				partial[filepath.Join(filepath.Dir(file), name)] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return partial[file] }), nil
+}
+
+func isManifest(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+func isKustomization(name string) bool {
+	return name == "kustomization.yaml" || name == "kustomization.yml"
+}
+
+// patchesOf lists the files that a kustomization names as something else than resources.
+func patchesOf(file string) []string {
+	var k struct {
+		Patches []struct {
+			Path string `yaml:"path"`
+		} `yaml:"patches"`
+		JSON []struct {
+			Path string `yaml:"path"`
+		} `yaml:"patchesJson6902"`
+		Replacements []struct {
+			Path string `yaml:"path"`
+		} `yaml:"replacements"`
+		Merge          []string `yaml:"patchesStrategicMerge"`
+		Configurations []string `yaml:"configurations"`
+		Transformers   []string `yaml:"transformers"`
+		Generators     []string `yaml:"generators"`
+	}
+	content, err := os.ReadFile(file)
+	if err != nil || yaml.Unmarshal(content, &k) != nil {
+		return nil
+	}
+	names := slices.Concat(k.Merge, k.Configurations, k.Transformers, k.Generators)
+	for _, list := range [][]struct {
+		Path string `yaml:"path"`
+	}{k.Patches, k.JSON, k.Replacements} {
+		for _, p := range list {
+			if p.Path != "" {
+				names = append(names, p.Path)
+			}
+		}
+	}
+	return names
+}
+
+// readAll reads the documents of a file. In one that was named, each must be an object.
+func readAll(r io.Reader, file string, named bool) (Manifests, error) {
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var all Manifests
+	var errs []error
+	line := 0
+	for _, doc := range documents(content) {
+		begin := line
+		line += bytes.Count(doc, []byte("\n"))
+		m, err := parse(doc, named)
+		if err != nil {
+			errs = append(errs, &NotAnObjectError{File: file, Line: begin + 1, Err: err})
+			continue
+		}
+		for _, each := range m {
+			each.File, each.line = file, begin
+			all = append(all, each)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// documents cuts a file at its lines of "---", which stay with what follows.
+func documents(content []byte) [][]byte {
+	var docs [][]byte
+	begin := 0
+	for at := 0; at < len(content); {
+		end := bytes.IndexByte(content[at:], '\n') + 1
+		if end == 0 {
+			end = len(content) - at
+		}
+		if line := content[at : at+end]; at > begin && (bytes.HasPrefix(line, []byte("---\n")) || bytes.HasPrefix(line, []byte("--- ")) ||
+			bytes.HasPrefix(line, []byte("---\r")) || bytes.Equal(line, []byte("---"))) {
+			docs = append(docs, content[begin:at])
+			begin = at
+		}
+		at += end
+	}
+	return append(docs, content[begin:])
+}
+
+// parse reads a document: nothing, an object, or a List of them.
+func parse(doc []byte, named bool) (Manifests, error) {
+	var node yaml.Node
+	var plain, content map[string]any
+	err := yaml.Unmarshal(doc, &node)
+	if err == nil {
+		err = node.Decode(&plain) // refuses a name that stands there twice
+	}
+	if err == nil {
+		err = utilyaml.Unmarshal(doc, &content) // with the types that JSON has
+	}
+	obj := &unstructured.Unstructured{Object: content}
+	if err == nil && len(content) > 0 && (obj.GetAPIVersion() == "" || obj.GetKind() == "") {
+		err = errors.New("not an object: apiVersion or kind is missing")
+	}
+	switch {
+	case err != nil && named:
+		return nil, err
+	case err != nil || len(content) == 0: // in a folder it may be a template, or somebody's configuration
+		return nil, nil
+	}
+	if group := obj.GroupVersionKind().Group; group == "kustomize.config.k8s.io" {
+		return nil, nil
+	}
+	if !obj.IsList() {
+		return Manifests{{Object: obj, node: &node}}, nil
+	}
+	items, _, _ := unstructured.NestedSlice(content, "items")
+	var all Manifests
+	for i, item := range items {
+		m, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("items[%d] is not an object", i)
+		}
+		n, _ := lookup(&node, []string{"items", strconv.Itoa(i)})
+		all = append(all, &Manifest{Object: &unstructured.Unstructured{Object: m}, node: n})
+	}
+	return all, nil
+}
+
+// Title is the object's kind and name.
+func (m *Manifest) Title() string {
+	name := m.Object.GetName()
+	if name == "" {
+		name = m.Object.GetGenerateName() + "*"
+	}
+	if ns := m.Object.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return m.Object.GetKind() + " " + name
+}
+
+// Line is the line of a field, or of the nearest above it that is written down.
+func (m *Manifest) Line(path string) int {
+	if m.node == nil {
+		return m.line + 1
+	}
+	_, line := lookup(m.node, steps(path))
+	return m.line + line
+}
+
+// finding is one about a field of the object.
+func (m *Manifest) finding(s Severity, path, format string, args ...any) Finding {
+	return Finding{Severity: s, File: m.File, Line: m.Line(path), Object: m.Title(), Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+const definitionKind = "CustomResourceDefinition"
+
+// Definition is a CustomResourceDefinition and where it stands.
+type Definition struct {
+	*Manifest
+	*apiextensionsv1.CustomResourceDefinition
+}
+
+// Definitions are those among the objects that can be read as such.
+func (ms Manifests) Definitions() []Definition {
+	var all []Definition
+	for _, m := range ms {
+		if gvk := m.Object.GroupVersionKind(); gvk.Kind != definitionKind || gvk.Group != apiextensionsv1.GroupName {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, crd) == nil {
+			all = append(all, Definition{m, crd})
+		}
+	}
+	return all
+}
+
+// lookup goes down a document as far as it goes, and gives the line where the name of what it reached stands.
+func lookup(node *yaml.Node, path []string) (*yaml.Node, int) {
+	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
+		node = node.Content[0]
+	}
+	line := node.Line
+	for _, step := range path {
+		value, at := child(node, step)
+		if value == nil {
+			break
+		}
+		node, line = value, at
+	}
+	return node, line
+}
+
+// child is a member or an element, and the line where its name stands.
+func child(node *yaml.Node, step string) (*yaml.Node, int) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i+1], node.Content[i].Line
+			}
+		}
+	case yaml.SequenceNode:
+		if index, err := strconv.Atoi(step); err == nil && index >= 0 && index < len(node.Content) {
+			return node.Content[index], node.Content[index].Line
+		}
+	}
+	return nil, 0
+}
+
+// steps cuts a field's path, spec.list[2].labels[a.b/c], into names and indexes.
+func steps(path string) []string {
+	var all []string
+	for path != "" {
+		switch {
+		case path[0] == '.':
+			path = path[1:]
+		case path[0] == '[':
+			end := strings.IndexByte(path, ']')
+			if end < 0 {
+				return all
+			}
+			all = append(all, strings.Trim(path[1:end], `"'`))
+			path = path[end+1:]
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			all = append(all, path[:end])
+			path = path[end:]
+		}
+	}
+	return all
+}

@@ -1,0 +1,237 @@
+package vet_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/toolchain/vet"
+)
+
+const project = "testdata/project/config"
+
+func ask(t *testing.T, ms vet.Manifests) *vet.Report {
+	t.Helper()
+	report, err := vet.Ask(t.Context(), testenv.New(t).RESTConfig(), ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func read(t *testing.T, paths ...string) vet.Manifests {
+	t.Helper()
+	ms, err := vet.Read(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms
+}
+
+func parse(t *testing.T, content string) vet.Manifests {
+	t.Helper()
+	ms, err := vet.Parse("test.yaml", []byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms
+}
+
+// lines are the findings as they are printed, without the folder.
+func lines(findings []vet.Finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, strings.TrimPrefix(f.String(), project+"/"))
+	}
+	return all
+}
+
+func want(t *testing.T, got []string, parts ...string) {
+	t.Helper()
+	for i, part := range parts {
+		if i >= len(got) || !strings.Contains(got[i], part) {
+			t.Fatalf("finding %d should have %q:\n%s", i, part, strings.Join(got, "\n"))
+		}
+	}
+	if len(got) > len(parts) {
+		t.Errorf("more than expected:\n%s", strings.Join(got[len(parts):], "\n"))
+	}
+}
+
+// CLI-06
+func TestWrongObjectsAreFoundAtTheirLines(t *testing.T) {
+	report := ask(t, read(t, project))
+	at := "crd/crontabs.yaml:43: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[hosts].x-kubernetes-validations[0].rule: "
+	want(t, lines(report.Findings),
+		"crd/crontabs.yaml:22: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total",
+		at+"Forbidden: estimated rule cost exceeds budget",
+		at+"Forbidden: contributed to estimated rule cost total",
+		"crd/crontabs.yaml:43: warning: CustomResourceDefinition crontabs.stable.example.com: spec.hosts: the rule `self.all(h, self.exists_one(o, o == h))` may cost more than 1000 times of what one may; what would bound it: maxItems of spec.hosts, maxLength of spec.hosts[]",
+		"samples/good.yaml:7: warning: CronTab cron/good: apiVersion: not checked: testdata/project/config/crd/crontabs.yaml:1 was refused",
+		"samples/wrong.yaml:1: warning: CronTab misspelt: apiVersion: not checked",
+		"samples/wrong.yaml:9: warning: CronTab too-many: apiVersion: not checked",
+		"samples/wrong.yaml:26: Deployment front: spec.template.metadata.labels: Invalid value: {\"app\":\"back\"}: `selector` does not match template `labels`",
+		"samples/wrong.yaml:32: Deployment front: spec.template.spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+		`samples/wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
+		"samples/wrong.yaml:39: warning: ServiceMonitor elsewhere: apiVersion: not checked: nothing defines the kinds of monitoring.coreos.com",
+	)
+}
+
+// CLI-06
+func TestObjectsAreHeldAgainstTheirDefinitions(t *testing.T) {
+	crd, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounded := strings.Replace(string(crd), "                items:\n                  type: string", "                maxItems: 20\n                items:\n                  type: string\n                  maxLength: 63", 1)
+	report := ask(t, append(parse(t, bounded), read(t, project+"/samples")...))
+	want(t, lines(report.Findings)[:3],
+		"samples/wrong.yaml:7: CronTab misspelt: spec.replica: unknown field",
+		"samples/wrong.yaml:13: CronTab too-many: spec: Invalid value: no more than ten",
+		`samples/wrong.yaml:14: CronTab too-many: spec.schedule: Invalid value: "every day"`,
+	)
+}
+
+func TestDocumentsThatAreNone(t *testing.T) {
+	_, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\n---\na: 1\n---\nkind: [\n"))
+	for _, part := range []string{"x.yaml:3: not an object", "x.yaml:5: yaml"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v: should have %q", err, part)
+		}
+	}
+	var wrong *vet.NotAnObjectError
+	if !errors.As(err, &wrong) {
+		t.Errorf("%T", err)
+	}
+	if _, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n")); err == nil || !strings.Contains(err.Error(), "already defined") {
+		t.Errorf("a name twice: %v", err)
+	}
+	if _, err := vet.Read("testdata/nowhere"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestPatchesAreNoManifests(t *testing.T) {
+	for _, m := range read(t, project) {
+		if strings.Contains(m.File, "default") {
+			t.Errorf("%s was read", m.File)
+		}
+	}
+}
+
+// CLI-06
+func TestRulesAndWhatBoundsThem(t *testing.T) {
+	rules := vet.Costs(read(t, project+"/crd").Definitions()[0])
+	if len(rules) != 2 {
+		t.Fatalf("%d rules: %+v", len(rules), rules)
+	}
+	cheap, dear := rules[0], rules[1]
+	if cheap.Path != "spec" || cheap.Line != 30 || cheap.Cost == 0 || cheap.Cost > 100 || len(cheap.Missing) > 0 {
+		t.Errorf("%+v", cheap)
+	}
+	var missing []string
+	for _, b := range dear.Missing {
+		missing = append(missing, b.String())
+		if b.Cost >= dear.Cost {
+			t.Errorf("%+v is no better than %d", b, dear.Cost)
+		}
+	}
+	slices.Sort(missing)
+	if dear.Path != "spec.hosts" || dear.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
+		t.Errorf("%+v", dear)
+	}
+}
+
+// CLI-06
+func TestChangesThatBreak(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := parse(t, string(content)).Definitions()
+	if found := vet.Compare(before, before); len(found) > 0 {
+		t.Errorf("nothing changed, but %v", found)
+	}
+	for _, c := range []struct{ name, old, new, want string }{
+		{"field gone", "              replicas:\n                type: integer\n                minimum: 0\n                default: 1\n", "", "v1: spec.replicas: is gone"},
+		{"field required", "required: [schedule]", "required: [schedule, hosts]", "v1: spec.hosts: is required now"},
+		{"field required, with a default", "required: [schedule]", "required: [schedule, replicas]", ""},
+		{"other type", "                type: integer\n", "                type: string\n", "v1: spec.replicas: is string now, was integer"},
+		{"wider type", "                type: integer\n", "                type: number\n", ""},
+		{"bound raised", "minimum: 0", "minimum: 1", "v1: spec.replicas: has minimum 1 now, was 0"},
+		{"bound lowered", "minimum: 0", "minimum: -1", ""},
+		{"bound new", "                items:\n", "                maxItems: 3\n                items:\n", "v1: spec.hosts: has maxItems 3 now"},
+		{"pattern", `pattern: '^(\S+ ){4}\S+$'`, `pattern: '^@daily$'`, `v1: spec.schedule: must match "^@daily$" now, was`},
+		{"pattern gone", `pattern: '^(\S+ ){4}\S+$'`, ``, ""},
+		{"enum", `pattern: '^(\S+ ){4}\S+$'`, `enum: [a, b]`, `v1: spec.schedule: must be one of "a", "b" now`},
+		{"default", "default: 1", "default: 2", "warning: CustomResourceDefinition crontabs.stable.example.com: v1: spec.replicas: has the default 2 now, was 1"},
+		{"new rule", "message: no more than ten", "message: no more than ten\n            - rule: self.replicas > 0", "has a new rule, by which stored objects were not checked: `self.replicas > 0`"},
+		{"list", "                items:\n", "                x-kubernetes-list-type: set\n                items:\n", "is a list of type set now, was atomic"},
+		{"scope", "scope: Namespaced", "scope: Cluster", "spec.scope: was Namespaced"},
+		{"short name", "shortNames: [ct]", "shortNames: [cts]", `"ct" is gone`},
+		{"not served", "served: true", "served: false", "is no longer served"},
+		{"version gone", "- name: v1", "- name: v2", "v1 is gone, in which objects are stored"},
+		{"status", "    subresources:\n      status: {}\n", "", "the subresource status is gone"},
+		{"new field", "              active: {type: integer}", "              active: {type: integer}\n              last: {type: string}", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := strings.Replace(string(content), c.old, c.new, 1)
+			if changed == string(content) {
+				t.Fatal("nothing was changed")
+			}
+			var got []string
+			for _, f := range vet.Compare(before, parse(t, changed).Definitions()) {
+				got = append(got, f.String())
+			}
+			switch {
+			case c.want == "" && len(got) > 0:
+				t.Errorf("%v", got)
+			case c.want != "" && !strings.Contains(strings.Join(got, "\n"), c.want):
+				t.Errorf("should have %q: %v", c.want, got)
+			}
+		})
+	}
+	if found := vet.Compare(before, nil); len(found) != 1 || found[0].Severity != vet.Error {
+		t.Errorf("a definition gone: %v", found)
+	}
+}
+
+// CLI-06
+func TestDefinitionsOfARevision(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	if _, err := vet.AtRevision(t.Context(), dir, "HEAD", "config"); err == nil || !strings.Contains(err.Error(), "not a git repository") {
+		t.Errorf("outside of a repository: %v", err)
+	}
+	git("init", "-q")
+	if err := os.CopyFS(filepath.Join(dir, "sub"), os.DirFS("testdata/project")); err != nil {
+		t.Fatal(err)
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "one")
+	if err := os.RemoveAll(filepath.Join(dir, "sub", "config", "crd")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := vet.AtRevision(t.Context(), filepath.Join(dir, "sub"), "HEAD", "config/crd")
+	if err != nil || len(found) != 1 || found[0].Name != "crontabs.stable.example.com" {
+		t.Errorf("%v, %v", found, err)
+	}
+	if _, err := vet.AtRevision(t.Context(), dir, "v9", "sub"); err == nil || !strings.Contains(err.Error(), `no revision "v9"`) {
+		t.Errorf("no such revision: %v", err)
+	}
+	if _, err := vet.AtRevision(t.Context(), dir, "--help", "sub"); err == nil {
+		t.Error("an option was taken for a revision")
+	}
+}
