@@ -5,13 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	bolt "go.etcd.io/bbolt"
 
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
@@ -136,7 +133,7 @@ func TestWrongDirectory(t *testing.T) {
 		{"another format", with(state, append([]byte("KELSONST"), newer...)), "version 99; this program knows version 1"},
 		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
 		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
-		{"another program's tree", with("kelson.db", []byte("something else\n")), "invalid database"},
+		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},
 	} {
 		s, err := openStore(test.dir)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.dir) {
@@ -235,52 +232,5 @@ func TestRestore(t *testing.T) {
 	defer to.Close()
 	if fmt.Sprint(contentOf(to)) != fmt.Sprint(contentOf(from)) || to.Snapshot().Revision() != sn.Revision() {
 		t.Error("another state")
-	}
-}
-
-// API-13: a directory in the first format is taken over, with its revision, and its file is kept.
-func TestUpgrade(t *testing.T) {
-	dir := t.TempDir()
-	db, err := bolt.Open(filepath.Join(dir, "kelson.db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, data := "things\x00ns\x00one", `{"metadata":{"resourceVersion":"5"},"a":1}`
-	err = db.Update(func(tx *bolt.Tx) error {
-		objects, err := tx.CreateBucket([]byte("objects"))
-		if err != nil {
-			return err
-		}
-		value := binary.BigEndian.AppendUint64(make([]byte, 4), 5)
-		value = append(binary.BigEndian.AppendUint64(value, 3), data...)
-		table := crc32.MakeTable(crc32.Castagnoli)
-		binary.BigEndian.PutUint32(value, crc32.Update(crc32.Checksum([]byte(key), table), table, value[4:]))
-		if err := objects.Put([]byte(key), value); err != nil {
-			return err
-		}
-		about, err := tx.CreateBucket([]byte("store"))
-		if err != nil {
-			return err
-		}
-		return errors.Join(about.Put([]byte("format"), []byte("1")), about.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, 9)))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		s, err := openStore(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		obj := s.Snapshot().Get(store.Key{Resource: "things", Namespace: "ns", Name: "one"})
-		if obj == nil || obj.Revision != 5 || obj.Created != 3 || string(obj.Data) != data || s.Snapshot().Revision() != 9 {
-			t.Errorf("%+v at %d", obj, s.Snapshot().Revision())
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "kelson.db.upgraded")); err != nil {
-		t.Error(err)
 	}
 }

@@ -6,14 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"slices"
-	"time"
-
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"syscall"
 
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
@@ -61,47 +58,60 @@ func (b *Backend) upgrade() error {
 }
 
 func readOld(name string) (records []store.Record, revision uint64, err error) {
-	// The engine panics over a file that contradicts itself, and mapped memory faults when it can't be read.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", archive.ErrDamaged, r)
-		}
-	}()
-	db, err := bolt.Open(name, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Nanosecond})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, 0, store.ErrLocked
-	}
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer db.Close()
-	err = db.View(func(tx *bolt.Tx) error {
-		about, objects := tx.Bucket([]byte("store")), tx.Bucket([]byte("objects"))
-		if about == nil || objects == nil {
-			return archive.ErrForeign
+	defer f.Close()
+	// Who wrote the first format had its file locked.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		return nil, 0, store.ErrLocked
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	return readOldTree(f, info.Size())
+}
+
+func readOldTree(file io.ReaderAt, size int64) (records []store.Record, revision uint64, err error) {
+	tree, err := openOld(file, size)
+	if err != nil {
+		return nil, 0, err
+	}
+	about := map[string][]byte{}
+	found, err := tree.bucket("store", func(key, value []byte) error { about[string(key)] = value; return nil })
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !found:
+		return nil, 0, archive.ErrForeign
+	case string(about["format"]) != "1":
+		return nil, 0, fmt.Errorf("it has format %q; this program knows format %q", about["format"], "1")
+	case len(about["revision"]) != 8:
+		return nil, 0, fmt.Errorf("%w: no revision", archive.ErrDamaged)
+	}
+	revision = binary.BigEndian.Uint64(about["revision"])
+	tree.left = tree.size / tree.pageSize // the first pages are read again
+	found, err = tree.bucket("objects", func(k, v []byte) error {
+		parts := bytes.Split(k, []byte{0})
+		if len(parts) != 3 || len(v) < 20 || archive.Sum(k, v[4:]) != binary.BigEndian.Uint32(v) {
+			return fmt.Errorf("%w: record %q", archive.ErrDamaged, k)
 		}
-		if format := about.Get([]byte("format")); string(format) != "1" {
-			return fmt.Errorf("it has format %q; this program knows format %q", format, "1")
+		r := store.Record{
+			Key:      store.Key{Resource: string(parts[0]), Namespace: string(parts[1]), Name: string(parts[2])},
+			Revision: binary.BigEndian.Uint64(v[4:]),
+			Created:  binary.BigEndian.Uint64(v[12:]),
+			Data:     bytes.Clone(v[20:]),
 		}
-		newest := about.Get([]byte("revision"))
-		if len(newest) != 8 {
-			return fmt.Errorf("%w: no revision", archive.ErrDamaged)
+		if _, err := store.CheckRecord(r); err != nil || r.Revision > revision {
+			return fmt.Errorf("%w: record %q of revision %d in a store at %d: %v", archive.ErrDamaged, k, r.Revision, revision, err)
 		}
-		revision = binary.BigEndian.Uint64(newest)
-		return objects.ForEach(func(k, v []byte) error {
-			parts := bytes.Split(k, []byte{0})
-			if len(parts) != 3 || len(v) < 20 || archive.Sum(k, v[4:]) != binary.BigEndian.Uint32(v) {
-				return fmt.Errorf("%w: record %q", archive.ErrDamaged, k)
-			}
-			records = append(records, store.Record{
-				Key:      store.Key{Resource: string(parts[0]), Namespace: string(parts[1]), Name: string(parts[2])},
-				Revision: binary.BigEndian.Uint64(v[4:]),
-				Created:  binary.BigEndian.Uint64(v[12:]),
-				Data:     bytes.Clone(v[20:]),
-			})
-			return nil
-		})
+		records = append(records, r)
+		return nil
 	})
+	if err == nil && !found {
+		err = archive.ErrForeign
+	}
 	return records, revision, err
 }
