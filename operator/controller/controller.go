@@ -37,6 +37,10 @@ type Config struct {
 	SyncTimeout time.Duration
 	// Limiter is the backoff of errors; workqueue.DefaultLimiter if nil.
 	Limiter workqueue.Limiter[reconcile.Request]
+	// EveryReplica has a manager run the controller although another replica leads.
+	EveryReplica bool
+	// Gate, if any, says whether an object is this replica's business now.
+	Gate Gate
 	// Log is where errors are told; slog.Default() if nil.
 	Log *slog.Logger
 	// Tracer, if any, keeps the account.
@@ -58,8 +62,10 @@ type Metrics interface {
 
 // Controller calls a reconciler for what its sources say.
 type Controller struct {
-	cfg   Config
-	queue *Queue
+	cfg     Config
+	queue   *Queue
+	parked  parked
+	sources sources
 }
 
 // aging lets what was there at the start wait for newer events for a second at most.
@@ -83,12 +89,19 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}
-	return &Controller{cfg: cfg, queue: workqueue.New(workqueue.Config[reconcile.Request, trace.Causes]{
+	c := &Controller{cfg: cfg, queue: workqueue.New(workqueue.Config[reconcile.Request, trace.Causes]{
 		Merge:   trace.Causes.Merge,
 		Limiter: cfg.Limiter,
 		Aging:   aging,
 		Metrics: cfg.QueueMetrics,
-	})}, nil
+	})}
+	c.sources.queue = c.queue
+	for _, s := range cfg.Sources {
+		if _, err := c.sources.add(s); err != nil {
+			return nil, err // never: they are not started
+		}
+	}
+	return c, nil
 }
 
 // Name is the controller's name.
@@ -100,13 +113,32 @@ func (c *Controller) Concurrency() int { return c.cfg.Concurrency }
 // Queue is what the controller works off.
 func (c *Controller) Queue() *Queue { return c.queue }
 
+// EveryReplica says whether the controller works also where another replica leads.
+func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
+
+// Warm starts the sources, if they are not, until ctx ends: a controller that does not work yet has its queue full and its informers
+// synced when it may begin. It returns at once.
+func (c *Controller) Warm(ctx context.Context) error {
+	if err := c.sources.start(trace.NewContext(ctx, c.cfg.Tracer)); err != nil {
+		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+	}
+	return nil
+}
+
+// Watch adds a source, at any time. stop ends it.
+func (c *Controller) Watch(s Source) (stop func(), err error) { return c.sources.add(s) }
+
 // Run starts the sources and, when they are synced, the workers. When ctx ends, workers finish what they have begun, for which they
 // have the grace period, and take nothing new. It can be called once. It returns nil, unless a source fails or is not synced in time.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := c.startSources(sources); err != nil {
+	err := c.sources.start(trace.NewContext(sources, c.cfg.Tracer))
+	if err == nil {
+		err = c.sources.waitSynced(ctx, c.cfg.SyncTimeout)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -114,6 +146,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	graceful, end := outlive(ctx, c.cfg.GracePeriod)
 	defer end()
+	if c.cfg.Gate != nil {
+		defer c.openGate(sources)()
+	}
 	var workers sync.WaitGroup
 	for range c.cfg.Concurrency {
 		workers.Go(func() { c.work(ctx, graceful) })
@@ -131,36 +166,16 @@ func outlive(parent context.Context, by time.Duration) (ctx context.Context, end
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
-func (c *Controller) startSources(ctx context.Context) error {
-	var waits []<-chan struct{}
-	for _, s := range c.cfg.Sources {
-		synced, err := s.Start(ctx, c.queue)
-		if err != nil {
-			return err
-		}
-		waits = append(waits, synced)
-	}
-	timeout := time.NewTimer(c.cfg.SyncTimeout)
-	defer timeout.Stop()
-	for _, synced := range waits {
-		select {
-		case <-synced:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timeout.C:
-			return fmt.Errorf("the sources were not synced within %v", c.cfg.SyncTimeout)
-		}
-	}
-	return nil
-}
-
 func (c *Controller) work(ctx, graceful context.Context) {
 	for {
 		item, err := c.queue.Get(ctx)
 		if err != nil {
 			return
 		}
-		c.process(graceful, item.Key, item.Payload)
+		if leave, ours := c.enter(item.Key, item.Payload); ours {
+			c.process(graceful, item.Key, item.Payload)
+			leave()
+		}
 		c.queue.Done(item)
 	}
 }
@@ -168,6 +183,10 @@ func (c *Controller) work(ctx, graceful context.Context) {
 // process reconciles one object and queues it again if that is called for.
 func (c *Controller) process(ctx context.Context, req reconcile.Request, causes trace.Causes) {
 	log := c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
+	if req.Cluster != "" {
+		log = log.With("cluster", req.Cluster)
+		ctx = reconcile.WithCluster(ctx, req.Cluster)
+	}
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
 	c.cfg.Metrics.Started()

@@ -41,11 +41,11 @@ func start(t *testing.T, cfg controller.Config) *runs {
 	t.Helper()
 	r := &runs{ended: make(chan error, 1)}
 	cfg.Name = "test"
-	cfg.Tracer = trace.New(trace.Func(func(rec trace.Record) {
+	cfg.Tracer = trace.New(trace.Config{Sink: trace.Func(func(rec trace.Record) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.records = append(r.records, rec)
-	}))
+	})})
 	cfg.Log = slog.New(slog.NewTextHandler(&r.logged, nil))
 	c, err := controller.New(cfg)
 	if err != nil {

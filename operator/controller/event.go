@@ -86,14 +86,6 @@ func Or(predicates ...Predicate) Predicate {
 // Not is true when p is not.
 func Not(p Predicate) Predicate { return func(e Event) bool { return !p(e) } }
 
-func cause(e Event, kind string) trace.Causes {
-	c := trace.Cause{Event: e.Type, Kind: kind}
-	if e.Object != nil {
-		c.Key, c.ResourceVersion = client.KeyOf(e.Object), e.Object.GetResourceVersion()
-	}
-	return trace.Because(c)
-}
-
 // Why is the cause of what comes from outside the API server, in a few words.
 func Why(what string) trace.Causes {
 	return trace.Because(trace.Cause{Event: trace.Other, Key: client.Key{Name: what}})

@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"kelson.dev/operator/client"
@@ -35,6 +37,8 @@ const initialPriority = -100
 type Kind struct {
 	// Informers has the informer of the kind; required.
 	Informers informer.Informers
+	// Cluster is the name of the cluster that they read: requests are for objects there, unless the handler says otherwise.
+	Cluster string
 	// Object is of the kind: a typed, unstructured or metadata-only object; required.
 	Object client.Object
 	// Handler names the objects to reconcile; EnqueueObject if nil.
@@ -55,10 +59,8 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
-	h := &kindHandler{queue: q, kind: kind.Kind, handler: k.Handler, wanted: And(k.Predicates...)}
-	if h.handler == nil {
-		h.handler = EnqueueObject
-	}
+	h := k.handler(q, kind.Kind)
+	h.tracer = trace.FromContext(ctx)
 	reg, err := inf.AddHandler(h)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
@@ -70,10 +72,52 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	return reg.Synced(), nil
 }
 
+// Replay makes an event of each object, as at the start.
+func (k *Kind) Replay(q *Queue) error {
+	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
+	if err != nil {
+		return err
+	}
+	inf, err := k.Informers.For(k.Object)
+	if err != nil {
+		return err
+	}
+	h := k.handler(q, kind.Kind)
+	for _, obj := range inf.List("") {
+		h.handle(Event{Type: trace.Sync, Object: obj})
+	}
+	return nil
+}
+
+// Unsynced says why the source is not synced, as far as that is known.
+func (k *Kind) Unsynced() string {
+	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
+	if err != nil {
+		return err.Error()
+	}
+	var why []string
+	for _, s := range k.Informers.Statuses() {
+		if s.Kind == kind && s.Type == reflect.TypeOf(k.Object).Elem() && !s.Synced {
+			why = append(why, s.String())
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+func (k *Kind) handler(q *Queue, kind string) *kindHandler {
+	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...)}
+	if h.handler == nil {
+		h.handler = EnqueueObject
+	}
+	return h
+}
+
 // kindHandler is the informer.Handler of a Kind.
 type kindHandler struct {
 	queue   *Queue
 	kind    string
+	cluster string
+	tracer  *trace.Tracer // may be nil
 	handler EventHandler
 	wanted  Predicate
 }
@@ -82,12 +126,15 @@ func (h *kindHandler) handle(e Event) {
 	if !h.wanted(e) {
 		return
 	}
-	causes := cause(e, h.kind)
+	causes := trace.Because(h.cause(e))
 	priority := 0
 	if e.Type == trace.Sync || e.Type == trace.Resync {
 		priority = initialPriority
 	}
 	h.handler(e, func(r reconcile.Request) {
+		if r.Cluster == "" {
+			r.Cluster = h.cluster
+		}
 		h.queue.AddWith(r, causes, workqueue.Options{Priority: priority})
 	})
 }

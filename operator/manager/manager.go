@@ -80,7 +80,7 @@ func New(cfg Config) (*Manager, error) {
 		live:      live,
 		informers: informers,
 		events:    events.New(events.Config{Client: live, Log: cfg.Log}),
-		tracer:    trace.New(cfg.Trace),
+		tracer:    trace.New(trace.Config{Sink: cfg.Trace}),
 		metrics:   newMetrics(),
 	}
 	m.client = m.tracer.Client(m.informers.Client())

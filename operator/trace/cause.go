@@ -22,11 +22,17 @@ const (
 // one that is reconciled; they are empty for Retry and After.
 type Cause struct {
 	Event           string
+	Cluster         string // of the object, as in reconcile.Request
 	Kind            string
 	Key             client.Key
 	ResourceVersion string
 	// By is the reconcile that made the change; 0 if it was not one of this process, or is too long ago.
 	By uint64
+	// Manager made the change, by the managedFields of the object: the name of an operator, or of a tool such as kubectl-edit. It
+	// is empty where that is not known.
+	Manager string
+	// Fields are those that changed, as "spec.replicas, status.phase"; only of objects that change suspiciously often.
+	Fields string
 }
 
 // Causes is the merged, bounded set of events that led to a reconcile. The zero value is empty.
@@ -63,7 +69,9 @@ func (c Causes) Merge(newer Causes) Causes {
 		if n.Event == After && len(merged.list) > 0 {
 			continue
 		}
-		i := slices.IndexFunc(merged.list, func(o Cause) bool { return o.Kind == n.Kind && o.Key == n.Key && succeeds(n, o) })
+		i := slices.IndexFunc(merged.list, func(o Cause) bool {
+			return o.Kind == n.Kind && o.Key == n.Key && o.Cluster == n.Cluster && succeeds(n, o)
+		})
 		switch {
 		case i >= 0:
 			if n.Event == Update && (merged.list[i].Event == Add || merged.list[i].Event == Sync) {

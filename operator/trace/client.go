@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
 )
 
 // Client is c with an account of its writes: each is noted in the reconcile whose context it was made with. A nil Tracer returns c.
@@ -37,10 +38,12 @@ func (r *recording) write(ctx context.Context, verb, subresource string, obj cli
 // writeBody is write where something else than obj may be sent, and obj is left as it is then.
 func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, do func() error) error {
 	span, _ := ctx.Value(spanKey{}).(*Span)
-	before := obj.GetResourceVersion()
+	before, cluster := obj.GetResourceVersion(), reconcile.Cluster(ctx)
+	end := span.startWrite(ctx, verb, subresource)
 	err := do()
 	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may have given the name
-	w := Write{Verb: verb, Subresource: subresource, Kind: kind, Key: key, Err: err}
+	end(kind, key, err)
+	w := Write{Verb: verb, Subresource: subresource, Cluster: cluster, Kind: kind, Key: key, Err: err}
 	if err == nil {
 		var by uint64
 		if span != nil {
@@ -51,10 +54,10 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 		case body != nil || verb == "delete" || verb == "deletecollection":
 		case verb == "create":
 			w.ResourceVersion = obj.GetResourceVersion()
-			r.tracer.known.wrote(by, kind, key, "", w.ResourceVersion)
+			r.tracer.known.wrote(by, subject{cluster, kind, key}, "", w.ResourceVersion)
 		default:
 			w.ResourceVersion = obj.GetResourceVersion()
-			w.Changed = r.tracer.known.wrote(by, kind, key, before, w.ResourceVersion)
+			w.Changed = r.tracer.known.wrote(by, subject{cluster, kind, key}, before, w.ResourceVersion)
 		}
 	}
 	if span != nil {
@@ -66,7 +69,7 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
 	err := r.Client.Get(ctx, key, into, opts...)
 	if err == nil {
-		r.tracer.known.saw(r.kind(into), key, into.GetResourceVersion())
+		r.tracer.known.saw(subject{reconcile.Cluster(ctx), r.kind(into), key}, into.GetResourceVersion())
 	}
 	return err
 }

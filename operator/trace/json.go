@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"time"
@@ -8,16 +10,21 @@ import (
 
 // JSON is a Sink that writes each record as a line of JSON:
 //
-//	{"id":8,"time":"2026-01-02T15:04:05.123456Z","controller":"at","kind":"At","namespace":"default","name":"tea",
+//	{"id":8,"run":"5f1c09ab","time":"2026-01-02T15:04:05.123456Z","controller":"at","kind":"At","namespace":"default","name":"tea",
 //	 "causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57","by":7}],
 //	 "writes":[{"verb":"patch","subresource":"status","kind":"At","namespace":"default","name":"tea","resourceVersion":"58","changed":true}],
 //	 "requeueAfter":"1m0s","duration":"1.2ms"}
 //
-// Fields that are empty are left out; "moreCauses" counts those that were not kept, "error" is the text of an error. Durations are
+// A run is one writer: ids count from 1 in each. Fields that are empty are left out; "moreCauses" counts those that were not kept, "error" is the text of an error. Durations are
 // those of time.ParseDuration. Errors of the writer are ignored: an operator does its work also when nobody listens.
 func JSON(w io.Writer) Sink {
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // never fails
+	run := hex.EncodeToString(random)
 	return Func(func(r Record) {
-		line, err := json.Marshal(Line(r))
+		record := Line(r)
+		record.Run = run
+		line, err := json.Marshal(record)
 		if err != nil {
 			return
 		}
@@ -28,8 +35,10 @@ func JSON(w io.Writer) Sink {
 // LineRecord is a Record as a line of JSON has it: who reads the lines decodes them into it.
 type LineRecord struct {
 	ID           uint64      `json:"id"`
+	Run          string      `json:"run,omitempty"` // tells runs of operators apart, which each count from 1
 	Time         time.Time   `json:"time"`
 	Controller   string      `json:"controller"`
+	Cluster      string      `json:"cluster,omitempty"`
 	Kind         string      `json:"kind"`
 	Namespace    string      `json:"namespace,omitempty"`
 	Name         string      `json:"name"`
@@ -39,22 +48,27 @@ type LineRecord struct {
 	RequeueAfter string      `json:"requeueAfter,omitempty"`
 	Error        string      `json:"error,omitempty"`
 	Duration     string      `json:"duration"`
+	Loop         *Loop       `json:"loop,omitempty"`
 }
 
 // LineCause is a Cause in a LineRecord.
 type LineCause struct {
 	Event           string `json:"event"`
+	Cluster         string `json:"cluster,omitempty"`
 	Kind            string `json:"kind,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	By              uint64 `json:"by,omitempty"`
+	Manager         string `json:"manager,omitempty"`
+	Fields          string `json:"fields,omitempty"`
 }
 
 // LineWrite is a Write in a LineRecord.
 type LineWrite struct {
 	Verb            string `json:"verb"`
 	Subresource     string `json:"subresource,omitempty"`
+	Cluster         string `json:"cluster,omitempty"`
 	Kind            string `json:"kind"`
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name,omitempty"`
@@ -67,17 +81,21 @@ type LineWrite struct {
 func Line(r Record) LineRecord {
 	l := LineRecord{
 		ID: r.ID, Time: r.Time.UTC(), Controller: r.Controller, Kind: r.Kind, Namespace: r.Request.Namespace, Name: r.Request.Name,
-		MoreCauses: r.Causes.More(), Error: text(r.Err), Duration: r.Duration.String(),
+		Cluster: r.Request.Cluster, MoreCauses: r.Causes.More(), Error: text(r.Err), Duration: r.Duration.String(), Loop: r.Loop,
 	}
 	if r.Result.RequeueAfter > 0 {
 		l.RequeueAfter = r.Result.RequeueAfter.String()
 	}
 	for _, c := range r.Causes.All() {
-		l.Causes = append(l.Causes, LineCause{c.Event, c.Kind, c.Key.Namespace, c.Key.Name, c.ResourceVersion, c.By})
+		l.Causes = append(l.Causes, LineCause{
+			c.Event, c.Cluster, c.Kind, c.Key.Namespace, c.Key.Name, c.ResourceVersion, c.By, c.Manager, c.Fields,
+		})
 	}
 	for _, w := range r.Writes {
 		key := w.Key
-		l.Writes = append(l.Writes, LineWrite{w.Verb, w.Subresource, w.Kind, key.Namespace, key.Name, w.ResourceVersion, w.Changed, text(w.Err)})
+		l.Writes = append(l.Writes, LineWrite{
+			w.Verb, w.Subresource, w.Cluster, w.Kind, key.Namespace, key.Name, w.ResourceVersion, w.Changed, text(w.Err),
+		})
 	}
 	return l
 }

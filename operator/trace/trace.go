@@ -8,9 +8,12 @@
 //
 //	write of reconcile 7 ──▶ API server ──▶ watch event, same resourceVersion ──▶ cause (By: 7) of reconcile 8
 //
+// A reconcile whose own writes cause it again and again, or that undoes what somebody else does, is a hot loop: [Loop] names the objects,
+// controllers and fields.
+//
 // # Use
 //
-//	tracer := trace.New(trace.JSON(os.Stderr))
+//	tracer := trace.New(trace.Config{Sink: trace.JSON(os.Stderr)})
 //	c = tracer.Client(c)
 //	ctx, span := tracer.Start(ctx, trace.Record{Controller: "at", Kind: "At", Request: req, Causes: causes})
 //	// … writes through c with ctx …
@@ -29,6 +32,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 )
@@ -45,12 +50,15 @@ type Record struct {
 	Result     reconcile.Result
 	Err        error
 	Duration   time.Duration
+	// Loop is set on a reconcile that turned out to be part of a hot loop.
+	Loop *Loop
 }
 
 // Write is one write to the API server that a reconcile made.
 type Write struct {
 	Verb            string // create, update, patch, apply, delete or deletecollection
 	Subresource     string
+	Cluster         string
 	Kind            string
 	Key             client.Key
 	ResourceVersion string // that the write resulted in; empty if it failed
@@ -78,20 +86,36 @@ func Tee(sinks ...Sink) Sink {
 	})
 }
 
+// Config describes a Tracer.
+type Config struct {
+	// Sink, if any, takes the records.
+	Sink Sink
+	// Loops, if set, is told of hot loops (see Loop), of each once a minute at most.
+	Loops func(Loop)
+	// Provider, if any, makes OpenTelemetry spans: one per reconcile, with links to those that led to it, and one per write.
+	Provider oteltrace.TracerProvider
+}
+
 // Tracer makes records. A nil Tracer makes none.
 type Tracer struct {
-	sink   Sink
+	cfg    Config
+	otel   oteltrace.Tracer // nil if there are to be no spans
 	ids    atomic.Uint64
 	sinkMu sync.Mutex
 	known  versions
+	loops  loops
 }
 
-// New makes a tracer that gives its records to sink; nil if there is none.
-func New(sink Sink) *Tracer {
-	if sink == nil {
+// New makes a tracer; nil if nobody listens.
+func New(cfg Config) *Tracer {
+	if cfg.Sink == nil && cfg.Loops == nil && cfg.Provider == nil {
 		return nil
 	}
-	return &Tracer{sink: sink}
+	t := &Tracer{cfg: cfg}
+	if cfg.Provider != nil {
+		t.otel = cfg.Provider.Tracer("kelson.dev/operator")
+	}
+	return t
 }
 
 // Span is a reconcile under way.
@@ -100,9 +124,30 @@ type Span struct {
 	mu     sync.Mutex
 	record Record
 	ended  bool
+	otel   oteltrace.Span // nil if there is none
 }
 
-type spanKey struct{}
+type (
+	spanKey   struct{}
+	tracerKey struct{}
+)
+
+// NewContext returns a context in which sources find the tracer.
+func NewContext(ctx context.Context, t *Tracer) context.Context {
+	if t == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tracerKey{}, t)
+}
+
+// FromContext is the tracer of a context; nil if there is none.
+func FromContext(ctx context.Context) *Tracer {
+	t, _ := ctx.Value(tracerKey{}).(*Tracer)
+	return t
+}
+
+// Keeps says whether somebody reads the records, and not only loops are looked for.
+func (t *Tracer) Keeps() bool { return t != nil && (t.cfg.Sink != nil || t.otel != nil) }
 
 // Start begins the account of a reconcile; r says which. Writes made with the context it returns belong to it.
 func (t *Tracer) Start(ctx context.Context, r Record) (context.Context, *Span) {
@@ -111,6 +156,9 @@ func (t *Tracer) Start(ctx context.Context, r Record) (context.Context, *Span) {
 	}
 	r.ID, r.Time = t.ids.Add(1), time.Now()
 	s := &Span{tracer: t, record: r}
+	if t.otel != nil {
+		ctx, s.otel = t.startSpan(ctx, r)
+	}
 	return context.WithValue(ctx, spanKey{}, s), s
 }
 
@@ -130,9 +178,18 @@ func (s *Span) End(result reconcile.Result, err error) {
 	r.Result, r.Err, r.Duration = result, err, time.Since(r.Time)
 	// Only now: the event of a write can arrive before the answer to it, and is then a cause before its writer is known.
 	r.Causes = s.tracer.known.resolve(r.Causes)
+	if s.otel != nil {
+		s.tracer.endSpan(s.otel, r)
+	}
+	if r.Loop = s.tracer.loops.reconciled(r); r.Loop != nil && s.tracer.cfg.Loops != nil {
+		s.tracer.cfg.Loops(*r.Loop)
+	}
+	if s.tracer.cfg.Sink == nil {
+		return
+	}
 	s.tracer.sinkMu.Lock()
 	defer s.tracer.sinkMu.Unlock()
-	s.tracer.sink.Reconciled(r)
+	s.tracer.cfg.Sink.Reconciled(r)
 }
 
 // ID is the number of the reconcile under way; 0 outside of one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +94,7 @@ func configMap(name string) *corev1.ConfigMap {
 func TestWrites(t *testing.T) {
 	s := apitest.New(apitest.ConfigMaps, apitest.Pods)
 	var records []trace.Record
-	tracer := trace.New(trace.Func(func(r trace.Record) { records = append(records, r) }))
+	tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 	c := tracer.Client(newClient(t, s))
 	ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
 
@@ -146,7 +147,7 @@ func TestWrites(t *testing.T) {
 }
 
 func TestNoTracer(t *testing.T) {
-	tracer := trace.New(nil)
+	tracer := trace.New(trace.Config{})
 	c := newClient(t, apitest.New())
 	if tracer != nil || tracer.Client(c) != c {
 		t.Error("a tracer without sink does something")
@@ -161,7 +162,7 @@ func TestNoTracer(t *testing.T) {
 func TestJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		tracer := trace.New(trace.JSON(&out))
+		tracer := trace.New(trace.Config{Sink: trace.JSON(&out)})
 		ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "at", Kind: "At",
 			Request: reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "tea"}},
 			Causes:  trace.Because(on("update", "Pod", "tea", "57"), trace.Cause{Event: trace.Retry}),

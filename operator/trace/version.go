@@ -4,20 +4,23 @@ import (
 	"slices"
 	"sync"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	"kelson.dev/operator/client"
 )
 
 // written is what identifies a state of an object. Kinds and names are told apart although one resourceVersion is one write with
 // etcd: other servers may count per kind.
 type written struct {
+	cluster         string
 	kind            string
 	key             client.Key
 	resourceVersion string
 }
 
 type subject struct {
-	kind string
-	key  client.Key
+	cluster, kind string
+	key           client.Key
 }
 
 // versions remembers which reconcile wrote which state, and the last known resourceVersion of objects. Both are bounded: of each there
@@ -26,6 +29,7 @@ type versions struct {
 	mu      sync.Mutex
 	writers generations[written, uint64]
 	last    generations[subject, string]
+	spans   generations[uint64, oteltrace.SpanContext] // of reconciles
 }
 
 const maxVersions = 4096
@@ -49,10 +53,9 @@ func (g *generations[K, V]) set(k K, v V) {
 
 // wrote notes the result of a write and says whether it changed anything: whether the resourceVersion is another than before, which is
 // the one given, or else the last that was seen.
-func (v *versions) wrote(by uint64, kind string, key client.Key, before, after string) bool {
+func (v *versions) wrote(by uint64, s subject, before, after string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := subject{kind, key}
 	if before == "" {
 		before, _ = v.last.get(s)
 	}
@@ -61,15 +64,15 @@ func (v *versions) wrote(by uint64, kind string, key client.Key, before, after s
 		return false
 	}
 	if by != 0 {
-		v.writers.set(written{kind, key, after}, by)
+		v.writers.set(written{s.cluster, s.kind, s.key, after}, by)
 	}
 	return true
 }
 
-func (v *versions) saw(kind string, key client.Key, resourceVersion string) {
+func (v *versions) saw(s subject, resourceVersion string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.last.set(subject{kind, key}, resourceVersion)
+	v.last.set(s, resourceVersion)
 }
 
 // resolve fills in who made the changes.
@@ -80,7 +83,7 @@ func (v *versions) resolve(c Causes) Causes {
 	for i := range list {
 		o := &list[i]
 		if o.By == 0 && o.Kind != "" {
-			o.By, _ = v.writers.get(written{o.Kind, o.Key, o.ResourceVersion})
+			o.By, _ = v.writers.get(written{o.Cluster, o.Kind, o.Key, o.ResourceVersion})
 		}
 	}
 	return Causes{list: list, more: c.more}
