@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math"
 
 	"kelson.dev/server/store/archive"
 )
@@ -143,6 +142,7 @@ func (t *oldTree) page(id uint64, content []byte, depth int, each func(key, valu
 	if oldPageHead+count*oldElement > len(content) {
 		return oldDamage(id, "has too many elements")
 	}
+	room := uint64(len(content)) // what elements have lies nowhere twice
 	for i := range count {
 		element := content[oldPageHead+i*oldElement:]
 		if kind == oldBranch {
@@ -152,9 +152,10 @@ func (t *oldTree) page(id uint64, content []byte, depth int, each func(key, valu
 			continue
 		}
 		at, keySize, valueSize := uint64(binary.LittleEndian.Uint32(element[4:])), uint64(binary.LittleEndian.Uint32(element[8:])), uint64(binary.LittleEndian.Uint32(element[12:]))
-		if at+keySize+valueSize > min(uint64(len(element)), math.MaxInt32) {
+		if at+keySize+valueSize > uint64(len(element)) || keySize+valueSize > room {
 			return oldDamage(id, fmt.Sprintf("has an element %d that ends outside", i))
 		}
+		room -= keySize + valueSize
 		key, value := element[at:at+keySize], element[at+keySize:at+keySize+valueSize]
 		if err := each(key, value, binary.LittleEndian.Uint32(element)&oldIsBucket != 0); err != nil {
 			return err
