@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +55,9 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	if obj == nil {
 		return apierrors.NewNotFound(c.resource(i.id.kind), key.Name)
 	}
-	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+	if err := i.copyInto(obj, into); err != nil {
+		return fmt.Errorf("get %T %s: %w", into, key, err)
+	}
 	return nil
 }
 
@@ -90,7 +91,11 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	}
 	objs, next := page(objs, o)
 	for n, obj := range objs {
-		objs[n] = obj.DeepCopyObject().(client.Object)
+		own := i.newObject()
+		if err := i.copyInto(obj, own); err != nil {
+			return fmt.Errorf("list %T: %w", into, err)
+		}
+		objs[n] = own
 	}
 	if err := client.FillList(into, objs); err != nil {
 		return err
@@ -252,6 +257,9 @@ func (i *informer) readAll(ctx context.Context, o client.ListOptions) ([]client.
 		objs, version, err := i.snapshot(q)
 		changed := i.change()
 		i.mu.Unlock()
+		if err == nil {
+			objs, err = i.filter(objs, q)
+		}
 		if !errors.Is(err, errBehind) {
 			return objs, version, err
 		}

@@ -16,18 +16,32 @@ const (
 	complete // everything that was there when the handler was added has been told
 )
 
-// notice is one call to a handler. flag is initial or stale.
+// notice is one call to each of the handlers that share it. flag is initial or stale.
 type notice struct {
 	what     what
 	flag     bool
 	old, obj client.Object
+
+	open sync.Once // decodes the objects in place, if they are not
+}
+
+// decode makes the objects whole; one that cannot be is nil.
+func (n *notice) decode(i *informer) {
+	if i.form != Compact {
+		return
+	}
+	n.open.Do(func() {
+		if n.obj = i.whole(n.obj); n.old != nil {
+			n.old = i.whole(n.old)
+		}
+	})
 }
 
 // registration calls one handler from one goroutine.
 type registration struct {
 	informer *informer
 	handler  Handler
-	buffer   *ring[notice]
+	buffer   *ring[*notice]
 	synced   chan struct{}
 
 	once    sync.Once
@@ -38,7 +52,7 @@ func newRegistration(i *informer, h Handler) *registration {
 	return &registration{
 		informer: i,
 		handler:  h,
-		buffer:   newRing[notice](),
+		buffer:   newRing[*notice](),
 		synced:   make(chan struct{}),
 		removed:  make(chan struct{}),
 	}
@@ -74,6 +88,13 @@ func (r *registration) run(ctx context.Context) {
 			return
 		default:
 		}
+		if n.what == complete {
+			close(r.synced)
+			continue
+		}
+		if n.decode(r.informer); n.obj == nil || n.what == updated && n.old == nil {
+			continue // it was logged
+		}
 		switch n.what {
 		case added:
 			r.handler.OnAdd(n.obj, n.flag)
@@ -81,8 +102,6 @@ func (r *registration) run(ctx context.Context) {
 			r.handler.OnUpdate(n.old, n.obj)
 		case deleted:
 			r.handler.OnDelete(n.obj, n.flag)
-		case complete:
-			close(r.synced)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func newWorld(t *testing.T, change ...func(*informer.Config)) *world {
 	var err error
 	w.direct, err = client.New(client.Config{REST: w.server.RESTConfig()})
 	w.must(err)
-	cfg := informer.Config{Client: w.direct, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	cfg := informer.Config{Client: w.direct, Form: form, Log: w.logger()}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -54,6 +54,8 @@ func newWorld(t *testing.T, change ...func(*informer.Config)) *world {
 	w.client = w.set.Client()
 	return w
 }
+
+func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w.log, nil)) }
 
 func (w *world) run() {
 	done := make(chan error, 1)

@@ -44,14 +44,14 @@ func (i *informer) put(obj client.Object) {
 	if had && old.GetUID() != obj.GetUID() {
 		// Another object of that name: the deletion of the first was missed.
 		i.objs.Delete(client.KeyOf(old))
-		i.tell(notice{what: deleted, obj: old, flag: true})
+		i.tell(&notice{what: deleted, obj: old, flag: true})
 		had = false
 	}
 	i.objs.Put(obj)
 	if had {
-		i.tell(notice{what: updated, old: old, obj: obj})
+		i.tell(&notice{what: updated, old: old, obj: obj})
 	} else {
-		i.tell(notice{what: added, obj: obj, flag: !i.isSynced})
+		i.tell(&notice{what: added, obj: obj, flag: !i.isSynced})
 	}
 }
 
@@ -60,7 +60,7 @@ func (p *part) Delete(obj client.Object) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, had := i.objs.Delete(client.KeyOf(obj)); had {
-		i.tell(notice{what: deleted, obj: obj})
+		i.tell(&notice{what: deleted, obj: obj})
 	}
 	p.advance(obj.GetResourceVersion())
 	i.news(client.KeyOf(obj))
@@ -83,7 +83,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 		key := client.KeyOf(old)
 		if !kept[key] && (p.namespace == "" || key.Namespace == p.namespace) {
 			i.objs.Delete(key)
-			i.tell(notice{what: deleted, obj: old, flag: true})
+			i.tell(&notice{what: deleted, obj: old, flag: true})
 		}
 	}
 	rewritten := parseVersion(version) < p.progress
@@ -106,7 +106,7 @@ func (p *part) Resync() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range i.objs.List() {
-		i.tell(notice{what: updated, old: obj, obj: obj})
+		i.tell(&notice{what: updated, old: obj, obj: obj})
 	}
 }
 
@@ -134,7 +134,7 @@ func (p *part) advance(version string) {
 }
 
 // tell, under the lock, gives every handler a notice.
-func (i *informer) tell(n notice) {
+func (i *informer) tell(n *notice) {
 	for _, h := range i.handlers {
 		h.buffer.push(n)
 	}
@@ -152,7 +152,7 @@ func (i *informer) checkSynced() {
 	}
 	i.isSynced = true
 	close(i.synced)
-	i.tell(notice{what: complete})
+	i.tell(&notice{what: complete})
 	i.broadcast()
 }
 
@@ -171,11 +171,16 @@ type source struct {
 }
 
 func (i *informer) source(namespace string) source {
-	return source{
+	s := source{
 		client:    i.set.cfg.Client,
 		prototype: i.newObject(),
 		scope:     client.ListOptions{Namespace: namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true},
 	}
+	if i.form == Compact {
+		s.prototype = client.NewEncoded(s.prototype)
+	}
+	s.scope.Shared = i.set.cfg.Transform == nil // which may change what it gets
+	return s
 }
 
 func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {

@@ -43,7 +43,7 @@ func (i *informer) selection(o client.ListOptions) query {
 	return q
 }
 
-// snapshot, under the lock, is what the copy and the overlay have of a query.
+// snapshot, under the lock, is what the copy and the overlay have that may match a query, and the version of it.
 func (i *informer) snapshot(q query) (objs []client.Object, version string, err error) {
 	var all []client.Object
 	if q.index != "" {
@@ -61,13 +61,7 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 				continue
 			}
 		}
-		match, err := i.matches(obj, q)
-		if err != nil {
-			return nil, "", err
-		}
-		if match {
-			objs = append(objs, obj)
-		}
+		objs = append(objs, obj)
 	}
 	for key := range i.written {
 		e, isNews := i.news(key)
@@ -81,9 +75,6 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 			return nil, "", errAskServer
 		case present:
 			in, err := i.inScope(e.obj)
-			if err == nil && in {
-				in, err = i.matches(e.obj, q)
-			}
 			if err != nil {
 				return nil, "", err
 			}
@@ -105,12 +96,29 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 	return objs, version, nil
 }
 
+// filter keeps what matches a query.
+func (i *informer) filter(objs []client.Object, q query) ([]client.Object, error) {
+	matching := objs[:0]
+	for _, obj := range objs {
+		match, err := i.matches(obj, q)
+		if err != nil {
+			return nil, err
+		}
+		if match {
+			matching = append(matching, obj)
+		}
+	}
+	return matching, nil
+}
+
 func (i *informer) matches(obj client.Object, q query) (bool, error) {
 	if q.namespace != "" && obj.GetNamespace() != q.namespace {
 		return false, nil
 	}
-	if q.labels != nil && !q.labels.Matches(labels.Set(obj.GetLabels())) {
-		return false, nil
+	if q.labels != nil && !q.labels.Empty() {
+		if set, err := i.labelsOf(obj); err != nil || !q.labels.Matches(set) {
+			return false, err
+		}
 	}
 	return i.matchesFields(obj, q.requirements)
 }
@@ -141,7 +149,11 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 				equal = equal || v == r.Value
 			}
 		} else {
-			value, err := fieldOf(obj, r.Field)
+			whole := i.whole(obj)
+			if whole == nil {
+				return false, nil
+			}
+			value, err := fieldOf(whole, r.Field)
 			if err != nil {
 				return false, err
 			}

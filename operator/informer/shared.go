@@ -31,6 +31,8 @@ type informer struct {
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
 
+	compact *compact // of the form Compact
+
 	synced chan struct{}
 	ended  chan struct{}
 
@@ -52,7 +54,7 @@ type informer struct {
 var _ Informer = (*informer)(nil)
 
 func newInformer(s *informers, name id, scope Scope, form Form) *informer {
-	return &informer{
+	i := &informer{
 		set:   s,
 		id:    name,
 		scope: scope,
@@ -66,6 +68,10 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 		ended:   make(chan struct{}),
 		written: overlay{},
 	}
+	if form == Compact {
+		i.compact = newCompact()
+	}
+	return i
 }
 
 // namespaceIndex has a name that no caller's index and no field can have.
@@ -139,7 +145,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 		cfg := reflector.Config[client.Object]{
 			Source:    i.source(namespace),
 			Sink:      p,
-			Transform: i.set.cfg.Transform,
+			Transform: i.keep,
 			Failed:    p.failed,
 			Opened:    p.opened,
 		}
@@ -189,10 +195,10 @@ func (i *informer) AddHandler(handler Handler) (Registration, error) {
 	defer i.mu.Unlock()
 	h := newRegistration(i, handler)
 	for _, obj := range i.objs.List() {
-		h.buffer.push(notice{what: added, obj: obj, flag: true})
+		h.buffer.push(&notice{what: added, obj: obj, flag: true})
 	}
 	if i.isSynced {
-		h.buffer.push(notice{what: complete})
+		h.buffer.push(&notice{what: complete})
 	}
 	i.handlers = append(i.handlers, h)
 	if ctx := i.ctx; ctx != nil && ctx.Err() == nil {
@@ -224,7 +230,16 @@ func (i *informer) endIfUnused() bool {
 
 func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
 	i = i.current(true)
-	if err := i.objs.AddIndex(name, of); err != nil {
+	index := of
+	if i.form == Compact {
+		index = func(obj client.Object) []string {
+			if obj = i.compact.indexed(i, obj); obj == nil {
+				return nil
+			}
+			return of(obj)
+		}
+	}
+	if err := i.objs.AddIndex(name, index); err != nil {
 		return fmt.Errorf("informer of %s: %w", i.id.kind, err)
 	}
 	return nil
@@ -233,13 +248,20 @@ func (i *informer) AddIndex(name string, of func(obj client.Object) []string) er
 func (i *informer) Synced() <-chan struct{} { return i.synced }
 
 func (i *informer) Get(key client.Key) (client.Object, bool) {
-	return i.current(true).objs.Get(key)
+	i = i.current(true)
+	obj, ok := i.objs.Get(key)
+	if ok {
+		obj = i.whole(obj)
+	}
+	return obj, ok && obj != nil
 }
 
 func (i *informer) List(namespace string) []client.Object {
-	return i.current(true).list(namespace)
+	i = i.current(true)
+	return i.wholes(i.list(namespace))
 }
 
+// list is the objects of a namespace as the copy keeps them.
 func (i *informer) list(namespace string) []client.Object {
 	if namespace == "" {
 		return i.objs.List()
@@ -249,11 +271,12 @@ func (i *informer) list(namespace string) []client.Object {
 }
 
 func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
-	objs, err := i.current(true).objs.ByIndex(name, value)
+	i = i.current(true)
+	objs, err := i.objs.ByIndex(name, value)
 	if err != nil {
 		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
 	}
-	return objs, nil
+	return i.wholes(objs), nil
 }
 
 // waitSynced waits for the first complete list. If impatient, it does not wait for what only an administrator can mend.

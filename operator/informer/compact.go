@@ -1,0 +1,172 @@
+package informer
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/pack"
+)
+
+// packed is an object in the form Compact. It knows its name, namespace, uid and resourceVersion; for all else it must be decoded, see
+// informer.whole.
+type packed struct {
+	client.Object // nil
+
+	namespace, name string
+	uid             types.UID
+	version         string
+	data            pack.Packed
+}
+
+func (p *packed) GetNamespace() string       { return p.namespace }
+func (p *packed) GetName() string            { return p.name }
+func (p *packed) GetUID() types.UID          { return p.uid }
+func (p *packed) GetResourceVersion() string { return p.version }
+
+// compact is what an informer in the form Compact has besides.
+type compact struct {
+	packer *pack.Packer
+	spaces sync.Pool // *[]byte
+
+	mu     sync.Mutex
+	recent [2]struct { // what was decoded last, for the indexes: they are asked one by one
+		packed *packed
+		whole  client.Object
+	}
+}
+
+func newCompact() *compact { return &compact{packer: pack.New()} }
+
+// keep is how the copy keeps what came from the server.
+func (i *informer) keep(obj client.Object) client.Object {
+	// A list that is read again is mostly what there is already: the copy stays, and the new one may go at once.
+	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
+		return old
+	}
+	transform := i.set.cfg.Transform
+	e, encoded := obj.(*client.Encoded)
+	if !encoded {
+		if transform != nil {
+			obj = transform(obj)
+		}
+		return obj
+	}
+	data := e.Data
+	if transform != nil {
+		whole := i.newObject()
+		err := client.Decode(data, whole, i.id.kind)
+		if err == nil {
+			data, err = client.Encode(transform(whole), i.id.kind)
+		}
+		if err != nil {
+			i.garbled(e, err)
+			data = e.Data
+		}
+	}
+	// The three strings are one, which is one allocation instead of three.
+	text := e.Name + string(e.UID) + e.ResourceVersion
+	n, u := len(e.Name), len(e.Name)+len(e.UID)
+	return &packed{
+		namespace: unique.Make(e.Namespace).Value(), name: text[:n], uid: types.UID(text[n:u]), version: text[u:],
+		data: i.compact.packer.Pack(data),
+	}
+}
+
+// open decodes into an object, or reads its bytes by another function.
+func (i *informer) open(p *packed, read func(data []byte) error) error {
+	space, _ := i.compact.spaces.Get().(*[]byte)
+	if space == nil {
+		space = new([]byte)
+	}
+	*space = p.data.Unpack((*space)[:0])
+	err := read(*space)
+	i.compact.spaces.Put(space)
+	return err
+}
+
+// copyInto makes into a private copy of an object of the copy or the overlay.
+func (i *informer) copyInto(obj, into client.Object) error {
+	if p, ok := obj.(*packed); ok {
+		return i.open(p, func(data []byte) error { return client.Decode(data, into, i.id.kind) })
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+	return nil
+}
+
+// whole is an object that may be shared: itself, unless it must be decoded. It is nil, and that is logged, if it can't be.
+func (i *informer) whole(obj client.Object) client.Object {
+	p, ok := obj.(*packed)
+	if !ok {
+		return obj
+	}
+	into := i.newObject()
+	if err := i.copyInto(p, into); err != nil {
+		i.garbled(p, err)
+		return nil
+	}
+	return into
+}
+
+func (i *informer) wholes(objs []client.Object) []client.Object {
+	if i.form != Compact {
+		return objs
+	}
+	wholes := objs[:0]
+	for _, obj := range objs {
+		if obj = i.whole(obj); obj != nil {
+			wholes = append(wholes, obj)
+		}
+	}
+	return wholes
+}
+
+// garbled is called for what does not fit its Go type: where objects are kept decoded, the server's answer is refused; here it is
+// noticed when the object is read.
+func (i *informer) garbled(obj client.Object, err error) {
+	i.log.Error("informer cannot decode an object", "object", client.KeyOf(obj), "err", err)
+}
+
+// labelsOf is the labels of an object of the copy.
+func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
+	p, ok := obj.(*packed)
+	if !ok {
+		return obj.GetLabels(), nil
+	}
+	var set labels.Set
+	err := i.open(p, func(data []byte) error {
+		m, err := client.MetadataOf(data)
+		if err == nil {
+			set = m.Labels
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
+	}
+	return set, nil
+}
+
+// indexed is the object that an index function is shown: one that was decoded a moment ago for another.
+func (c *compact) indexed(i *informer, obj client.Object) client.Object {
+	p, ok := obj.(*packed)
+	if !ok {
+		return obj
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.recent {
+		if r.packed == p {
+			return r.whole
+		}
+	}
+	whole := i.whole(obj)
+	c.recent[1] = c.recent[0]
+	c.recent[0].packed, c.recent[0].whole = p, whole
+	return whole
+}
