@@ -36,7 +36,7 @@ this kelson was built from, or that --kelson names.`,
 			}
 			report(c.OutOrStdout(), changes)
 			if len(changes) > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "go.mod points at Kelson's source in %s until Kelson is published\n", checkout)
+				fmt.Fprintf(c.ErrOrStderr(), "go.mod points at Kelson's source in %s until Kelson is published\n", checkout)
 			}
 			return nil
 		},

@@ -40,7 +40,9 @@ func run(ctx context.Context, args []string) int {
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(), serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), versionCommand(), kubectlHelp(),
+	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(),
+		manifestsCommand(), installCommand(), uninstallCommand(), runCommand(), deployCommand(), undeployCommand(), buildCommand(), testCommand(),
+		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), versionCommand(), kubectlHelp(),
 		apiserverCommand(), etcdCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -130,3 +130,47 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 	slices.Sort(lines)
 	return newMod, []byte(strings.Join(slices.Compact(lines), "")), nil
 }
+
+// Follow brings go.mod and go.sum of a project that points at a checkout of Kelson to what that one needs now. Other projects it leaves as
+// they are.
+func Follow(dir string) ([]Change, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	st := newStage(abs)
+	mod, err := st.read("go.mod")
+	if err != nil || mod == nil {
+		return nil, err
+	}
+	checkout := checkoutOf(mod)
+	if checkout == "" {
+		return nil, nil
+	}
+	if !isCheckout(checkout) {
+		return nil, fmt.Errorf("go.mod says that Kelson's source is in %s, but it isn't: correct its replace line", checkout)
+	}
+	m, err := readModules(checkout)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{stage: st, project: &Project{Repo: modfile.ModulePath(mod)}}
+	if err := w.require(m); err != nil {
+		return nil, err
+	}
+	return st.commit()
+}
+
+// checkoutOf is the folder of Kelson's source that a go.mod points at as scaffolded ones do, "" if it does not.
+func checkoutOf(mod []byte) string {
+	f, err := modfile.Parse("go.mod", mod, nil)
+	if err != nil {
+		return ""
+	}
+	for _, r := range f.Replace {
+		if r.Old.Path == library && r.New.Version == "" && filepath.IsAbs(r.New.Path) && filepath.Base(r.New.Path) == "operator" {
+			return filepath.Dir(r.New.Path)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+)
+
+// clusterFlags say which cluster a command is about.
+type clusterFlags struct{ kubeconfig, context string }
+
+func (c *clusterFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG, else ~/.kube/config)")
+	f.StringVar(&c.context, "context", "", "the kubeconfig's context to use")
+}
+
+// args are the flags for kubectl.
+func (c *clusterFlags) args() []string {
+	var args []string
+	if c.kubeconfig != "" {
+		args = append(args, "--kubeconfig="+c.kubeconfig)
+	}
+	if c.context != "" {
+		args = append(args, "--context="+c.context)
+	}
+	return args
+}
+
+// kubectl runs the linked-in kubectl on manifests.
+func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, out, errOut io.Writer, args ...string) (err error) {
+	input, err := objects.YAML()
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "kelson-*.yaml")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(input)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	args = append(args, "--filename="+file.Name())
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}
+	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{Arguments: append([]string{"kubectl"}, args...), IOStreams: streams})
+	command.SetArgs(append(args, c.args()...))
+	type fatal string
+	util.BehaviorOnFatal(func(message string, _ int) { panic(fatal(message)) })
+	defer util.DefaultBehaviorOnFatal()
+	defer func() {
+		if r := recover(); r != nil {
+			message, ok := r.(fatal)
+			if !ok {
+				panic(r)
+			}
+			err = errors.New(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(string(message), file.Name(), "the manifests")), "error: "))
+		}
+	}()
+	return command.ExecuteContext(ctx)
+}
+
+// apply brings a cluster to what manifests say.
+func (c *clusterFlags) apply(command *cobra.Command, objects manifests.Objects) error {
+	return c.kubectl(command.Context(), objects, command.OutOrStdout(), command.ErrOrStderr(),
+		"apply", "--server-side", "--force-conflicts", "--field-manager=kelson")
+}
+
+// delete removes what manifests name and waits until it is gone: first the definitions, as long as there is an operator that lets go of
+// their objects, then the rest, the last first.
+func (c *clusterFlags) delete(command *cobra.Command, objects manifests.Objects, ignoreNotFound bool) error {
+	definitions, rest := objects.Split()
+	for _, part := range []manifests.Objects{definitions, rest.Reversed()} {
+		if len(part) == 0 {
+			continue
+		}
+		if err := c.remove(command, part, ignoreNotFound); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *clusterFlags) remove(command *cobra.Command, objects manifests.Objects, ignoreNotFound bool) error {
+	return c.kubectl(command.Context(), objects, command.OutOrStdout(), command.ErrOrStderr(),
+		"delete", fmt.Sprintf("--ignore-not-found=%t", ignoreNotFound))
+}
