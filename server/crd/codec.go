@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,39 +43,49 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
 	}
-	return c.toHub(u, version, strict, func(err error) error { return unreadable(c.name, gvkOf(u), body, err) })
+	binary := mediaType == resource.MediaCBOR // then Kubernetes has no ear for what strict validation objects to
+	unknown, err := c.complete(u, !binary)
+	if err != nil {
+		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
+	}
+	if strict = append(strict, unknown...); binary {
+		strict = nil
+	}
+	got := u.GroupVersionKind().GroupVersion()
+	if want := c.gvk(version).GroupVersion(); got != want {
+		return nil, strict, wrongVersion(got, want)
+	}
+	hub, err := c.convert(u, c.hub)
+	return hub, strict, err
 }
 
+// DecodePatched leaves an object alone that a patch gave another version: that is for the validation to refuse.
 func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
 	u, strict, err := parse(patched, resource.MediaJSON)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.toHub(u, version, strict, func(err error) error { return err })
-}
-
-// toHub makes a hub of a parsed body: coerce and default in the body's version, then convert.
-func (c *codec) toHub(u *unstructured.Unstructured, version string, strict []error, wrap func(error) error) (runtime.Object, []error, error) {
-	v, err := c.version(version)
+	unknown, err := c.complete(u, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	got := u.GroupVersionKind()
-	if got.GroupVersion() != c.gvk(version).GroupVersion() {
-		return nil, nil, wrongVersion(got.GroupVersion(), c.gvk(version).GroupVersion())
-	}
-	unknown, err := c.coerce(u, v, coercion{report: true})
-	if err != nil {
-		return nil, nil, wrap(err)
-	}
-	for _, field := range unknown {
-		strict = append(strict, fmt.Errorf(`unknown field "%s"`, field))
-	}
-	if err := c.applyDefaults(u, v); err != nil {
-		return nil, nil, err
+	if strict = append(strict, unknown...); u.GroupVersionKind().GroupVersion() != c.gvk(version).GroupVersion() {
+		return u, strict, nil
 	}
 	hub, err := c.convert(u, c.hub)
 	return hub, strict, err
+}
+
+// complete prunes and defaults a parsed body by the schema of the version that it says it is of. unknown names what was pruned.
+func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []error, err error) {
+	paths, err := c.coerce(u, coercion{report: report})
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		unknown = append(unknown, fmt.Errorf(`unknown field "%s"`, path))
+	}
+	return unknown, c.applyDefaults(u)
 }
 
 // parse reads a body without any schema. strict lists duplicate fields. On error u may still tell the kind.
@@ -91,7 +102,10 @@ func parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict 
 			}
 			return nil, nil, err
 		}
-		if u.GetKind() == "" {
+		if _, malformed := schema.ParseGroupVersion(u.GetAPIVersion()); malformed != nil || u.GetKind() == "" {
+			if _, explained := json.DefaultMetaFactory.Interpret(body); explained != nil {
+				return nil, nil, explained
+			}
 			return nil, nil, runtime.NewMissingKindErr(string(body))
 		}
 		return u, strict, nil
@@ -131,14 +145,13 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	}
 	// An object in another version than today's storage version was stored under an older spec; its own version's schema
 	// still exists, because versions with stored objects cannot be taken out.
-	v, err := c.version(u.GroupVersionKind().Version)
-	if err != nil {
+	if _, err := c.version(u.GroupVersionKind().Version); err != nil {
 		return nil, fmt.Errorf("load %s: %w", c.name, err)
 	}
-	if _, err := c.coerce(u, v, coercion{repair: true}); err != nil {
+	if _, err := c.coerce(u, coercion{repair: true}); err != nil {
 		return nil, fmt.Errorf("load %s: %w", c.name, err)
 	}
-	if err := c.applyDefaults(u, v); err != nil {
+	if err := c.applyDefaults(u); err != nil {
 		return nil, err
 	}
 	return c.convert(u, c.hub)
@@ -153,6 +166,7 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 // Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
+// Store brings the hub into shape again: appliers and webhooks may have put in what the schema doesn't know, and taken out defaults.
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	u := hub.(*unstructured.Unstructured)
 	if c.hub != c.storage {
@@ -161,6 +175,10 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 			return nil, err
 		}
 		u = stored
+	} else if _, err := c.coerce(u, coercion{repair: true}); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.name, err)
+	} else if err := c.applyDefaults(u); err != nil {
+		return nil, err
 	}
 	data, err := u.MarshalJSON()
 	if err != nil {
@@ -181,11 +199,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: got a %T, want *unstructured.Unstructured", c.name, versioned)
 	}
-	v, err := c.version(u.GroupVersionKind().Version)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.applyDefaults(u, v); err != nil {
+	if err := c.applyDefaults(u); err != nil {
 		return nil, err
 	}
 	return c.convert(u, c.hub)
@@ -210,14 +224,24 @@ func (c *codec) Interfaces() resource.Interfaces {
 	}
 }
 
-// applyDefaults fills in what the schema of a version says.
-func (c *compiled) applyDefaults(u *unstructured.Unstructured, v *version) error {
-	s, err := v.structural()
-	if err != nil {
+// applyDefaults fills in what the schema of an object's version says; what is of no version of the kind has none.
+func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
+	s, err := c.schemaOf(u)
+	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name {
 		return err
 	}
 	defaulting.Default(u.Object, s)
 	return nil
+}
+
+// schemaOf is the schema of an object's version; nil when it is of none.
+func (c *compiled) schemaOf(u *unstructured.Unstructured) (*structuralschema.Structural, error) {
+	kind := u.GroupVersionKind()
+	v, ok := c.versions[kind.Version]
+	if !ok || kind.Group != c.group {
+		return nil, nil
+	}
+	return v.structural()
 }
 
 func notProtobuf() error {

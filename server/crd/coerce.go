@@ -16,11 +16,11 @@ type coercion struct {
 	repair bool // drop malformed metadata instead of refusing it: the object comes from the store
 }
 
-// coerce does to a parsed object what decoding into a Go type does to a built-in one: metadata gets its exact form, fields the
+// coerce does to an object, by the schema of its version, what decoding into a Go type does to a built-in one: metadata gets its exact form, fields the
 // schema does not know are dropped, and so are nulls where the schema allows none. It returns the paths of what was dropped.
 // apiVersion, kind and metadata are kept whatever the schema says. Another kind than the compiled one is left alone, for the
 // validation to refuse.
-func (c *compiled) coerce(u *unstructured.Unstructured, v *version, opts coercion) ([]string, error) {
+func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string, error) {
 	for _, field := range []string{"kind", "apiVersion"} {
 		if _, _, err := unstructured.NestedString(u.Object, field); err != nil {
 			return nil, err
@@ -34,7 +34,7 @@ func (c *compiled) coerce(u *unstructured.Unstructured, v *version, opts coercio
 		return nil, err
 	}
 	if kind == c.name && u.GroupVersionKind().Group == c.group {
-		paths, err := c.coerceContent(u, v, opts)
+		paths, err := c.coerceContent(u, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +57,8 @@ func (c *compiled) coerce(u *unstructured.Unstructured, v *version, opts coercio
 	return unknown, nil
 }
 
-func (c *compiled) coerceContent(u *unstructured.Unstructured, v *version, opts coercion) (unknown []string, err error) {
-	s, err := v.structural()
+func (c *compiled) coerceContent(u *unstructured.Unstructured, opts coercion) (unknown []string, err error) {
+	s, err := c.schemaOf(u)
 	if err != nil {
 		return nil, err
 	}

@@ -20,25 +20,26 @@ func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstr
 	if from.GroupVersion() == to {
 		return u, nil
 	}
-	v, err := c.version(version)
-	if err != nil { // as when managedFields still name a version that was removed
+	if _, err := c.version(version); err != nil { // as when managedFields still name a version that was removed
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to)
 	}
 	if _, err := c.version(from.Version); err != nil || from.Group != c.group {
 		return nil, fmt.Errorf("request to convert CR from an invalid group/version: %s", from.GroupVersion())
 	}
 	if c.webhook {
-		if u, err = c.callWebhook(u, to); err != nil {
+		converted, err := c.callWebhook(u, to)
+		if err != nil {
 			return nil, err
 		}
+		u = converted
 	} else {
 		u.SetAPIVersion(to.String())
 	}
-	if _, err := c.coerce(u, v, coercion{}); err != nil {
+	if _, err := c.coerce(u, coercion{}); err != nil {
 		return nil, err
 	}
 	if version == c.storage {
-		return u, c.applyDefaults(u, v)
+		return u, c.applyDefaults(u)
 	}
 	return u, nil
 }
@@ -131,7 +132,5 @@ func (d defaulter) Default(in runtime.Object) {
 	if !ok {
 		return
 	}
-	if v, err := d.version(u.GroupVersionKind().Version); err == nil && u.GroupVersionKind().Kind == d.name {
-		_ = d.applyDefaults(u, v) // without a usable schema there are no defaults
-	}
+	_ = d.applyDefaults(u) // without a usable schema there are no defaults
 }

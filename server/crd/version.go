@@ -96,7 +96,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	validator, _, err := validation.NewSchemaValidator(props)
+	validator, err := newValidator(props)
 	if err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 	}
@@ -106,7 +106,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 		status = &apiextensions.CustomResourceSubresourceStatus{}
 		if props != nil {
 			if statusProps, ok := props.Properties["status"]; ok {
-				if statusValidator, _, err = validation.NewSchemaValidator(&statusProps); err != nil {
+				if statusValidator, err = newValidator(&statusProps); err != nil {
 					return nil, fmt.Errorf("status schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 				}
 			}

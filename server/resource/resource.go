@@ -121,12 +121,12 @@ type Codec interface {
 	New() runtime.Object
 	// Decode reads a request body of a version. mediaType is one of MediaJSON, MediaYAML, MediaProtobuf, MediaCBOR.
 	// The hub has the version's defaults applied. strict lists what strict field validation objects
-	// to (unknown and duplicate fields), in Kubernetes' wording; err is for a body that can't be read at all:
-	// an apierrors.StatusError or an error that becomes BadRequest.
+	// to (unknown and duplicate fields), in Kubernetes' wording; err is for a body that can't be read at all or is something else:
+	// an apierrors.StatusError or an error that becomes BadRequest. What strict says comes before it.
 	Decode(body []byte, mediaType, version string) (hub runtime.Object, strict []error, err error)
 	// Load reads stored bytes; defaults are applied as on read.
 	Load(stored []byte) (hub runtime.Object, err error)
-	// Store encodes a hub. The hub may be changed while it runs but is as before afterwards.
+	// Store encodes a hub. The hub may be changed while it runs; afterwards it is as before, but for what Load would not give.
 	Store(hub runtime.Object) ([]byte, error)
 	// ToVersion converts a hub to a versioned object with its apiVersion and kind set. The result shares nothing with the hub.
 	ToVersion(hub runtime.Object, version string) (runtime.Object, error)

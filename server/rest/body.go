@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,12 @@ func (s *scope) body() ([]byte, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", maxDepth))
 	}
 	return data, err
+}
+
+// decode makes a hub of a body.
+func (s *scope) decode(body []byte, media string) (hub runtime.Object, strict []error, err error) {
+	defer s.metrics.Decoded(time.Now())
+	return s.res.Codec.Decode(body, media, s.version)
 }
 
 // maxDepth is how deep messages may be nested. The decoders of JSON, YAML and CBOR have the same limit; that of protobuf has none, and

@@ -107,12 +107,12 @@ func (s *scope) decodeNew(opts *metav1.CreateOptions) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	hub, strict, err := s.res.Codec.Decode(body, media, s.version)
-	if err != nil {
-		return nil, badBody(err)
-	}
+	hub, strict, err := s.decode(body, media)
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
 		return nil, err
+	}
+	if err != nil {
+		return nil, badBody(err)
 	}
 	if err := s.recordHub(hub); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *scope) decodeNew(opts *metav1.CreateOptions) (runtime.Object, error) {
 		return nil, apierrors.NewInternalError(err)
 	}
 	s.name = object.GetName()
-	if s.res.Plural == "namespaces" && s.res.Group == "" {
+	if isNamespaces(s.res) {
 		s.ctx = request.WithNamespace(s.ctx, s.name) // a namespace is admitted as if it were in itself
 	}
 	upstream.WipeObjectMetaSystemFields(object)
@@ -173,7 +173,11 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	exists := func(current *store.Object) error {
 		err := apierrors.NewAlreadyExists(res.GroupResource(), key.Name)
 		if object.GetGenerateName() != "" {
-			err = apierrors.NewGenerateNameConflict(res.GroupResource(), key.Name, 1)
+			group := schema.GroupResource{Group: res.Group, Resource: res.Plural}
+			if res.StoredAs != "" { // it goes by the kind of the hub
+				group = schema.ParseGroupResource(res.StoredAs)
+			}
+			err = apierrors.NewGenerateNameConflict(group, key.Name, 1)
 		}
 		if current != nil && !current.Head.DeletionTimestamp.IsZero() {
 			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message

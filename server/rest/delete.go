@@ -25,7 +25,9 @@ func (s *scope) delete() error {
 	if err != nil {
 		return err
 	}
-	s.deleting(opts)
+	if !unsafeDelete(opts) {
+		s.deleting(opts)
+	}
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	done, err := s.remove(s.ctx, s.res, s.res.Key(s.namespace, s.name), opts, admit.validateDelete())
 	if err != nil {
@@ -45,6 +47,12 @@ func (s *scope) delete() error {
 		return nil
 	}
 	return s.answer(code, f, done.obj)
+}
+
+// unsafeDelete says whether an object is to go that can't be read. Here all can be.
+func unsafeDelete(opts *metav1.DeleteOptions) bool {
+	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
+	return unsafe != nil && *unsafe
 }
 
 // deleting tells the kind's own rules that something is about to be deleted.

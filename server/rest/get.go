@@ -37,6 +37,9 @@ func (s *scope) fetch() (*store.Object, error) {
 	}
 	snap, err := s.newest(opts.ResourceVersion)
 	if err != nil {
+		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && !cached(s.res) {
+			err = apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		}
 		return nil, err
 	}
 	obj := snap.Get(s.res.Key(s.namespace, s.name))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/server/metrics"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -29,6 +31,8 @@ type Config struct {
 	// CatchUp makes the registry agree with what others wrote to the store. It is called for paths that are not known. nil: nobody else
 	// writes to it.
 	CatchUp func(context.Context) error
+	// Metrics counts what the verbs do; nil: nobody wants to know.
+	Metrics *metrics.Verbs
 	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
 }
@@ -40,6 +44,7 @@ type Handler struct {
 	admission  admission.Interface
 	authorizer authorizer.UnconditionalAuthorizer
 	catchUp    func(context.Context) error
+	metrics    *metrics.Verbs
 	maxBody    int64
 }
 
@@ -51,6 +56,7 @@ func New(cfg Config) *Handler {
 		admission:  cfg.Admission,
 		authorizer: cfg.Authorizer,
 		catchUp:    cfg.CatchUp,
+		metrics:    cfg.Metrics,
 		maxBody:    cfg.MaxBody,
 	}
 	if h.maxBody == 0 {
@@ -104,7 +110,7 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
 	}
-	if !info.IsResourceRequest {
+	if !info.IsResourceRequest || info.Verb == "proxy" { // proxies stood below a path of their own once
 		return nil, errNotFoundPath
 	}
 	set := h.registry.Current()
@@ -146,7 +152,7 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 		}
 	}
 	if !res.Namespaced {
-		if s.namespace != "" && !(res.Plural == "namespaces" && res.Group == "") {
+		if s.namespace != "" && !(isNamespaces(res) && s.namespace == s.name && strings.Count(req.URL.Path, "/namespaces/") == 1) {
 			return nil, errNotFoundPath
 		}
 		s.namespace = ""
@@ -154,6 +160,9 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	s.ctx = request.WithNamespace(req.Context(), s.namespace)
 	return s, nil
 }
+
+// isNamespaces tells the kind that has rules of its own in paths and deletion.
+func isNamespaces(res *resource.Resource) bool { return res.Group == "" && res.Plural == "namespaces" }
 
 // find looks up the kind and version of a path.
 func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource, version *resource.Version, ok bool) {
@@ -174,7 +183,7 @@ func (s *scope) serve() error {
 	collection := len(s.info.Parts) < 2
 	if s.res.Namespaced && s.namespace == "" {
 		// Across all namespaces one can only list and watch.
-		if !collection {
+		if !collection || s.res.Verbs != nil && !slices.Contains(s.res.Verbs, "list") {
 			return errNotFoundPath
 		}
 		if s.req.Method != http.MethodGet {

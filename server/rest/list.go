@@ -97,7 +97,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		return nil, err
 	}
 	limit := opts.Limit
-	if opts.ResourceVersion == "0" {
+	if opts.ResourceVersion == "0" && cached(s.res) {
 		limit = 0
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
@@ -144,6 +144,9 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	}
 	return p, nil
 }
+
+// cached says whether kube-apiserver's cacher serves a kind: all but events.
+func cached(res *resource.Resource) bool { return res.Prefix() != "events" }
 
 // snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {

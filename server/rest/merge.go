@@ -93,7 +93,7 @@ func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err e
 }
 
 func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, shown string, err error) {
-	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has asked already
+	lookup := p.patchMeta()
 	patch, object := map[string]any{}, map[string]any{}
 	if p.lenient() {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(p.body, &patch)
@@ -126,6 +126,15 @@ func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, s
 	return after, strict, shown, err
 }
 
+// patchMeta is what strategic merge patches go by: the object, or the view that is patched.
+func (p *patcher) patchMeta() strategicpatch.LookupPatchMeta {
+	if p.view != nil {
+		return p.view
+	}
+	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has asked already
+	return lookup
+}
+
 // mergeStrategically is the library's, which panics at some directives that are not of their form.
 func mergeStrategically(object, patch map[string]any, lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
 	defer func() {
@@ -142,8 +151,7 @@ func (p *patcher) typeError(err error, after []byte) error {
 	if p.kind != types.StrategicMergePatchType {
 		return err
 	}
-	lookup, _ := p.res.Codec.PatchMeta(p.version)
-	meta, ok := lookup.(strategicpatch.PatchMetaFromStruct)
+	meta, ok := p.patchMeta().(strategicpatch.PatchMetaFromStruct)
 	if !ok {
 		return err
 	}

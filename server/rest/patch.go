@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
@@ -30,6 +31,7 @@ type patcher struct {
 	kind types.PatchType
 	body []byte
 	opts *metav1.PatchOptions
+	view strategicpatch.LookupPatchMeta // nil: it is the object itself that is patched
 }
 
 func (s *scope) patch() error {
@@ -181,17 +183,19 @@ func (p *patcher) mergeView(view runtime.Object) (runtime.Object, error) {
 		}
 		p.kind = types.MergePatchType
 	}
+	next := p.sub.Update.NewView()
 	if p.kind == types.StrategicMergePatchType {
-		p.kind = types.MergePatchType // views have no lists to merge
+		if p.view, err = strategicpatch.NewPatchMetaFromStruct(next); err != nil {
+			return nil, err
+		}
 	}
 	after, strict, shown, err := p.mergeJSON(before)
 	if err != nil {
 		return nil, err
 	}
-	next := p.sub.Update.NewView()
 	more, err := kjson.UnmarshalStrict(after, next)
 	if err != nil {
-		return nil, invalidPatch(err, shown)
+		return nil, invalidPatch(p.typeError(err, after), shown)
 	}
 	if err := p.strictPatch(append(strict, more...), shown); err != nil {
 		return nil, err

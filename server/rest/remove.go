@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -68,11 +69,22 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	if d.object, err = meta.Accessor(d.hub); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if unsafe := d.opts.IgnoreStoreReadErrorWithClusterBreakingPotential; unsafe != nil && *unsafe {
+	if unsafeDelete(d.opts) {
+		if isNamespaces(d.res) || d.res.Group == "rbac.authorization.k8s.io" { // kinds whose deletion is more than the store's
+			return nil, apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
+		}
 		err := storage.NewInvalidObjError(storagePath(d.res, d.key), "unsafe deletion is not allowed because the object is decodable from storage")
 		return nil, storeerr.InterpretDeleteError(err, d.res.GroupResource(), d.key.Name)
 	}
 	d.old = d.hub.DeepCopyObject()
+	if isNamespaces(d.res) {
+		if err := d.namespacePreconditions(); err != nil {
+			return nil, err
+		}
+		if !d.current.Head.DeletionTimestamp.IsZero() && holds(d.res, d.hub) {
+			return &removed{obj: d.current}, nil // whatever the options are
+		}
+	}
 
 	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds, generation.
 	graceful, pending, err := upstream.BeforeDelete(d.res.Strategy, ctx, d.hub, d.opts)
@@ -98,7 +110,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	switch {
 	case held && !graceful:
 		markDeleting(d.object, time.Now())
-		if d.res.Group == "" && d.res.Plural == "namespaces" {
+		if isNamespaces(d.res) {
 			d.object.SetDeletionGracePeriodSeconds(nil) // they have none, by their own rules
 		}
 		return d.mark(ctx)
@@ -113,6 +125,25 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		d.current = marked.obj
 	}
 	return d.erase(ctx)
+}
+
+// namespacePreconditions words failed preconditions as the deletion of namespaces does.
+func (d *deletion) namespacePreconditions() error {
+	want := d.opts.Preconditions
+	if want == nil {
+		return nil
+	}
+	var problem error
+	switch {
+	case want.UID != nil && *want.UID != d.object.GetUID():
+		problem = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *want.UID, d.object.GetUID())
+	case want.ResourceVersion != nil && *want.ResourceVersion != d.object.GetResourceVersion():
+		problem = fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			*want.ResourceVersion, d.object.GetResourceVersion())
+	default:
+		return nil
+	}
+	return apierrors.NewConflict(d.res.GroupResource(), d.key.Name, problem)
 }
 
 // mark stores that the object is being deleted.

@@ -142,6 +142,16 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	if *kind != s.kind && compiled(s.res) && s.sub.Update != nil {
+		// A built-in view is decoded into its hub.
+		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
+		if err == nil {
+			err = types.Convertor.Convert(obj, hub, nil)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, s.kind.Kind, err))
+		}
+	}
 	if *kind != s.kind {
 		return nil, apierrors.NewBadRequest("the API version in the data (" + kind.GroupVersion().String() +
 			") does not match the expected API version (" + s.kind.GroupVersion().String() + ")")

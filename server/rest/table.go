@@ -162,7 +162,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 		partial.SetGroupVersionKind(f.As)
 		obj = partial
 	case "PartialObjectMetadataList":
-		return s.notList()
+		return s.viewNotList(obj)
 	}
 	kind := obj.GetObjectKind().GroupVersionKind()
 	if kind.Empty() {
@@ -177,6 +177,21 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	return nil
 }
 
+// viewNotList refuses to show a view as a list.
+func (s *scope) viewNotList(view runtime.Object) error {
+	if s.sub == nil || s.sub.Update == nil {
+		return s.notList()
+	}
+	if compiled(s.res) {
+		hub, err := s.viewHub(view)
+		if err != nil {
+			return err
+		}
+		view = hub
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", view)
+}
+
 // viewTable shows a view in a row. A built-in kind's columns know the views of the kind.
 func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
 	form, err := s.tableForm(f)
@@ -184,13 +199,14 @@ func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, er
 		return nil, err
 	}
 	hub := view
-	if s.sub != nil && s.sub.Update != nil && compiled(s.res) {
+	switch {
+	case s.sub == nil || s.sub.Update == nil:
+		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
+	case compiled(s.res):
 		if hub, err = s.viewHub(view); err != nil {
 			return nil, err
 		}
-	} else {
-		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
-	}
+	} // the columns of a custom kind look for their fields in the view itself
 	table, err := form.convert.ConvertToTable(s.ctx, hub, form.opts)
 	if err != nil {
 		return nil, err

@@ -29,12 +29,12 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	hub, strict, err := s.res.Codec.Decode(body, media, s.version)
-	if err != nil {
-		return badBody(err)
-	}
+	hub, strict, err := s.decode(body, media)
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
 		return err
+	}
+	if err != nil {
+		return badBody(err)
 	}
 	if err := s.recordHub(hub); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -105,7 +106,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 		if err := update.Set(hub, view); err != nil {
 			return nil, err
 		}
-		if err := s.viewMeta(hub, view); err != nil {
+		if err := s.viewMeta(hub, view, c.key); err != nil {
 			return nil, err
 		}
 		if owned != nil {
@@ -124,7 +125,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 }
 
 // viewMeta carries the preconditions of a view over to the object: uid and resourceVersion.
-func (s *scope) viewMeta(hub, view runtime.Object) error {
+func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return err
@@ -133,9 +134,10 @@ func (s *scope) viewMeta(hub, view runtime.Object) error {
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be %s, but %T", s.kind.Kind, view))
 	}
-	if uid := from.GetUID(); uid != "" && uid != object.GetUID() {
-		return apierrors.NewConflict(s.res.GroupResource(), s.name,
-			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, object.GetUID()))
+	if uid := from.GetUID(); uid != "" {
+		if err := (&storage.Preconditions{UID: &uid}).Check(storagePath(s.res, key), hub); err != nil {
+			return interpretUpdate(err, key, s.res)
+		}
 	}
 	// A view without a resourceVersion is of the object as it is, also where an object would have to name its own.
 	if version := from.GetResourceVersion(); version != "" || compiled(s.res) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"kelson.dev/server/metrics"
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
 )
@@ -45,7 +46,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if err != nil {
 		return err
 	}
-	w := &watcher{scope: s, sel: sel, frames: frames, done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks}
+	w := &watcher{scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks}
 	if w.sel.namespace != "" && s.namespace == "" {
 		w.namespace = w.sel.namespace
 	} else {
@@ -95,6 +96,7 @@ type watcher struct {
 	sel       *selector
 	namespace string
 	frames    *frames
+	sending   metrics.Watch
 	done      <-chan struct{} // closed when the client is gone, or the server ends
 	flusher   http.Flusher
 	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are gathered in buf
@@ -280,6 +282,7 @@ func (w *watcher) event(e *store.Event) error {
 }
 
 func (w *watcher) put(frame []byte) error {
+	w.sending.Sent(len(frame))
 	if w.message != nil {
 		if w.message(frame) != nil {
 			return errGone

@@ -14,6 +14,7 @@ const scaledDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"fleets","singular":"fleet","kind":"Fleet","listKind":"FleetList"},
 "versions":[{"name":"v1","served":true,"storage":true,
 "subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},
+"additionalPrinterColumns":[{"name":"Replicas","type":"integer","jsonPath":".spec.replicas"},{"name":"Colour","type":"string","jsonPath":".spec.colour"}],
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer"},"colour":{"type":"string"}}},
 "status":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}}}]}}`
 

@@ -1,0 +1,38 @@
+package crd
+
+import (
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+
+	"kelson.dev/server/crd/certain"
+)
+
+// validator is the library's, which is asked only where it is not certain that an object is valid.
+type validator struct {
+	validation.SchemaValidator
+	schema *certain.Schema
+}
+
+func newValidator(props *apiextensions.JSONSchemaProps) (validation.SchemaValidator, error) {
+	library, schema, err := validation.NewSchemaValidator(props)
+	if err != nil {
+		return nil, err
+	}
+	return validator{SchemaValidator: library, schema: certain.Compile(schema)}, nil
+}
+
+func (v validator) Validate(object any, options ...validation.ValidationOption) *validate.Result {
+	if v.schema.Valid(object) {
+		return &validate.Result{}
+	}
+	return v.SchemaValidator.Validate(object, options...)
+}
+
+// ValidateUpdate lets what did not change be invalid, as the library does: what is certainly valid needs no such leave.
+func (v validator) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
+	if v.schema.Valid(object) {
+		return &validate.Result{}
+	}
+	return v.SchemaValidator.ValidateUpdate(object, old, options...)
+}

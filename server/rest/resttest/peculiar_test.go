@@ -1,0 +1,120 @@
+package resttest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kelson.dev/server/rest/resttest"
+)
+
+// API-05: paths that look like others but are none.
+func TestPathsThatAreNone(t *testing.T) {
+	p := resttest.New(t)
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"default"}}`)
+	for _, path := range []string{
+		"GET /api/v1/namespaces/default/namespaces", "GET /api/v1/namespaces/default/namespaces/default", "POST /api/v1/namespaces/default/namespaces",
+		"POST /apis/authorization.k8s.io/v1/localsubjectaccessreviews", "GET /apis/authorization.k8s.io/v1/localsubjectaccessreviews",
+		"GET /api/v1/proxy/namespaces/default/pods/a", "POST /api/v1/proxy/namespaces/default/pods/a",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		if status := p.Want(t, 404, method, path, "{}"); status["message"] != "the server could not find the requested resource" {
+			t.Errorf("%s %s: %v", method, path, status)
+		}
+	}
+	p.Want(t, 200, "GET", "/api/v1/namespaces/default", "")
+}
+
+// API-05: whoever asks for an object to be deleted that can't be read hears that it can, or that its kind doesn't do that.
+func TestUnsafeDeletion(t *testing.T) {
+	p := resttest.New(t)
+	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"
+	p.Want(t, 201, "POST", maps, configMap("a", ""))
+	p.Want(t, 409, "DELETE", maps+"/a"+unsafe, "")
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)
+	p.Want(t, 500, "DELETE", "/api/v1/namespaces/n"+unsafe, "")
+	p.Want(t, 201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"r"}}`)
+	p.Want(t, 500, "DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"+unsafe, "")
+}
+
+// CTRL-01: the preconditions of namespaces have words of their own, and a namespace that is held stays as it is, whatever is asked.
+func TestDeletionOfHeldNamespace(t *testing.T) {
+	p := resttest.New(t)
+	const path = "/api/v1/namespaces/n"
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"},"spec":{"finalizers":["example.com/keeper"]}}`)
+	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
+	if got := status["message"].(string); !strings.Contains(got, "Precondition failed: UID in precondition: u, UID in object meta: ") {
+		t.Error(got)
+	}
+	status = p.Want(t, 409, "DELETE", path, `{"preconditions":{"resourceVersion":"1"}}`)
+	if got := status["message"].(string); !strings.Contains(got, "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: ") {
+		t.Error(got)
+	}
+	p.Want(t, 200, "DELETE", path, "")
+	first := p.Want(t, 200, "GET", path, "")
+	again := p.Want(t, 200, "DELETE", path+"?propagationPolicy=Foreground", "")
+	if fmt.Sprint(first) != fmt.Sprint(again) {
+		t.Errorf("first\n%v\nagain\n%v", first, again)
+	}
+}
+
+// API-06: events are in no cache of kube-apiserver's, so a limit counts at resourceVersion 0 too, and GET says 400.
+func TestEventsAreNotCached(t *testing.T) {
+	p := resttest.New(t)
+	const events = "/api/v1/namespaces/default/events"
+	for _, name := range []string{"a", "b", "c"} {
+		p.Want(t, 201, "POST", events, fmt.Sprintf(`{"metadata":{"name":%q},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"type":"Normal"}`, name))
+		p.Want(t, 201, "POST", maps, configMap(name, ""))
+	}
+	for path, want := range map[string]int{events: 1, "/apis/events.k8s.io/v1/namespaces/default/events": 1, maps: 3} {
+		if got := p.Want(t, 200, "GET", path+"?resourceVersion=0&limit=1", "")["items"].([]any); len(got) != want {
+			t.Errorf("%s: %d", path, len(got))
+		}
+	}
+	status := p.Want(t, 400, "GET", events+"/a?resourceVersion=abc", "")
+	if got := status["message"].(string); !strings.HasPrefix(got, "invalid resource version: resourceVersion: Invalid value:") {
+		t.Error(got)
+	}
+	p.Want(t, 500, "GET", maps+"/a?resourceVersion=abc", "")
+	status = p.Want(t, 409, "POST", "/apis/events.k8s.io/v1/namespaces/default/events?dryRun=All", `{"metadata":{"name":"a","generateName":"g-"},
+		"eventTime":"2024-01-02T03:04:05.000006Z","regarding":{"kind":"Pod","namespace":"default","name":"p"},"reason":"R","action":"A",
+		"type":"Normal","reportingController":"example.com/c","reportingInstance":"i"}`)
+	if got := status["message"]; got != `events "a" already exists, the server was not able to generate a unique name for the object` {
+		t.Error(got)
+	}
+}
+
+// API-10: a Scale is no list, no Deployment, and merged strategically by its type.
+func TestScaleIsOfItsOwnKind(t *testing.T) {
+	p := resttest.New(t)
+	p.Define(t, scaledDefinition)
+	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":1,
+		"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	const deployments, fleets = "/apis/apps/v1/namespaces/default/deployments", "/apis/example.com/v1/namespaces/default/fleets"
+	p.Want(t, 201, "POST", deployments, deployment)
+	p.Want(t, 201, "POST", fleets, `{"apiVersion":"example.com/v1","kind":"Fleet","metadata":{"name":"x"},"spec":{"replicas":1}}`)
+	message := func(obj resttest.Object) string { return obj["message"].(string) }
+	const list = "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	for path, kind := range map[string]string{deployments: "*autoscaling.Scale", fleets: "*v1.Scale"} {
+		if got := message(p.Want(t, 406, "GET", path+"/x/scale", "", list)); !strings.HasSuffix(got, "is not a list ("+kind+")") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	got := message(p.Want(t, 400, "PUT", deployments+"/x/scale", deployment))
+	if got != `Deployment in version "v1" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion` {
+		t.Error(got)
+	}
+	got = message(p.Want(t, 422, "PATCH", deployments+"/x/scale", `{"spec":{"replicas":"x"}}`, "Content-Type: application/strategic-merge-patch+json"))
+	if got != ` "" is invalid: patch: Invalid value: "map[spec:map[replicas:x]]": unrecognized type: int32` {
+		t.Error(got)
+	}
+	got = message(p.Want(t, 409, "PUT", deployments+"/x/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x","namespace":"default","uid":"u"}}`))
+	if !strings.Contains(got, "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/x, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID") {
+		t.Error(got)
+	}
+	// The columns of a custom kind are read from the Scale.
+	table := p.Want(t, 200, "GET", fleets+"/x/scale", "", tables)
+	if got := fmt.Sprint(resttest.At(table["rows"].([]any)[0], "cells")); !strings.HasPrefix(got, "[x 1 ") {
+		t.Error(got)
+	}
+}
