@@ -28,6 +28,7 @@ import (
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/inprocess"
+	"kelson.dev/server/metrics"
 	"kelson.dev/server/resource"
 	verbs "kelson.dev/server/rest"
 	"kelson.dev/server/store"
@@ -89,8 +90,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics := newMetrics(p.store)
-	plugins, err := p.newAdmission(cfg, may, metrics)
+	registry := metrics.New(p.store)
+	counts := metrics.NewVerbs(registry)
+	plugins, err := p.newAdmission(cfg, may, registry)
 	if err != nil {
 		return nil, err
 	}
@@ -113,12 +115,13 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	p.verbs = verbs.New(verbs.Config{
 		Store:     p.store,
 		Registry:  p.registry,
-		Admission: cfg.Audit.annotated(plugins),
+		Admission: counts.Admission(cfg.Audit.annotated(plugins)),
+		Metrics:   counts,
 		// A PUT or an apply that creates needs the right to create.
 		Authorizer: may,
 		CatchUp:    catchUp(p.store, definitions),
 	})
-	if p.chain, err = newChain(cfg, metrics, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
+	if p.chain, err = newChain(cfg, registry, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {

@@ -84,6 +84,9 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 // unchanged says whether next has the content of old, and if so gives it its managedFields too. To send none is to keep those
 // that are there; to send others is a change.
 func unchanged(next, old runtime.Object) bool {
+	if differ(next, old) {
+		return false
+	}
 	n, err := meta.Accessor(next)
 	if err != nil {
 		return false

@@ -42,6 +42,7 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 			return nil, fmt.Errorf("%s %s/%s: %w", ops[i].Key.Resource, ops[i].Key.Namespace, ops[i].Key.Name, err)
 		}
 	}
+	defer s.counts.waiting.Since(time.Now())
 	if s.follower != nil {
 		return s.commitShared(ctx, ops, r.drafts)
 	}
@@ -98,6 +99,12 @@ func (q *queue) signal() {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending)
 }
 
 // withdraw takes a request back, if the committer has not taken it.
@@ -181,7 +188,9 @@ func (s *Store) process(batch []*request) {
 	}
 	if len(events) > 0 {
 		s.count(batch, len(events))
+		start := time.Now()
 		s.publish(events)
+		s.counts.publishing.Since(start)
 		s.checkpoint()
 	}
 }
@@ -207,10 +216,11 @@ func (s *Store) checkpoint() {
 	}
 	sn := s.snapshot()
 	s.checkpoints.Go(func() {
+		start := time.Now()
 		if err := write(s.alive, sn.Records()); err != nil && s.alive.Err() == nil {
 			s.log.Error("the state could not be written anew; the log of writes goes on", "err", err)
 		} else if err == nil {
-			s.counts.checkpoints.Add(1)
+			s.counts.checkpoints.Since(start)
 		}
 	})
 }
@@ -230,7 +240,7 @@ func (s *Store) append(events []*Event) error {
 	if err := s.backend.Append(records); err != nil {
 		return fmt.Errorf("%w: append: %w", ErrFailed, err)
 	}
-	s.counts.appending.Add(uint64(time.Since(start)))
+	s.counts.appending.Since(start)
 	return nil
 }
 

@@ -26,7 +26,8 @@ func TestStats(t *testing.T) {
 	write("b", "c")
 	write("d", "a")
 	got := s.Stats()
-	if got.Commits != 2 || got.Writes != 3 || got.Batches != 2 || got.Objects != 3 || got.LogEvents != 3 || got.LogBytes == 0 || got.Appending != 0 {
+	if got.Commits != 2 || got.Writes != 3 || got.Batches != 2 || got.Objects != 3 || got.LogEvents != 3 || got.LogBytes == 0 || got.Appending.Count != 0 ||
+		got.Waiting.Count != 3 || got.Publishing.Count != 2 || got.Queue != 0 || got.Pins != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"kelson.dev/server/durations"
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
 )
@@ -61,6 +62,14 @@ type Backend struct {
 	wanted        bool  // the state is to be written anew however little was logged
 	stateSize     atomic.Int64
 	checkpointing atomic.Bool
+
+	syncs    durations.Histogram
+	logBytes atomic.Int64 // logged, for Stats
+}
+
+// Stats implements [store.Measured].
+func (b *Backend) Stats() store.BackendStats {
+	return store.BackendStats{Disk: &store.DiskStats{LogBytes: b.logBytes.Load(), Syncs: b.syncs.Read()}}
 }
 
 // Open opens the store in a directory and locks it. What is missing is made, for the user alone: the directory and those above it
@@ -104,6 +113,7 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
 	}
 	b.revision, b.logged, b.loaded = found.revision, found.logged, true
+	b.logBytes.Store(b.logged)
 	b.stateSize.Store(found.stateSize)
 	return b.revision, nil
 }
@@ -124,12 +134,14 @@ func (b *Backend) Append(records []store.Record) error {
 			return fmt.Errorf("write %s: %w", b.dir, err)
 		}
 		b.log = log
+		b.log.syncs = &b.syncs
 	}
 	n, err := b.log.append(records)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", b.dir, err)
 	}
 	b.logged += int64(n)
+	b.logBytes.Store(b.logged)
 	b.revision = records[len(records)-1].Revision
 	return nil
 }
@@ -150,6 +162,7 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 	}
 	before := b.logged
 	b.logged = 0
+	b.logBytes.Store(0)
 	b.checkpointing.Store(true)
 	revision := b.revision
 	return func(ctx context.Context, records iter.Seq[store.Record]) error {

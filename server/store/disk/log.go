@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"kelson.dev/server/durations"
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
 )
@@ -39,6 +41,7 @@ type logWriter struct {
 	newest uint64
 	failed bool // what is at the end, nobody knows
 	buf    []byte
+	syncs  *durations.Histogram // nil: nobody asks
 }
 
 // newLog begins the log after a revision. It is there for good when the first append has returned.
@@ -82,7 +85,9 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	}
 	_, err := w.file.Write(buf)
 	if err == nil && w.sync {
+		start := time.Now()
 		err = w.file.Sync()
+		w.syncs.Since(start)
 	}
 	if err != nil {
 		w.failed = true

@@ -58,6 +58,16 @@ type Backend struct {
 	stale atomic.Bool // something is kept that the first provider did not write
 }
 
+// Stats implements [store.Measured], as the backend behind does.
+func (b *Backend) Stats() store.BackendStats { return statsOf(b.inner) }
+
+func statsOf(inner any) store.BackendStats {
+	if m, ok := inner.(store.Measured); ok {
+		return m.Stats()
+	}
+	return store.BackendStats{}
+}
+
 // providers are the transformers of one reading of the file.
 type providers struct {
 	encryptionconfig.StaticTransformers

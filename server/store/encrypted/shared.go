@@ -26,6 +26,9 @@ func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (st
 	return &shared{inner, src}, nil
 }
 
+// Stats implements [store.Measured], as the log behind does.
+func (s *shared) Stats() store.BackendStats { return statsOf(s.Shared) }
+
 // Reader gives a function that decrypts records of a [Backend] as they were kept, and one to call when there are no more.
 func Reader(cfg Config) (decrypt func(*store.Record) error, end func(), err error) {
 	src, err := open(cfg, registryPath)

@@ -26,6 +26,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"kelson.dev/server/durations"
 	"kelson.dev/server/store"
 )
 
@@ -54,6 +55,13 @@ type Log struct {
 	asking sync.Mutex
 	ask    *question // that has not been sent yet; nil: none
 	busy   bool      // one is under way
+
+	reads, writes durations.Histogram
+}
+
+// Stats implements [store.Measured]. Operations are named as etcd's own clients do.
+func (l *Log) Stats() store.BackendStats {
+	return store.BackendStats{Requests: map[string]durations.Counts{"get": l.reads.Read(), "txn": l.writes.Read()}}
 }
 
 // question is one request for the cluster's revision, of all who need one.
@@ -264,7 +272,9 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	start := time.Now()
 	answer, err := l.client.Txn(ctx).If(compare...).Then(writes...).Commit()
+	l.writes.Since(start)
 	switch {
 	case errors.Is(err, rpctypes.ErrDuplicateKey):
 		return 0, false, fmt.Errorf("%w: a key twice in one unit", store.ErrMalformed)
@@ -318,6 +328,7 @@ func (l *Log) answer() {
 func (l *Log) newest(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	defer l.reads.Since(time.Now())
 	answer, err := l.client.Get(ctx, l.prefix, clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("ask etcd: %w", err)
