@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
@@ -26,7 +25,11 @@ type admit struct {
 }
 
 func (s *scope) admit(dryRun bool, opts func(admission.Operation) runtime.Object) *admit {
-	return &admit{chain: fieldmanager.NewManagedFieldsValidatingAdmissionController(s.admission), scope: s, dryRun: dryRun, opts: opts}
+	a := &admit{scope: s, dryRun: dryRun, opts: opts}
+	if s.admission != nil {
+		a.chain = orderly{s.admission}
+	}
+	return a
 }
 
 func (a *admit) handles(op admission.Operation) bool { return a.chain != nil && a.chain.Handles(op) }
@@ -51,7 +54,6 @@ func (a *admit) admitAs(ctx context.Context, obj, old runtime.Object, op admissi
 	if !a.handles(op) {
 		return nil
 	}
-	// The wrapper of New… implements both interfaces whatever it wraps.
 	return a.chain.(admission.MutationInterface).Admit(ctx, a.attributes(obj, old, op), a.scope.interfaces())
 }
 

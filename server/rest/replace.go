@@ -117,8 +117,10 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return nil, err
 	}
 	// A write that would only renew the timestamps of managedFields is none.
-	if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
-		return nil, err
+	if !differ(hub, old) {
+		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
+			return nil, err
+		}
 	}
 	admitted, unit := resource.WithUnit(ctx)
 	if c.validateUpdate != nil {

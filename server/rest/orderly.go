@@ -1,0 +1,91 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+	"k8s.io/apiserver/pkg/warning"
+)
+
+// orderly is an admission after whose mutating plugins managedFields are in order: what they spoil is put back. Fields that no plugin
+// has touched are not looked at: to decode them costs more than most plugins.
+type orderly struct{ admission.Interface }
+
+// Admit implements [admission.MutationInterface].
+func (o orderly) Admit(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+	plugins, ok := o.Interface.(admission.MutationInterface)
+	if !ok {
+		return nil
+	}
+	before := heldBy(a.GetObject())
+	if err := plugins.Admit(ctx, a, with); err != nil {
+		return err
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil || heldBy(a.GetObject()).is(before) {
+		return nil
+	}
+	if err := managedfields.ValidateManagedFields(object.GetManagedFields()); err != nil {
+		before.putBack(object)
+		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err.Error()))
+	}
+	return nil
+}
+
+// Validate implements [admission.ValidationInterface].
+func (o orderly) Validate(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+	if plugins, ok := o.Interface.(admission.ValidationInterface); ok {
+		return plugins.Validate(ctx, a, with)
+	}
+	return nil
+}
+
+// heldFields are an object's managedFields in the form in which it has them.
+type heldFields struct {
+	typed   []metav1.ManagedFieldsEntry
+	untyped []any // of custom objects
+}
+
+func heldBy(obj runtime.Object) heldFields {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		list, _ := metadata["managedFields"].([]any)
+		return heldFields{untyped: list}
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return heldFields{}
+	}
+	return heldFields{typed: object.GetManagedFields()}
+}
+
+// is says whether both are the very same memory: plugins that change fields make new ones.
+func (h heldFields) is(other heldFields) bool {
+	return sameSlice(h.typed, other.typed) && sameSlice(h.untyped, other.untyped)
+}
+
+func sameSlice[E any](a, b []E) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func (h heldFields) putBack(object metav1.Object) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		object.SetManagedFields(h.typed)
+		return
+	}
+	if h.untyped == nil {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+		return
+	}
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
+		metadata["managedFields"] = h.untyped
+	}
+}
