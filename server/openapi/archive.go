@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 //go:embed kubernetes.zip
@@ -15,6 +16,7 @@ var kubernetes string
 // archive reads the packed documents.
 type archive struct {
 	entries map[string]*zip.File
+	opened  time.Time
 }
 
 func openArchive() (*archive, error) {
@@ -22,7 +24,7 @@ func openArchive() (*archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open packed documents: %w", err)
 	}
-	a := &archive{entries: make(map[string]*zip.File, len(r.File))}
+	a := &archive{entries: make(map[string]*zip.File, len(r.File)), opened: time.Now()}
 	for _, f := range r.File {
 		a.entries[f.Name] = f
 	}

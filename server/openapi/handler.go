@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -57,9 +58,10 @@ func New(cfg Config) *Handler {
 }
 
 const (
-	jsonType = "application/json"
-	protoV2  = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-	protoV3  = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+	jsonType  = "application/json"
+	indexType = "text/plain; charset=utf-8" // Kubernetes leaves it to be guessed
+	protoV2   = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	protoV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
 // accepted maps what clients ask for to what they get. The names with @ are not valid media types but were the first ones.
@@ -70,27 +72,22 @@ func accepted(proto string) map[string]string {
 	}
 }
 
-// ServeHTTP answers GET on /openapi/v2, /openapi/v3 and /openapi/v3/<path of a group version>.
+// ServeHTTP answers requests on /openapi/v2, /openapi/v3 and /openapi/v3/<path of a group version>, whatever their method is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
-		return
-	}
 	a, err := h.archive()
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	docs := h.documents(a)
-	path := strings.TrimSuffix(req.URL.Path, "/")
+	version, path, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/openapi/"), "/")
 	switch {
-	case path == "/openapi/v2":
+	case version == "v2" && !below:
 		h.serveV2(w, req, docs)
-	case path == "/openapi/v3":
-		send(w, req, docs.index, jsonType)
-	case strings.HasPrefix(path, "/openapi/v3/"):
-		h.serveV3(w, req, docs, strings.TrimPrefix(path, "/openapi/v3/"))
+	case version == "v3" && !below:
+		send(w, req, docs.index, indexType)
+	case version == "v3":
+		h.serveV3(w, req, docs, path)
 	default:
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
@@ -99,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (h *Handler) serveV3(w http.ResponseWriter, req *http.Request, docs *documents, path string) {
 	hash, ok := docs.hashes[path]
 	if !ok {
-		http.Error(w, "404 page not found", http.StatusNotFound)
+		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	mediaType, ok := negotiate(w, req, protoV3)
@@ -160,7 +157,7 @@ func negotiate(w http.ResponseWriter, req *http.Request, proto string) (string, 
 	return "", false
 }
 
-// send writes a document, compressed when the client likes, or 304 when it has it already.
+// send writes a document, or the part that is asked for, or 304 when the client has it already. It is compressed when the client likes.
 func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType string) {
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)
@@ -170,19 +167,24 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+	zipped := strings.Contains(req.Header.Get("Accept-Encoding"), "gzip")
 	read := doc.plain
-	if strings.Contains(req.Header.Get("Accept-Encoding"), "gzip") {
-		header.Set("Content-Encoding", "gzip")
+	if zipped {
 		read = doc.gzip
 	}
 	data, err := read()
 	if err != nil {
-		header.Del("Content-Encoding")
 		header.Del("Etag")
 		fail(w, err)
 		return
 	}
 	header.Set("Content-Type", mediaType)
+	if !zipped {
+		http.ServeContent(w, req, "", doc.made, bytes.NewReader(data))
+		return
+	}
+	header.Set("Content-Encoding", "gzip")
+	header.Set("Last-Modified", doc.made.UTC().Format(http.TimeFormat))
 	header.Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {

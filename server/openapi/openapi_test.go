@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,13 +52,85 @@ func TestArchiveIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, data); err != nil {
-			t.Fatal(err)
-		}
 		path := strings.ReplaceAll(strings.TrimSuffix(file.Name(), "_openapi.json"), "__", "/")
-		if entry := entries[path]; entry == nil || entry.Comment != fmt.Sprintf("%X", sha256.Sum256(compact.Bytes())) {
+		packed, err := a.plain("v3/" + path + ".json")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !reflect.DeepEqual(bare(t, packed), bare(t, data)) || entries[path].Comment != fmt.Sprintf("%X", sha256.Sum256(packed)) {
 			t.Errorf("%s is not as in the module", path)
+		}
+	}
+}
+
+// bare is a document without what is added to those of the module.
+func bare(t *testing.T, data []byte) any {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	delete(doc["info"].(map[string]any), "version")
+	var strip func(v any)
+	strip = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if _, isText := v["type"].(string); isText {
+				delete(v, "enum")
+				delete(v, "description")
+			}
+			for _, value := range v {
+				strip(value)
+			}
+		case []any:
+			for _, value := range v {
+				strip(value)
+			}
+		}
+	}
+	strip(doc)
+	return doc
+}
+
+// API-02: the documents say which values a field can have, for kubectl explain.
+func TestEnums(t *testing.T) {
+	h, _ := serving(nil, "v1")
+	var doc spec3.OpenAPI
+	if err := json.Unmarshal(get(h, "/openapi/v3/api/v1").Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	policy := doc.Components.Schemas["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]
+	if len(policy.Enum) != 3 || !strings.Contains(policy.Description, "Possible enum values") || doc.Info.Version != "1.37" {
+		t.Errorf("%s: %v %s", doc.Info.Version, policy.Enum, policy.Description)
+	}
+	var swagger spec.Swagger
+	if err := json.Unmarshal(get(h, "/openapi/v2").Body.Bytes(), &swagger); err != nil {
+		t.Fatal(err)
+	}
+	if policy := swagger.Definitions["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]; len(policy.Enum) != 3 || swagger.Info.Version != "1.37" {
+		t.Errorf("%s: %v", swagger.Info.Version, policy.Enum)
+	}
+	for name := range swagger.Parameters {
+		if strings.HasPrefix(name, "logpath") {
+			t.Errorf("parameter %s of a path that is not served", name)
+		}
+	}
+}
+
+// API-02: a part of a document, and one that is not newer.
+func TestPartsOfDocuments(t *testing.T) {
+	h, _ := serving(nil, "v1")
+	w := get(h, "/openapi/v3", "Range", "bytes=0-8")
+	if w.Code != http.StatusPartialContent || w.Body.String() != `{"paths":` || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
+	}
+	if got := get(h, "/openapi/v3", "If-Modified-Since", w.Header().Get("Last-Modified")).Code; got != http.StatusNotModified {
+		t.Errorf("If-Modified-Since: %d", got)
+	}
+	for path, body := range map[string]string{"/openapi/v2/": "404 page not found\n", "/openapi/v3/apis/nothing": "", "/openapi/v3/": ""} {
+		if w := get(h, path); w.Code != 404 || w.Body.String() != body {
+			t.Errorf("%s: %d %q", path, w.Code, w.Body)
 		}
 	}
 }

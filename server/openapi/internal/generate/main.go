@@ -1,6 +1,7 @@
 // Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving them needs no parsing.
 //
-// The source is api/openapi-spec of the module k8s.io/kubernetes that go.mod names. The archive holds:
+// The source is api/openapi-spec of the module k8s.io/kubernetes that go.mod names. Those documents lack the lists of values that a field
+// can have and the version, which a server gives: they are added (enums.go). The archive holds:
 //
 //	v3/<path>.json, v3/<path>.pb   one document per path of /openapi/v3; the comment of the entry is the document's hash
 //	v2/head.json                   the beginning of the one document of /openapi/v2, up to the first path
@@ -93,16 +94,16 @@ func (a *archive) addV3(dir string) error {
 		if err != nil {
 			return err
 		}
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, data); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		pb, err := handler3.ToV3ProtoBinary(compact.Bytes())
+		compact, err := completed(data, "components", "schemas")
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		hash := fmt.Sprintf("%X", sha256.Sum256(compact.Bytes()))
-		if err := a.add("v3/"+path+".json", hash, compact.Bytes()); err != nil {
+		pb, err := handler3.ToV3ProtoBinary(compact)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		hash := fmt.Sprintf("%X", sha256.Sum256(compact))
+		if err := a.add("v3/"+path+".json", hash, compact); err != nil {
 			return err
 		}
 		if err := a.add("v3/"+path+".pb", hash, pb); err != nil {
@@ -117,6 +118,9 @@ func (a *archive) addV2(file string) error {
 	if err != nil {
 		return err
 	}
+	if data, err = completed(data, "definitions"); err != nil {
+		return err
+	}
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return err
@@ -128,6 +132,7 @@ func (a *archive) addV2(file string) error {
 		}
 		delete(doc, name)
 	}
+	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") }) // of /logs
 
 	head := bytes.TrimSuffix(object(doc), []byte("}"))
 	if err := a.add("v2/head.json", "", append(head, `,"paths":{`...)); err != nil {
