@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/apis/coordination"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
 	csr "k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
@@ -66,6 +69,8 @@ func others() []entry {
 		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
+		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, strategy: clustertrustbundle.Strategy,
+			fields: selectable(trustFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
 
@@ -111,3 +116,8 @@ func others() []entry {
 
 // extensions is the category of kinds that extend the API.
 var extensions = []string{"api-extensions"}
+
+// trustFields are the fields by which bundles of trust can be selected.
+func trustFields(b *certificates.ClusterTrustBundle) fields.Set {
+	return generic.AddObjectMetaFieldsSet(fields.Set{"spec.signerName": b.Spec.SignerName}, &b.ObjectMeta, false)
+}

@@ -32,9 +32,19 @@ func within(t *testing.T, test func(p plane), enable ...string) {
 
 func withConfig(t *testing.T, plugins map[string][]byte, test func(p plane), enable ...string) {
 	t.Helper()
+	withAdmission(t, controlplane.Admission{Enable: enable, Plugins: plugins}, test)
+}
+
+// without leaves out plugins that are on by default.
+func without(t *testing.T, test func(p plane), disable ...string) {
+	t.Helper()
+	withAdmission(t, controlplane.Admission{Disable: disable}, test)
+}
+
+func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := controlplane.Config{}
-		cfg.Admission.Enable, cfg.Admission.Plugins = enable, plugins
+		cfg := controlplane.Config{Admission: gates}
 		cp, err := controlplane.Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
