@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run run-home run-welcome run-simpledeployment test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,6 +23,13 @@ build: ## the binary: bin/kelson
 
 run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
 	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m
+
+UNTIL-home             := home/home-sample:{.status.seen}=bar
+UNTIL-welcome          := welcome/welcome-sample:{.status.availableReplicas}=2
+UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.readyReplicas}=3
+
+run-home run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
+	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
 test: build ## all tests
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)

@@ -1,0 +1,40 @@
+package controller
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/reconcile"
+
+	ajdv1 "kelson.dev/examples/home/api/v1"
+)
+
+// +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/finalizers,verbs=update
+
+// HomeController is the part of the operator that sees to Home objects. Kinds that the reconciler makes are to be named here, as in
+// operator.For(NewHomeReconciler, operator.Owns[corev1.Pod]()), and in an rbac marker above.
+func HomeController() operator.Part {
+	return operator.For(NewHomeReconciler)
+}
+
+// HomeReconciler brings the world to what Home objects say.
+type HomeReconciler struct{ operator.Deps }
+
+// NewHomeReconciler makes one.
+func NewHomeReconciler(deps operator.Deps) *HomeReconciler { return &HomeReconciler{deps} }
+
+// Reconcile takes note of what the Home is about. The status is written after it returns.
+func (r *HomeReconciler) Reconcile(ctx context.Context, home *ajdv1.Home) (operator.Result, error) {
+	if home.Status.Seen != home.Spec.Foo {
+		operator.Log(ctx).Info("a home is about something else", "foo", home.Spec.Foo, "before", home.Status.Seen)
+	}
+	home.Status.Seen = home.Spec.Foo
+	reconcile.SetCondition(home, metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Seen", Message: "the controller knows what it is about",
+	})
+	return operator.Result{}, nil
+}

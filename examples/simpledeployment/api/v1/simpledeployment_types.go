@@ -1,0 +1,80 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SimpleDeploymentSpec says how many pods there should be, and of what.
+type SimpleDeploymentSpec struct {
+	// replicas is how many pods there should be.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas int32 `json:"replicas"`
+
+	// image that the pods run.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image"`
+
+	// command to run in place of the image's own.
+	// +optional
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+}
+
+// SimpleDeploymentStatus is how many pods there were.
+type SimpleDeploymentStatus struct {
+	// replicas is how many pods there are.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is how many of them are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// selector selects them; autoscalers read it.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// observedGeneration is the generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions say what holds of it: Ready, and, if the spec can't be followed, Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SimpleDeployment is a kind of apps.demo.welcome.domain.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=sdeploy,categories=all
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type SimpleDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec SimpleDeploymentSpec `json:"spec"`
+
+	// status is how it was last seen to be.
+	// +optional
+	Status SimpleDeploymentStatus `json:"status,omitempty"`
+}
+
+// SimpleDeploymentList is a list of SimpleDeployment objects.
+// +kubebuilder:object:root=true
+type SimpleDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []SimpleDeployment `json:"items"`
+}

@@ -1,0 +1,20 @@
+// Command simpledeployment is the operator.
+package main
+
+import (
+	appsv1 "kelson.dev/examples/simpledeployment/api/v1"
+	"kelson.dev/examples/simpledeployment/internal/controller"
+	"kelson.dev/operator"
+)
+
+// What every operator here may do: tell of what it does.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+func main() {
+	operator.Main(
+		operator.Name("simpledeployment"),
+		operator.AddToScheme(appsv1.AddToScheme),
+		controller.SimpleDeploymentController(),
+	)
+}

@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
+
+	appsv1 "kelson.dev/examples/simpledeployment/api/v1"
+)
+
+// +kubebuilder:rbac:groups=apps.demo.welcome.domain,resources=simpledeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.demo.welcome.domain,resources=simpledeployments/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=apps.demo.welcome.domain,resources=simpledeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+
+// ConditionReady says that there are as many ready pods as there should be.
+const ConditionReady = "Ready"
+
+// SimpleDeploymentController is the part of the operator that sees to SimpleDeployment objects.
+func SimpleDeploymentController() operator.Part {
+	return operator.For(NewSimpleDeploymentReconciler, operator.Owns[corev1.Pod]())
+}
+
+// SimpleDeploymentReconciler keeps pods with the names <name>-0, <name>-1 … for each SimpleDeployment: names say which one is missing, so
+// that none is ever made twice.
+type SimpleDeploymentReconciler struct{ operator.Deps }
+
+// NewSimpleDeploymentReconciler makes one.
+func NewSimpleDeploymentReconciler(deps operator.Deps) *SimpleDeploymentReconciler {
+	return &SimpleDeploymentReconciler{deps}
+}
+
+// Reconcile is called when a SimpleDeployment or one of its pods has changed. It sees what it has written itself, so it never makes or
+// deletes a pod for a state that is over.
+func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.SimpleDeployment) (operator.Result, error) {
+	selector := labels.SelectorFromSet(labelsOf(sd))
+	pods, err := client.List[corev1.Pod](ctx, r.Client, client.InNamespace(sd.Namespace), client.MatchingSelector{Selector: selector})
+	if err != nil {
+		return operator.Result{}, err
+	}
+	wanted := map[string]bool{}
+	for i := range sd.Spec.Replicas {
+		wanted[podName(sd, i)] = true
+	}
+	var there, ready int32
+	for _, pod := range pods {
+		switch {
+		case !metav1.IsControlledBy(pod, sd) || pod.DeletionTimestamp != nil:
+		case !wanted[pod.Name], pod.Spec.Containers[0].Image != sd.Spec.Image, isOver(pod):
+			if err := client.IgnoreNotFound(r.Client.Delete(ctx, pod)); err != nil {
+				return operator.Result{}, err
+			}
+		default:
+			there++
+			if isReady(pod) {
+				ready++
+			}
+		}
+		delete(wanted, pod.Name) // one that is going still has the name
+	}
+	for i := range sd.Spec.Replicas {
+		if name := podName(sd, i); wanted[name] {
+			if _, err := operator.Apply(ctx, r.Client, podOf(sd, name)); err != nil {
+				return operator.Result{}, err
+			}
+			there++
+		}
+	}
+	sd.Status.Replicas, sd.Status.ReadyReplicas, sd.Status.Selector = there, ready, selector.String()
+	condition := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReady", Message: "all pods are ready"}
+	if ready != sd.Spec.Replicas {
+		condition.Status, condition.Reason = metav1.ConditionFalse, "NotAllReady"
+		condition.Message = fmt.Sprintf("%d of %d pods are ready", ready, sd.Spec.Replicas)
+	}
+	reconcile.SetCondition(sd, condition)
+	return operator.Result{}, nil
+}

@@ -1,0 +1,76 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WelcomeSpec says who is welcomed, and by how many.
+type WelcomeSpec struct {
+	// name of who is welcomed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	Name string `json:"name"`
+
+	// replicas is how many pods serve the page.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Replicas int32 `json:"replicas"`
+
+	// image has a shell and BusyBox' httpd.
+	// +optional
+	// +kubebuilder:default="busybox:1.37"
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image,omitempty"`
+}
+
+// WelcomeStatus is how a Welcome was last seen to be.
+type WelcomeStatus struct {
+	// url is where the page is, within the cluster.
+	// +optional
+	URL string `json:"url,omitempty"`
+
+	// availableReplicas is how many pods serve it.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+
+	// observedGeneration is the generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions say what holds of it: Ready, and, if the spec can't be followed, Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Welcome is a kind of webapp.demo.welcome.domain.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Welcome struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec WelcomeSpec `json:"spec"`
+
+	// status is how it was last seen to be.
+	// +optional
+	Status WelcomeStatus `json:"status,omitempty"`
+}
+
+// WelcomeList is a list of Welcome objects.
+// +kubebuilder:object:root=true
+type WelcomeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Welcome `json:"items"`
+}

@@ -1,0 +1,133 @@
+package controller_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/server/controlplane"
+
+	webappv1 "kelson.dev/examples/welcome/api/v1"
+	"kelson.dev/examples/welcome/internal/controller"
+)
+
+// newEnv is a control plane with the operator, Kubernetes' own controller of Deployments, and a node whose pods run.
+func newEnv(t *testing.T) *testenv.Env {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, webappv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Scheme(scheme),
+		testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated),
+		testenv.Operator(operator.AddToScheme(webappv1.AddToScheme), controller.WelcomeController()))
+}
+
+func welcome(name string, replicas int32) *webappv1.Welcome {
+	return &webappv1.Welcome{
+		ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "default"},
+		Spec:       webappv1.WelcomeSpec{Name: name, Replicas: replicas},
+	}
+}
+
+// settle lets pods start and what follows from it.
+func settle(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	time.Sleep(time.Minute) // virtual
+	env.Settle(t)
+}
+
+// EX-03
+func TestFrontEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := newEnv(t)
+		w := welcome("$(reboot) & friends", 2)
+		env.Create(t, w)
+		settle(t, env)
+		env.Get(t, w)
+		if !reconcile.IsTrue(w, controller.ConditionReady) || w.Status.AvailableReplicas != 2 || w.Status.URL != "http://front.default.svc" {
+			t.Errorf("status is %+v", w.Status)
+		}
+		pods, err := client.List[corev1.Pod](t.Context(), env.Client(), client.InNamespace("default"))
+		if err != nil || len(pods) != 2 {
+			t.Fatalf("%d pods, %v", len(pods), err)
+		}
+		page := pods[0].Spec.Containers[0]
+		if strings.Contains(strings.Join(page.Command, " "), "reboot") || page.Env[0].Value != w.Spec.Name {
+			t.Errorf("the name is a part of the command: %+v", page)
+		}
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "default"}}
+		env.Get(t, service)
+		for k, v := range service.Spec.Selector {
+			if pods[0].Labels[k] != v {
+				t.Errorf("the service does not select the pods: %v, %v", service.Spec.Selector, pods[0].Labels)
+			}
+		}
+	})
+}
+
+// EX-03
+func TestFrontEndFollowsItsWelcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := newEnv(t)
+		w := welcome("everybody", 1)
+		env.Create(t, w)
+		settle(t, env)
+
+		// Who meddles with the Deployment is set right.
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "default"}}
+		env.Get(t, deployment)
+		deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "nobody"
+		if err := env.Client().Update(t.Context(), deployment); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, env)
+		if env.Get(t, deployment); deployment.Spec.Template.Spec.Containers[0].Env[0].Value != "everybody" {
+			t.Error("the name stayed as somebody had set it")
+		}
+
+		env.Get(t, w)
+		w.Spec.Replicas = 3
+		if err := env.Client().Update(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, env)
+		if env.Get(t, w); w.Status.AvailableReplicas != 3 || !reconcile.IsTrue(w, controller.ConditionReady) {
+			t.Errorf("status is %+v", w.Status)
+		}
+
+		if err := env.Client().Delete(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, env)
+		if err := env.Client().Get(t.Context(), client.KeyOf(deployment), deployment); !apierrors.IsNotFound(err) {
+			t.Errorf("the Deployment stays: %v", err)
+		}
+	})
+}
+
+// EX-03
+func TestWhatIsNoWelcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := newEnv(t)
+		for _, w := range []*webappv1.Welcome{welcome("", 1), welcome("x", -1), welcome(strings.Repeat("x", 101), 1)} {
+			if err := env.Client().Create(t.Context(), w); !apierrors.IsInvalid(err) {
+				t.Errorf("%+v: %v", w.Spec, err)
+			}
+		}
+	})
+}
