@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -27,6 +28,7 @@ type call struct {
 	lasts     bool                 // it is long-running
 	user      user.Info            // nil: not known yet
 	audiences authenticator.Audiences
+	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
 }
 
 // The keys of Kubernetes' libraries.
@@ -35,6 +37,7 @@ var (
 	kubeUserKey  = keyOf(func(ctx context.Context) { request.UserFrom(ctx) })
 	receivedKey  = keyOf(func(ctx context.Context) { request.ReceivedTimestampFrom(ctx) })
 	audiencesKey = keyOf(func(ctx context.Context) { authenticator.AudiencesFrom(ctx) })
+	latencyKey   = keyOf(func(ctx context.Context) { request.LatencyTrackersFrom(ctx) })
 	warningKey   = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "-") })
 )
 
@@ -92,8 +95,23 @@ func (c *call) Value(key any) any {
 		}
 	case warningKey:
 		return c
+	case latencyKey:
+		if c.latencies.Load() == nil {
+			fresh, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))
+			c.latencies.CompareAndSwap(nil, fresh)
+		}
+		return c.latencies.Load()
 	}
 	return c.within().Value(key)
+}
+
+// elsewhere is how long the request waited for webhooks.
+func (c *call) elsewhere() time.Duration {
+	of := c.latencies.Load()
+	if of == nil {
+		return 0
+	}
+	return of.MutatingWebhookTracker.GetLatency() + of.ValidatingWebhookTracker.GetLatency()
 }
 
 // AddWarning adds a Warning header to the answer.
