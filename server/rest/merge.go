@@ -176,8 +176,13 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 			return nil, err
 		}
 	}
-	config := &unstructured.Unstructured{}
-	if err := p.unmarshal(&config.Object); err != nil {
+	config, plain := &unstructured.Unstructured{}, false
+	if p.kind == types.ApplyYAMLPatchType {
+		config.Object, plain = plainJSON(p.body)
+	}
+	if plain {
+		// It is neither malformed nor has it anything twice.
+	} else if err := p.unmarshal(&config.Object); err != nil {
 		if p.kind == types.ApplyYAMLPatchType {
 			if _, err := yaml.ToJSON(p.body); err != nil {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
@@ -187,7 +192,7 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 	}
 	force := p.opts.Force != nil && *p.opts.Force
 	hub, err := manager.Apply(live, config, p.opts.FieldManager, force)
-	if err != nil || p.lenient() || p.kind != types.ApplyYAMLPatchType {
+	if err != nil || plain || p.lenient() || p.kind != types.ApplyYAMLPatchType {
 		return hub, err
 	}
 	if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
