@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/server/authz"
+	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/pki"
@@ -80,6 +81,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	defer listener.Close()
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Log: log}
+	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
 	if err := opts.gates.apply(&cfg); err != nil {
 		return err
 	}

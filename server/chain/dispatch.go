@@ -45,7 +45,7 @@ func (c *Chain) route(path string) http.Handler {
 func (c *Chain) allPaths() map[string]http.Handler {
 	all := map[string]http.Handler{
 		"/":        http.HandlerFunc(c.index),
-		"/version": http.HandlerFunc(c.version),
+		"/version": wire.Document("application/json", c.version),
 	}
 	for name, checks := range map[string][]Check{"healthz": c.cfg.Checks.Health, "livez": c.cfg.Checks.Live, "readyz": c.cfg.Checks.Ready} {
 		h := newHealth(name, checks)

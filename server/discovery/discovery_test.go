@@ -147,8 +147,8 @@ func TestAggregated(t *testing.T) {
 	if len(core.Items) != 1 || core.Items[0].Name != "" || len(core.Items[0].Versions) != 1 {
 		t.Errorf("core: %+v", core)
 	}
-	if beta := parse[metav1.TypeMeta](t, get(t, h, "/apis", "Accept", aggregatedV2beta1).Body.Bytes()); beta.APIVersion != "apidiscovery.k8s.io/v2beta1" {
-		t.Errorf("v2beta1: %+v", beta)
+	if beta := get(t, h, "/apis", "Accept", aggregatedV2beta1); beta.Code != http.StatusNotAcceptable {
+		t.Errorf("v2beta1, which is of the past: %d", beta.Code)
 	}
 
 	// ETags live as long as the document.
@@ -200,7 +200,7 @@ func TestForms(t *testing.T) {
 		{"/apis/apps/v1?pretty=true", "", 200, "application/json", "{\n  \"kind\": \"APIResourceList\""},
 		{"/apis/apps/v2", "", 404, "text/plain; charset=utf-8", "404 page not found"},
 		{"/apis/nope", "", 404, "text/plain; charset=utf-8", "404 page not found"},
-		{"/api/v2", "", 404, "text/plain; charset=utf-8", "404 page not found"},
+		{"/api/v2", "", 404, "application/json", `{"kind":"Status"`},
 		{"/apis", "text/html", 406, "application/json", "{\n  \"kind\": \"Status\""},
 	} {
 		w := get(t, h, c.path, "Accept", c.accept)
@@ -229,4 +229,34 @@ func BenchmarkAggregated(b *testing.B) {
 			get(b, h, "/apis", "Accept", aggregatedV2)
 		}
 	})
+}
+
+// API-09: what there is no document of, and what a document can't be had as.
+func TestNoDocument(t *testing.T) {
+	h, registry := newHandler(t)
+	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}}})
+	for _, c := range []struct {
+		method, path, accept string
+		code                 int
+		body                 string
+	}{
+		{"GET", "/api/v2", "", 404, `"message":"the server could not find the requested resource"`},
+		{"GET", "/apis/nothing", "", 404, "404 page not found"},
+		{"GET", "/apis/nothing/v1", "application/xml", 404, "404 page not found"},
+		{"POST", "/apis/apiregistration.k8s.io", "", 405, `"message":"the server does not allow this method on the requested resource"`},
+		{"GET", "/apis/apiregistration.k8s.io", "application/xml", 406, "406: Not Acceptable"},
+		{"GET", "/apis/apps", "application/xml", 406, "are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"},
+		{"GET", "/apis/example.com/v1", "application/xml", 406, `are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
+		{"GET", "/apis/example.com/v1", "application/cbor", 406, `are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
+	} {
+		req := httptest.NewRequest(c.method, c.path, nil)
+		if c.accept != "" {
+			req.Header.Set("Accept", c.accept)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.body) {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.accept, w.Code, w.Body)
+		}
+	}
 }

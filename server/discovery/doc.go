@@ -2,7 +2,7 @@
 //
 // [Handler] answers /api, /apis and the paths below that are not resources, in
 // both forms Kubernetes has: one document per group version (legacy), and all
-// groups in one document (aggregated, apidiscovery.k8s.io v2 and v2beta1,
+// groups in one document (aggregated, apidiscovery.k8s.io v2,
 // chosen by the Accept header).
 //
 // Documents are made of the registry's current set when they are first asked

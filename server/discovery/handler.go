@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	conversions "k8s.io/apiserver/pkg/apis/apidiscovery/v2"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
 )
 
 // Handler serves discovery. Make it with New.
@@ -30,6 +29,7 @@ type Handler struct {
 	registry *resource.Registry
 	scheme   *runtime.Scheme
 	codecs   serializer.CodecFactory
+	custom   serializer.CodecFactory // of documents of custom kinds
 	current  atomic.Pointer[documents]
 }
 
@@ -40,15 +40,19 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	metav1.AddToGroupVersion(scheme, v1)
 	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
-	utilruntime.Must(apidiscoveryv2beta1.AddToScheme(scheme))
-	utilruntime.Must(conversions.RegisterConversions(scheme))
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+})
+
+// sharedCustom encodes the documents of custom kinds, which are not to be had in CBOR.
+var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
+	scheme, _ := shared()
+	return serializer.NewCodecFactory(scheme)
 })
 
 // New returns a handler of what a registry holds at the time of each request.
 func New(registry *resource.Registry) *Handler {
 	scheme, codecs := shared()
-	return &Handler{registry: registry, scheme: scheme, codecs: codecs}
+	return &Handler{registry: registry, scheme: scheme, codecs: codecs, custom: sharedCustom()}
 }
 
 // ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
@@ -56,26 +60,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
 	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no method.
-	routed := path == "/api" || h.builtin(path)
+	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
 	if routed && req.Method != http.MethodGet {
-		h.fail(w, req, routeError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 		return
+	}
+	codecs := h.codecs
+	if !root && !routed && strings.Count(path, "/") == 3 { // the document of a version of custom kinds
+		codecs = h.custom
 	}
 	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
 	if root {
 		restrictions = rootRestrictions{}
 	}
-	media, info, err := negotiation.NegotiateOutputMediaType(req, h.codecs, restrictions)
+	media, info, err := negotiation.NegotiateOutputMediaType(req, codecs, restrictions)
 	if err != nil {
+		types, _ := negotiation.MediaTypesForSerializer(h.codecs)
 		switch {
-		case routed && !h.offers(req.Header.Get("Accept")):
-			types, _ := negotiation.MediaTypesForSerializer(h.codecs)
-			err = routeError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
+		case routed && !wire.Accepts(req.Header.Get("Accept"), types):
+			err = wire.RouteError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
 		case !root && !h.has(path):
-			http.Error(w, "404 page not found", http.StatusNotFound)
+			h.missing(w, req)
 			return
 		}
-		h.fail(w, req, err)
+		h.fail(codecs, w, req, err)
 		return
 	}
 	key := documentKey{path: path, mediaType: info.MediaType, pretty: info.Serializer == info.PrettySerializer}
@@ -96,12 +104,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case err != nil:
-		h.fail(w, req, apierrors.NewInternalError(err))
+		h.fail(codecs, w, req, apierrors.NewInternalError(err))
 	case doc == nil:
-		http.Error(w, "404 page not found", http.StatusNotFound)
+		h.missing(w, req)
 	default:
 		h.send(w, req, key, doc)
 	}
+}
+
+// missing is the answer where there is no document. Below /api there is a router, whose errors can be read by machines.
+func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
+	if strings.HasPrefix(req.URL.Path, "/api/") {
+		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
+		return
+	}
+	http.Error(w, "404 page not found", http.StatusNotFound)
 }
 
 // builtin says whether a path is that of a version of a built-in group.
@@ -127,25 +144,11 @@ func (h *Handler) has(path string) bool {
 	return err == nil && doc != nil
 }
 
-// offers says whether one of the types of an Accept header is there, whatever its parameters ask for.
-func (h *Handler) offers(accept string) bool {
-	types, _ := negotiation.MediaTypesForSerializer(h.codecs)
-	return slices.ContainsFunc(strings.Split(accept, ","), func(one string) bool {
-		base, _, _ := strings.Cut(one, ";")
-		return slices.Contains(types, strings.TrimSpace(base))
-	})
-}
-
-// routeError is an error in the words of kube-apiserver's router.
-func routeError(code int, message string) error {
-	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
-}
-
 // rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the aggregated one.
 type rootRestrictions struct{}
 
 func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
-	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" && (gvk.Version == "v2" || gvk.Version == "v2beta1")
+	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" && gvk.Version == "v2"
 }
 func (rootRestrictions) AllowsServerVersion(string) bool { return false }
 func (rootRestrictions) AllowsStreamSchema(string) bool  { return false }
@@ -184,12 +187,12 @@ func (h *Handler) documents() *documents {
 	}
 }
 
-func (h *Handler) fail(w http.ResponseWriter, req *http.Request, err error) {
+func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, req *http.Request, err error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		err = apierrors.NewInternalError(err)
 	}
-	responsewriters.ErrorNegotiated(err, h.codecs, schema.GroupVersion{}, w, req)
+	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
 }
 
 // coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions of this document.

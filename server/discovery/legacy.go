@@ -147,5 +147,9 @@ func storageHash(set *resource.Set, res *resource.Resource) string {
 	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), "list") {
 		return ""
 	}
-	return discovery.StorageVersionHash(res.Group, res.StorageVersion, res.Kind)
+	version := res.StorageVersion
+	if res.Owner == "apiextensions" {
+		version = "v1beta1" // the hash is still that of the version in which definitions were stored at first
+	}
+	return discovery.StorageVersionHash(res.Group, version, res.Kind)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/resource"
@@ -20,7 +18,8 @@ func (s *scope) routed(stream bool) error {
 	if !compiled(s.res) {
 		return nil
 	}
-	if s.req.Method == http.MethodPatch && !anyType(s.req.Header.Get("Content-Type"), s.patchTypes()) {
+	contentType := s.req.Header.Get("Content-Type")
+	if s.req.Method == http.MethodPatch && (contentType == "" || !wire.Accepts(contentType, s.patchTypes())) {
 		return routeError(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
 	accept := s.req.Header.Get("Accept")
@@ -28,7 +27,7 @@ func (s *scope) routed(stream bool) error {
 		return nil
 	}
 	types := wire.MediaTypes(stream)
-	if anyType(accept, append(types, "*/*")) {
+	if wire.Accepts(accept, append(types, "*/*")) {
 		return nil
 	}
 	return routeError(http.StatusNotAcceptable, fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s", strings.Join(types, ", ")))
@@ -42,17 +41,4 @@ func (h *Handler) routes(req *http.Request) bool {
 	})
 }
 
-// anyType says whether one of the types of a header is in a list.
-func anyType(header string, list []string) bool {
-	for one := range strings.SplitSeq(header, ",") {
-		base, _, _ := strings.Cut(one, ";")
-		if slices.Contains(list, strings.Trim(base, " ")) {
-			return true
-		}
-	}
-	return false
-}
-
-func routeError(code int, message string) error {
-	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
-}
+func routeError(code int, message string) error { return wire.RouteError(code, message) }

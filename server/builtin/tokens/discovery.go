@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"kelson.dev/server/rest/wire"
 )
 
 // KeySetPath is where the keys of tokens are served.
@@ -28,12 +30,7 @@ func (i *Issuer) Discovery() map[string]http.Handler {
 		return serviceaccount.NewOpenIDMetadataProvider(i.cfg.Issuers[0], keysAt, "", i.keys)
 	})
 	serve := func(media string, document func(serviceaccount.OpenIDMetadataProvider) ([]byte, int)) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet {
-				w.Header().Set("Allow", http.MethodGet)
-				http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
-				return
-			}
+		return wire.Document(media, func(w http.ResponseWriter, _ *http.Request) {
 			p, err := provider()
 			if err != nil {
 				http.Error(w, "404 page not found", http.StatusNotFound)

@@ -101,7 +101,9 @@ func New(cfg Config) (*Issuer, error) {
 	}
 	accepted := []any{cfg.Key.Public()}
 	for _, key := range cfg.Keys {
-		accepted = append(accepted, key)
+		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) { // the public half is often given too
+			accepted = append(accepted, key)
+		}
 	}
 	keys, err := serviceaccount.StaticPublicKeysGetter(accepted)
 	if err != nil {
