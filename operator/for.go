@@ -8,6 +8,8 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
+	"kelson.dev/operator/events"
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
 )
@@ -21,7 +23,7 @@ import (
 func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
 	return build[D, T, R, P](construct, opts, func(r R, deps Deps, s *settings) (reconcile.Reconciler, error) {
 		return reconcile.For[T, P](r, reconcile.TypedConfig{
-			Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.Events, Prototype: s.prototype,
+			Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.recorder, Prototype: s.prototype,
 		})
 	})
 }
@@ -74,19 +76,39 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	if err != nil {
 		return err
 	}
-	sources := []controller.Source{
-		&controller.Kind{Informers: h.Informers(), Object: object, Predicates: s.predicates, Resync: s.resync},
+	cfg := controller.Config{
+		Name: s.name, Kind: kind.Kind, Reconciler: adapted, EveryReplica: s.every,
+		Concurrency: s.concurrency, ReconcileTimeout: s.timeout, Limiter: s.limiter,
 	}
-	for _, watch := range s.watches {
-		source, err := watch(watching{host: h.Manager, owner: kind, reconciler: reconciler})
-		if err != nil {
+	if s.sharded {
+		if cfg.Gate, err = h.shards(); err != nil {
 			return err
 		}
-		sources = append(sources, source)
 	}
-	return h.AddController(controller.Config{
-		Name: s.name, Kind: kind.Kind, Reconciler: adapted, Sources: sources,
-		Concurrency: s.concurrency, ReconcileTimeout: s.timeout, Limiter: s.limiter,
+	c, err := h.NewController(cfg)
+	if err != nil {
+		return err
+	}
+	// Each cluster has its sources.
+	return h.OnCluster(func(cluster *manager.Cluster) error {
+		own := &controller.Kind{
+			Informers: cluster.Informers(), Cluster: cluster.Name(), Object: object, Predicates: s.predicates, Resync: s.resync,
+		}
+		if _, err := c.Watch(own); err != nil {
+			return err
+		}
+		for _, watch := range s.watches {
+			source, err := watch(watching{cluster: cluster, owner: kind, reconciler: reconciler})
+			if err != nil {
+				return err
+			}
+			if source != nil {
+				if _, err := c.Watch(source); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	})
 }
 
@@ -113,12 +135,42 @@ func finalizerName(group, name string) string {
 }
 
 // host is the manager that an operator's parts are installed in.
-type host struct{ *manager.Manager }
+type host struct {
+	*manager.Manager
+	name       string
+	election   *leader.Config // nil if there is none
+	sharing    *leader.Shards // nil until a controller is sharded
+	noWebhooks bool
+}
+
+// shards is what the sharded controllers of the operator share.
+func (h *host) shards() (*leader.Shards, error) {
+	if h.sharing != nil {
+		return h.sharing, nil
+	}
+	cfg := leader.ShardsConfig{Client: h.LiveClient(), Group: client.Key{Namespace: manager.InClusterNamespace(), Name: h.name + "-shards"}, Log: h.Manager.Log()}
+	if h.election != nil {
+		cfg.Duration, cfg.RenewDeadline, cfg.RetryPeriod = h.election.Duration, h.election.RenewDeadline, h.election.RetryPeriod
+		if h.election.Lease.Namespace != "" {
+			cfg.Group.Namespace = h.election.Lease.Namespace
+		}
+	}
+	if cfg.Group.Namespace == "" {
+		cfg.Group.Namespace = "default" // on a developer's machine, say
+	}
+	shards, err := leader.NewShards(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.sharing = shards
+	h.AddShards(shards)
+	return shards, nil
+}
 
 func (h *host) deps(name string) Deps {
 	return Deps{
-		Client: h.Client(), Live: h.LiveClient(), Events: h.Recorder(name),
-		Log: h.Manager.Log().With("controller", name), Informers: h.Informers(),
+		Client: h.Client(), Live: h.LiveClient(), Events: h.Recorder(name), recorder: recorder{h.Recorder(name), h.Manager, name},
+		Log: h.Manager.Log().With("controller", name), Informers: h.Informers(), Manager: h.Manager,
 	}
 }
 
@@ -126,4 +178,19 @@ func (h *host) background(run func(context.Context, Deps) error) {
 	deps := h.deps("")
 	deps.Log = h.Manager.Log()
 	h.Add(manager.Func(func(ctx context.Context) error { return run(ctx, deps) }))
+}
+
+// recorder records events in the cluster of a reconcile.
+type recorder struct {
+	*events.Recorder // of the manager's own
+	m                *manager.Manager
+	name             string
+}
+
+func (r recorder) In(ctx context.Context) reconcile.Recorder {
+	cluster, err := r.m.Cluster(reconcile.Cluster(ctx))
+	if err != nil {
+		return r.Recorder
+	}
+	return cluster.Recorder(r.name)
 }

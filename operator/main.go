@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,11 +16,17 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/manager"
 	"kelson.dev/operator/trace"
+	"kelson.dev/operator/webhook"
 )
 
 // Main runs an operator as a program: it reads the command line, finds the API server, and runs until a signal ends it (SIGINT or
 // SIGTERM; a second one ends it at once). It exits with 0 when all has stopped in time, 1 after an error, 2 after a wrong flag.
+//
+// The flags include those of a kubebuilder project's main. Webhooks are left out with the environment variable ENABLE_WEBHOOKS=false.
 //
 // The API server is that of --kubeconfig, else of the environment variable KUBECONFIG, else the one of the cluster that the program runs
 // in, else of ~/.kube/config.
@@ -41,7 +48,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 		return 2
 	}
 	log := f.logger(stderr)
-	cfg := Config{Log: log, MetricsAddress: f.metrics, HealthAddress: f.health, GracePeriod: f.grace}
+	cfg, err := f.config(getenv)
+	if err != nil {
+		log.Error("the operator could not start", "err", err)
+		return 1
+	}
+	cfg.Log = log
 	account, err := trace.Open(getenv(trace.Env))
 	if err != nil {
 		log.Error("the operator could not start", "err", err)
@@ -65,12 +77,23 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 }
 
 type flags struct {
-	kubeconfig, context string
-	metrics, health     string
-	grace               time.Duration
-	verbosity           int
-	logFormat           string
+	kubeconfig, context      string
+	metrics, health, account string
+	grace                    time.Duration
+	verbosity                int
+	logFormat                string
+
+	elect                            bool
+	electionID, electionNamespace    string
+	leaseDuration, renewDeadline     time.Duration
+	retryPeriod                      time.Duration
+	secureMetrics, http2             bool
+	metricsCert, webhookCert         certFlags
+	webhookAddress, webhookNamespace string
 }
+
+// certFlags name a certificate in files.
+type certFlags struct{ dir, cert, key string }
 
 func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	f := &flags{}
@@ -80,6 +103,25 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	set.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
 	set.StringVar(&f.metrics, "metrics-bind-address", "", "`host:port` to serve metrics at; empty or 0: not served")
 	set.StringVar(&f.health, "health-probe-bind-address", "", "`host:port` to serve /healthz and /readyz at; empty or 0: not served")
+	set.StringVar(&f.account, "account-bind-address", "", "`host:port` to serve the account of the latest reconciles at, for kelson why; empty or 0: not served")
+	set.BoolVar(&f.secureMetrics, "metrics-secure", true, "serve metrics over TLS, to those who may get /metrics by the API server's authorization")
+	set.BoolVar(&f.elect, "leader-elect", false, "let one replica of several run the controllers")
+	set.StringVar(&f.electionID, "leader-election-id", "", "`name` of the Lease of the election; by default that of the operator")
+	set.StringVar(&f.electionNamespace, "leader-election-namespace", "", "`namespace` of the Lease; by default the one that the program runs in")
+	set.DurationVar(&f.leaseDuration, "leader-election-lease-duration", 15*time.Second, "`time` that a Lease which is not renewed keeps others from leading")
+	set.DurationVar(&f.renewDeadline, "leader-election-renew-deadline", 10*time.Second, "`time` that a leader goes on without renewing")
+	set.DurationVar(&f.retryPeriod, "leader-election-retry-period", 2*time.Second, "`time` between renewals")
+	set.StringVar(&f.webhookAddress, "webhook-bind-address", ":9443", "`host:port` to serve webhooks at, if there are any")
+	set.StringVar(&f.webhookNamespace, "webhook-namespace", "", "`namespace` of the Service of the webhooks; by default the one that the program runs in")
+	for _, c := range []struct {
+		name, what string
+		into       *certFlags
+	}{{"webhook", "webhooks", &f.webhookCert}, {"metrics", "metrics", &f.metricsCert}} {
+		set.StringVar(&c.into.dir, c.name+"-cert-path", "", "`directory` with a certificate for "+c.what+" that others make; by default the operator makes its own")
+		set.StringVar(&c.into.cert, c.name+"-cert-name", "tls.crt", "`file` of the certificate there")
+		set.StringVar(&c.into.key, c.name+"-cert-key", "tls.key", "`file` of its key there")
+	}
+	set.BoolVar(&f.http2, "enable-http2", false, "let clients of metrics and webhooks use HTTP/2")
 	set.DurationVar(&f.grace, "graceful-shutdown-timeout", 30*time.Second, "`time` that reconciles have to end when the program is stopped")
 	set.IntVar(&f.verbosity, "v", 0, "`level` of the log: 0 tells what matters, 1 also details, negative ones only warnings (-1) or errors (-2)")
 	set.StringVar(&f.logFormat, "log-format", "text", "`format` of the log: text or json")
@@ -98,12 +140,52 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return wrong("invalid value %q for flag -log-format: want text or json", f.logFormat)
 	}
-	for _, address := range []*string{&f.metrics, &f.health} {
+	for _, address := range []*string{&f.metrics, &f.health, &f.account} {
 		if *address == "0" {
 			*address = ""
 		}
 	}
 	return f, nil
+}
+
+// localWebhooks is the environment variable by which kelson dev tells an operator that the API server reaches it on this machine.
+const localWebhooks = "KELSON_LOCAL_WEBHOOKS"
+
+// config is what the flags say.
+func (f *flags) config(getenv func(string) string) (Config, error) {
+	cfg := Config{
+		MetricsAddress: f.metrics, HealthAddress: f.health, AccountAddress: f.account, GracePeriod: f.grace,
+		NoWebhooks: getenv("ENABLE_WEBHOOKS") == "false",
+	}
+	protocols := func(c *tls.Config) {
+		if !f.http2 {
+			c.NextProtos = []string{"http/1.1"}
+		}
+	}
+	cfg.Webhooks = manager.WebhookConfig{
+		Address: f.webhookAddress, CertDir: f.webhookCert.dir, CertName: f.webhookCert.cert, KeyName: f.webhookCert.key,
+		Namespace: f.webhookNamespace, TLS: protocols,
+	}
+	if getenv(localWebhooks) == "true" {
+		cfg.Webhooks.Local, cfg.Webhooks.Address = true, "127.0.0.1:0"
+	}
+	if f.secureMetrics && f.metrics != "" {
+		cfg.SecureMetrics = &manager.SecureMetrics{TLS: protocols}
+		if f.metricsCert.dir != "" {
+			certificates, err := webhook.NewDirectory(f.metricsCert.dir, f.metricsCert.cert, f.metricsCert.key)
+			if err != nil {
+				return cfg, err
+			}
+			cfg.SecureMetrics.Certificates = certificates
+		}
+	}
+	if f.elect {
+		cfg.Election = &leader.Config{
+			Lease:    client.Key{Namespace: f.electionNamespace, Name: f.electionID},
+			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryPeriod,
+		}
+	}
+	return cfg, nil
 }
 
 func (f *flags) logger(stderr io.Writer) *slog.Logger {

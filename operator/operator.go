@@ -12,6 +12,7 @@ import (
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/events"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -45,6 +46,10 @@ type Deps struct {
 	Log *slog.Logger
 	// Informers are those that Client reads from, for indexes.
 	Informers informer.Informers
+	// Manager runs all of it, for what has no name here: further clusters, checks, metrics.
+	Manager *manager.Manager
+
+	recorder reconcile.Recorder
 }
 
 // After is the Result that reconciles again after d, if nothing else causes it sooner.
@@ -66,7 +71,7 @@ func Log(ctx context.Context) *slog.Logger { return reconcile.Log(ctx) }
 // GenerationChanged is the Predicate that drops updates which leave the specification as it was, such as those of the status.
 func GenerationChanged(e Event) bool { return controller.GenerationChanged(e) }
 
-// Part is a part of an operator: what For, ForRequests, Background, AddToScheme and Name return.
+// Part is a part of an operator: what For, Webhook, Background, AddToScheme and others return.
 type Part interface {
 	install(*parts) error
 }
@@ -75,6 +80,7 @@ type Part interface {
 type parts struct {
 	name   string
 	scheme *runtime.Scheme
+	caches informer.Config
 	start  []func(*host) error // each adds something to the manager
 }
 
@@ -103,7 +109,8 @@ func Name(name string) Part {
 	})
 }
 
-// Background runs a function beside the controllers. It should return when its context ends; an error ends the operator.
+// Background runs a function beside the controllers: where there is an election, in the replica that leads. It should return when its
+// context ends; an error ends the operator.
 func Background(run func(ctx context.Context, deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {

@@ -12,6 +12,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/workqueue"
 )
 
@@ -27,6 +28,8 @@ type settings struct {
 	resync      time.Duration
 	limiter     workqueue.Limiter[Request]
 	predicates  []Predicate
+	every       bool
+	sharded     bool
 	watches     []func(watching) (controller.Source, error)
 }
 
@@ -37,7 +40,7 @@ func (s *settings) clone() *settings {
 
 // watching is what a watch is made for.
 type watching struct {
-	host       *manager.Manager
+	cluster    *manager.Cluster
 	owner      schema.GroupVersionKind
 	reconciler any
 }
@@ -47,8 +50,8 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
 			return &controller.Kind{
-				Informers: w.host.Informers(), Object: P(new(T)), Predicates: predicates,
-				Handler: controller.EnqueueOwner(w.owner, w.host.Client().Mapper()),
+				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
+				Handler: controller.EnqueueOwner(w.owner, w.cluster.Client().Mapper()),
 			}, nil
 		})
 	}
@@ -69,13 +72,12 @@ func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context,
 			if !ok {
 				return nil, fmt.Errorf("watches %v by a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
 			}
-			return controller.SourceFunc(func(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
-				kind := &controller.Kind{
-					Informers: w.host.Informers(), Object: P(new(T)), Predicates: predicates,
-					Handler: controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) }),
-				}
-				return kind.Start(ctx, q)
-			}), nil
+			// What r asks its client is asked of the object's cluster.
+			ctx := reconcile.WithCluster(context.Background(), w.cluster.Name())
+			return &controller.Kind{
+				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
+				Handler: controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) }),
+			}, nil
 		})
 	}
 }
@@ -83,9 +85,22 @@ func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context,
 // From has a source of one's own say what to reconcile.
 func From(source controller.Source) Option {
 	return func(s *settings) {
-		s.watches = append(s.watches, func(watching) (controller.Source, error) { return source, nil })
+		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
+			if w.cluster.Name() != "" {
+				return nil, nil // it is there once
+			}
+			return source, nil
+		})
 	}
 }
+
+// OnEveryReplica has the controller work also where another replica leads.
+func OnEveryReplica() Option { return func(s *settings) { s.every = true } }
+
+// Sharded divides the objects among all replicas, also where there is an election: each reconciles those that fall to it, and none is
+// ever with two. The replicas find each other by Leases in the namespace of the election (Config.Election), of the pod that they run in,
+// or else in default.
+func Sharded() Option { return func(s *settings) { s.every, s.sharded = true, true } }
 
 // Filter drops events of the controller's own kind that a predicate does not let pass.
 func Filter(predicates ...Predicate) Option {

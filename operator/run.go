@@ -3,15 +3,19 @@ package operator
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/trace"
 )
@@ -24,10 +28,22 @@ type Config struct {
 	Log *slog.Logger
 	// Trace, if any, gets the account of each reconcile.
 	Trace trace.Sink
-	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at. Empty: not served.
-	MetricsAddress, HealthAddress string
+	// TracerProvider, if any, makes OpenTelemetry spans of reconciles and their writes.
+	TracerProvider oteltrace.TracerProvider
+	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at, AccountAddress to serve the account of the
+	// latest reconciles at, as kelson why reads it. Empty: not served.
+	MetricsAddress, HealthAddress, AccountAddress string
+	// SecureMetrics has metrics served over TLS, to those only who may have them.
+	SecureMetrics *manager.SecureMetrics
 	// GracePeriod bounds how long a stop takes; 30 s if zero.
 	GracePeriod time.Duration
+	// Election, if any, has one of several replicas run the controllers. Its Lease is named after the operator if it has no name.
+	Election *leader.Config
+	// Webhooks says how webhooks are served, if there are any; NoWebhooks leaves them out.
+	Webhooks   manager.WebhookConfig
+	NoWebhooks bool
+	// Clusters are further clusters that the controllers look after, by the names that their requests carry.
+	Clusters map[string]*rest.Config
 }
 
 // Run runs an operator until ctx ends, and returns when all of it has stopped. It is nil when that went well.
@@ -41,15 +57,29 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 			return err
 		}
 	}
+	if cfg.Election != nil {
+		election := *cfg.Election
+		if election.Lease.Name == "" {
+			election.Lease.Name = p.name
+		}
+		cfg.Election = &election
+	}
 	m, err := manager.New(manager.Config{
-		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace,
-		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, GracePeriod: cfg.GracePeriod,
+		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
+		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, AccountAddress: cfg.AccountAddress,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, Informers: p.caches,
 	})
 	if err != nil {
 		return err
 	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
+		if _, err := m.AddCluster(name, cfg.Clusters[name]); err != nil {
+			return err
+		}
+	}
+	h := &host{Manager: m, name: p.name, election: cfg.Election, noWebhooks: cfg.NoWebhooks}
 	for _, start := range p.start {
-		if err := start(&host{m}); err != nil {
+		if err := start(h); err != nil {
 			return err
 		}
 	}

@@ -280,7 +280,7 @@ func TestWithClientGo(t *testing.T) {
 		time.Sleep(time.Minute)
 		ours.cancel()
 		must(t, <-ours.ended)
-		time.Sleep(4 * time.Second) // it looks every two seconds, and a bit
+		time.Sleep(5 * time.Second) // it looks every two to four and a half seconds
 		if s.leader() != "theirs again" {
 			t.Errorf("%q leads after ours", s.leader())
 		}

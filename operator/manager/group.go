@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // Runnable is something with the life of the manager: Run returns soon after ctx has ended. An error ends the manager.
@@ -42,7 +41,7 @@ func (g *group) start(r Runnable) {
 }
 
 // stop ends the members and waits for them until the time is up.
-func (g *group) stop(what string, timeUp <-chan time.Time) error {
+func (g *group) stop(what string, timeUp context.Context) error {
 	g.cancel()
 	ended := make(chan struct{})
 	go func() {
@@ -52,7 +51,37 @@ func (g *group) stop(what string, timeUp <-chan time.Time) error {
 	select {
 	case <-ended:
 		return nil
-	case <-timeUp:
+	case <-timeUp.Done():
+	}
+	select {
+	case <-ended:
+		return nil
+	default:
 		return fmt.Errorf("stop: %s did not end in time", what)
 	}
+}
+
+// runnables are kept until their group is started; what is added later starts at once.
+type runnables struct {
+	waiting []Runnable
+	group   *group
+	stopped bool
+}
+
+func (r *runnables) add(each Runnable) {
+	switch {
+	case r.stopped:
+	case r.group != nil:
+		r.group.start(each)
+	default:
+		r.waiting = append(r.waiting, each)
+	}
+}
+
+func (r *runnables) startIn(g *group) {
+	r.group = g
+	for _, each := range r.waiting {
+		g.start(each)
+	}
+	r.waiting = nil
 }

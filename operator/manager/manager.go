@@ -2,12 +2,13 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -15,6 +16,7 @@ import (
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/events"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/trace"
 )
 
@@ -30,29 +32,44 @@ type Config struct {
 	Log *slog.Logger
 	// Trace, if any, gets the account of each reconcile.
 	Trace trace.Sink
-	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at. Empty: not served.
-	MetricsAddress, HealthAddress string
+	// TracerProvider, if any, makes OpenTelemetry spans of reconciles and their writes.
+	TracerProvider oteltrace.TracerProvider
+	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at, AccountAddress to serve the account of the
+	// latest reconciles at, as kelson why reads it. Empty: not served.
+	MetricsAddress, HealthAddress, AccountAddress string
+	// SecureMetrics has metrics served over TLS, to those only who may get the path /metrics by the API server's authorization.
+	SecureMetrics *SecureMetrics
 	// GracePeriod bounds how long a stop takes; 30 s if zero.
 	GracePeriod time.Duration
+	// Election, if any, has one replica lead: it alone runs the controllers. Its Client is the manager's if it has none.
+	Election *leader.Config
+	// Webhooks says how webhooks are served, if there are any.
+	Webhooks WebhookConfig
+	// Informers says what is read of which kinds; its Client and Log are the manager's.
+	Informers informer.Config
 	// Client, if any, is used in place of one for REST.
 	Client client.Client
 }
 
 // Manager runs an operator.
 type Manager struct {
-	cfg       Config
-	live      client.Client // straight to the server
-	client    client.Client
-	informers informer.Informers
-	events    *events.Broadcaster
-	tracer    *trace.Tracer
-	metrics   *metrics
-	health    checks
-	ready     checks
+	cfg     Config
+	own     *Cluster
+	client  client.Client // of all clusters: a request's cluster is in its context
+	tracer  *trace.Tracer
+	account *account // nil unless it is served
+	metrics *metrics
+	health  checks
+	ready   checks
+	hooks   webhooks
+	elected chan struct{} // closed when this replica leads
 
 	mu        sync.Mutex
-	runnables []Runnable
-	running   *group // set while it runs
+	clusters  map[string]*Cluster // all but the own
+	onCluster []func(*Cluster) error
+	others    runnables // in every replica
+	leaders   runnables // in the one that leads
+	sources   runnables // informers
 	ran       bool
 }
 
@@ -64,58 +81,84 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.GracePeriod == 0 {
 		cfg.GracePeriod = 30 * time.Second
 	}
-	live := cfg.Client
-	if live == nil {
-		var err error
-		if live, err = client.New(client.Config{REST: cfg.REST, Scheme: cfg.Scheme, FieldOwner: cfg.Name, Log: cfg.Log}); err != nil {
-			return nil, fmt.Errorf("new manager: %w", err)
-		}
-	}
-	informers, err := informer.New(informer.Config{Client: live, Log: cfg.Log})
+	m := &Manager{cfg: cfg, metrics: newMetrics(), clusters: map[string]*Cluster{}, elected: make(chan struct{})}
+	own, err := m.newCluster("", cfg.REST, cfg.Client)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
-	m := &Manager{
-		cfg:       cfg,
-		live:      live,
-		informers: informers,
-		events:    events.New(events.Config{Client: live, Log: cfg.Log}),
-		tracer:    trace.New(trace.Config{Sink: cfg.Trace}),
-		metrics:   newMetrics(),
+	m.own = own
+	sink := cfg.Trace
+	if cfg.AccountAddress != "" {
+		m.account = &account{}
+		if sink == nil {
+			sink = m.account.sink()
+		} else {
+			sink = trace.Tee(sink, m.account.sink())
+		}
 	}
-	m.client = m.tracer.Client(m.informers.Client())
+	m.tracer = trace.New(trace.Config{Sink: sink, Loops: m.loop, Provider: cfg.TracerProvider})
+	m.client = m.tracer.Client(router{own.informers.Client(), m, (*Cluster).Client})
 	m.ready.add("informers", m.informersSynced)
 	return m, nil
 }
 
-// Client reads from the informers and writes to the server; what it has written, it reads. Its reads wait for the manager to run.
+// loop tells of a hot loop.
+func (m *Manager) loop(l trace.Loop) {
+	m.cfg.Log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects, "fields", l.Fields)
+	for _, name := range l.Controllers {
+		m.metrics.loops.WithLabelValues(name).Inc()
+	}
+}
+
+// Client reads from the informers and writes to the server; what it has written, it reads. Its reads wait for the manager to run. In a
+// reconcile it is a client of the request's cluster, elsewhere of the manager's own, or of that in reconcile.WithCluster.
 func (m *Manager) Client() client.Client { return m.client }
 
-// LiveClient reads from the server.
-func (m *Manager) LiveClient() client.Client { return m.live }
+// LiveClient reads from the server. It is a client of the same cluster as Client.
+func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cluster).LiveClient} }
 
-// Informers are those that Client reads from.
-func (m *Manager) Informers() informer.Informers { return m.informers }
+// Informers are those of the manager's own cluster.
+func (m *Manager) Informers() informer.Informers { return m.own.informers }
 
-// Recorder records events on behalf of a component.
-func (m *Manager) Recorder(component string) *events.Recorder { return m.events.Recorder(component) }
+// Recorder records events in the manager's own cluster, on behalf of a component.
+func (m *Manager) Recorder(component string) *events.Recorder {
+	return m.own.events.Recorder(component)
+}
+
+// Registry is for metrics of one's own.
+func (m *Manager) Registry() *prometheus.Registry { return m.metrics.registry }
+
+// Elected is closed when this replica leads; at the start, where there is no election.
+func (m *Manager) Elected() <-chan struct{} { return m.elected }
 
 // Log is the manager's logger.
 func (m *Manager) Log() *slog.Logger { return m.cfg.Log }
 
-// Add has r run while the manager does: from when the informers are started, or now if they are.
+// Add has r run while the manager does: where there is an election, in the replica that leads, and from then on; or now if that has
+// come. With OnEveryReplica(r) it runs in each.
 func (m *Manager) Add(r Runnable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.running != nil {
-		m.running.start(r)
-		return
+	if _, every := r.(everyReplica); every {
+		m.others.add(r)
+	} else {
+		m.leaders.add(r)
 	}
-	m.runnables = append(m.runnables, r)
 }
+
+// OnEveryReplica has Add run r also where another replica leads.
+func OnEveryReplica(r Runnable) Runnable { return everyReplica{r} }
+
+type everyReplica struct{ Runnable }
 
 // AddController makes a controller with the manager's logger, tracer, metrics and grace period, where cfg has none, and adds it.
 func (m *Manager) AddController(cfg controller.Config) error {
+	_, err := m.NewController(cfg)
+	return err
+}
+
+// NewController is AddController, and gives the controller, to which sources can be added at any time.
+func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, error) {
 	if cfg.Log == nil {
 		cfg.Log = m.cfg.Log
 	}
@@ -133,68 +176,31 @@ func (m *Manager) AddController(cfg controller.Config) error {
 	}
 	c, err := controller.New(cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.metrics.watch(c)
+	if c.EveryReplica() {
+		m.Add(OnEveryReplica(c))
+		return c, nil
+	}
+	if m.cfg.Election != nil {
+		// Its caches are ready, and its queue is full, when this replica is elected.
+		m.Add(OnEveryReplica(Func(func(ctx context.Context) error {
+			if err := c.Warm(ctx); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})))
+	}
 	m.Add(c)
-	return nil
+	return c, nil
 }
 
-// stopMargin is what a stop may take beyond the grace period, which is that of the reconciles.
-const stopMargin = 5 * time.Second
-
-// Run runs everything until ctx ends or something fails, and stops it. It can be called once. The error is that of what failed, and
-// nil when ctx was ended and all has stopped in time.
-func (m *Manager) Run(ctx context.Context) error {
-	failures := make(chan error, 1)
-	failed := func(err error) {
-		select {
-		case failures <- err:
-		default: // it is ending already
-		}
-	}
-	servers, sources, workers := newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed)
-
-	if err := m.startServers(servers); err != nil {
-		servers.cancel()
-		return err
-	}
-	sources.start(m.informers)
-	sources.start(m.events)
-	if err := m.startRunnables(workers); err != nil {
-		failed(err)
-	}
-
-	var errs []error
-	select {
-	case <-ctx.Done():
-	case err := <-failures:
-		errs = append(errs, err)
-	}
-
-	m.mu.Lock()
-	m.running = nil
-	m.mu.Unlock()
-	timer := time.NewTimer(m.cfg.GracePeriod + stopMargin)
-	defer timer.Stop()
-	errs = append(errs,
-		workers.stop("controllers", timer.C),
-		sources.stop("informers and events", timer.C),
-		servers.stop("servers", timer.C),
-	)
-	return errors.Join(errs...)
-}
-
-func (m *Manager) startRunnables(workers *group) error {
+// AddShards takes part in the division of work that controllers have as their Gate: from when the informers run until the controllers
+// have ended.
+func (m *Manager) AddShards(s *leader.Shards) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ran {
-		return errors.New("the manager has run already")
-	}
-	m.ran, m.running = true, workers
-	for _, r := range m.runnables {
-		workers.start(r)
-	}
-	m.runnables = nil
-	return nil
+	m.sources.add(s)
 }

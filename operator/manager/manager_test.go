@@ -177,7 +177,9 @@ func TestProbes(t *testing.T) {
 		go func() { ended <- m.Run(ctx) }()
 		synctest.Wait()
 		check("/healthz", 200, "ok")
-		check("/readyz", 500, "[-]informers: not synced yet\n")
+		if code, body := get(t, m.HealthHandler(), "/readyz"); code != 500 || !strings.Contains(body, "[-]informers: ConfigMap: not synced: ") {
+			t.Errorf("/readyz answers %d %q", code, body)
+		}
 		down.Store(false)
 		time.Sleep(time.Minute)
 		check("/readyz", 200, "ok")

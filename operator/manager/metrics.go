@@ -16,6 +16,14 @@ type metrics struct {
 	reconciles, errors, terminal, panics *prometheus.CounterVec
 	took                                 *prometheus.HistogramVec
 	active                               *prometheus.GaugeVec
+	loops, requests                      *prometheus.CounterVec
+	leading                              *prometheus.GaugeVec
+
+	hookTook     *prometheus.HistogramVec
+	hookRequests *prometheus.CounterVec
+	hookInFlight *prometheus.GaugeVec
+	hookPanics   *prometheus.CounterVec
+	convPanics   prometheus.Counter
 
 	depth           *prometheus.GaugeVec
 	adds, retries   *prometheus.CounterVec
@@ -47,6 +55,19 @@ func newMetrics() *metrics {
 	m.took = histogram("controller_runtime_reconcile_time_seconds", "Time of a reconcile.",
 		[]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}, "controller")
 	m.active = gauge("controller_runtime_active_workers", "Workers that reconcile now.", "controller")
+
+	m.loops = counter("kelson_hot_loops_total", "Hot loops that were found, of each one a minute at most.", "controller")
+	m.requests = counter("rest_client_requests_total", "Requests to the API server.", "code", "method", "host")
+	m.leading = gauge("leader_election_master_status", "1 while this replica leads.", "name")
+	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's answer.", prometheus.DefBuckets, "webhook")
+	m.hookRequests = counter("controller_runtime_webhook_requests_total", "Requests to webhooks by HTTP status code.", "webhook", "code")
+	m.hookInFlight = gauge("controller_runtime_webhook_requests_in_flight", "Requests that webhooks answer now.", "webhook")
+	m.hookPanics = counter("controller_runtime_webhook_panics_total", "Panics of admission webhooks.")
+	m.convPanics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "controller_runtime_conversion_webhook_panics_total", Help: "Panics of conversions.",
+	})
+	m.registry.MustRegister(m.convPanics)
+	m.hookPanics.WithLabelValues()
 
 	seconds := prometheus.ExponentialBuckets(1e-6, 10, 10)
 	m.depth = gauge("workqueue_depth", "Objects that wait to be reconciled.", "name", "controller")

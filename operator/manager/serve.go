@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kelson.dev/operator/informer"
 )
 
 // AddHealthCheck adds a check to /healthz: the operator should be restarted while it fails.
@@ -38,12 +40,23 @@ func (m *Manager) MetricsHandler() http.Handler {
 	return mux
 }
 
-// informersSynced does not wait: a probe wants to know how it is now.
-func (m *Manager) informersSynced(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	if err := m.informers.WaitForSync(ctx); err != nil {
-		return errors.New("not synced yet")
+// patience is how long a watch may fail before its informer, which has synced before, makes the operator unready.
+const patience = 30 * time.Second
+
+func (m *Manager) informersSynced(context.Context) error { return synced(m.own) }
+
+// synced names what keeps the informers of a cluster from having, or keeping up with, what they should. It does not wait: a probe wants
+// to know how it is now. A missing permission never mends itself, so it counts at once.
+func synced(c *Cluster) error {
+	var wrong []string
+	for _, s := range c.informers.Statuses() {
+		missing := (*informer.MissingPermission)(nil)
+		if !s.Synced || s.Err != nil && (errors.As(s.Err, &missing) || time.Since(s.Since) > patience) {
+			wrong = append(wrong, s.String())
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
 	}
 	return nil
 }
@@ -52,9 +65,11 @@ func (m *Manager) startServers(g *group) error {
 	for _, s := range []struct {
 		what, address string
 		handler       http.Handler
+		secure        *SecureMetrics
 	}{
-		{"health probes", m.cfg.HealthAddress, m.HealthHandler()},
-		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler()},
+		{"health probes", m.cfg.HealthAddress, m.HealthHandler(), nil},
+		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler(), m.cfg.SecureMetrics},
+		{"account", m.cfg.AccountAddress, m.account, nil},
 	} {
 		if s.address == "" {
 			continue
@@ -64,6 +79,11 @@ func (m *Manager) startServers(g *group) error {
 			return fmt.Errorf("serve %s: %w", s.what, err)
 		}
 		m.cfg.Log.Info("serving "+s.what, "address", listener.Addr().String())
+		if s.secure != nil {
+			if listener, s.handler, err = s.secure.secure(m, g, listener, s.handler); err != nil {
+				return fmt.Errorf("serve %s: %w", s.what, err)
+			}
+		}
 		g.start(&server{listener: listener, handler: s.handler})
 	}
 	return nil

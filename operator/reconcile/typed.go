@@ -29,7 +29,8 @@ type Finalizer[T any] interface {
 	Finalize(ctx context.Context, obj *T) (Result, error)
 }
 
-// Recorder records events about objects. It must not block.
+// Recorder records events about objects. It must not block. One with a method In(context.Context) Recorder is asked for that of the
+// reconcile's cluster.
 type Recorder interface {
 	Event(about runtime.Object, eventType, reason, message string)
 }
@@ -106,7 +107,7 @@ func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error
 	var invalid *InvalidError
 	switch {
 	case errors.As(err, &invalid):
-		t.reject(obj, invalid)
+		t.reject(ctx, obj, invalid)
 		observe(obj)
 	case err == nil:
 		accept(before, obj)
@@ -127,7 +128,7 @@ func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error
 }
 
 // reject tells whoever looks at the object that it is invalid.
-func (t *typed[T, P]) reject(obj P, invalid *InvalidError) {
+func (t *typed[T, P]) reject(ctx context.Context, obj P, invalid *InvalidError) {
 	changed := true
 	if Conditions(obj) != nil {
 		changed = SetCondition(obj, metav1.Condition{
@@ -135,7 +136,13 @@ func (t *typed[T, P]) reject(obj P, invalid *InvalidError) {
 		})
 	}
 	if changed && t.cfg.Recorder != nil {
-		t.cfg.Recorder.Event(obj, corev1.EventTypeWarning, ReasonInvalid, invalid.Error())
+		recorder := t.cfg.Recorder
+		if r, ok := recorder.(interface {
+			In(context.Context) Recorder
+		}); ok {
+			recorder = r.In(ctx)
+		}
+		recorder.Event(obj, corev1.EventTypeWarning, ReasonInvalid, invalid.Error())
 	}
 }
 

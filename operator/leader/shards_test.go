@@ -1,0 +1,253 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/reconcile"
+)
+
+// field is the objects that several replicas share, and who works on them.
+type field struct {
+	t      *testing.T
+	server *apitest.Server
+	size   int
+
+	mu      sync.Mutex
+	holders map[int]string
+	done    map[int]string // by whom each was worked on last
+	count   int
+}
+
+func newField(t *testing.T, size int) *field {
+	return &field{t: t, server: apitest.New(leases), size: size, holders: map[int]string{}, done: map[int]string{}}
+}
+
+func (f *field) begin(n int, who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if other, held := f.holders[n]; held {
+		f.t.Errorf("%d is with %s and %s", n, other, who)
+	}
+	f.holders[n] = who
+}
+
+func (f *field) end(n int, who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.holders, n)
+	f.done[n] = who
+	f.count++
+}
+
+// cable is the way of one replica to the server, which can be cut.
+type cable struct {
+	http.RoundTripper
+	mu  sync.Mutex
+	cut bool
+}
+
+func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	cut := c.cut
+	c.mu.Unlock()
+	if cut {
+		return nil, errors.New("cut off")
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+type replica struct {
+	name   string
+	cable  *cable
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// join starts a replica whose workers take objects at random and hold them for a while.
+func (f *field) join(name string) *replica {
+	f.t.Helper()
+	config := f.server.REST()
+	r := &replica{name: name, cable: &cable{RoundTripper: config.Transport}, ended: make(chan error, 1)}
+	c, err := client.New(client.Config{REST: &rest.Config{Host: config.Host, Transport: r.cable}})
+	must(f.t, err)
+	s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: name, Log: slog.New(slog.DiscardHandler)})
+	must(f.t, err)
+	working, stopWork := context.WithCancel(context.Background())
+	running, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for w := range 3 {
+		random := rand.New(rand.NewPCG(uint64(len(name)), uint64(w)))
+		workers.Go(func() {
+			for working.Err() == nil {
+				n := random.IntN(f.size/3)*3 + w // each object has one worker, as with a queue
+				if leave, ours := s.Enter(request(n)); ours {
+					f.begin(n, name)
+					sleep(working, time.Duration(random.IntN(300))*time.Millisecond)
+					f.end(n, name)
+					leave()
+				} else {
+					sleep(working, 100*time.Millisecond)
+				}
+			}
+		})
+	}
+	r.cancel = func() { stopWork(); workers.Wait(); cancel() } // as a manager does: the work ends first
+	go func() {
+		err := s.Run(running)
+		stopWork()
+		workers.Wait()
+		r.ended <- err
+	}()
+	return r
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func request(n int) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: fmt.Sprint(n)}}
+}
+
+// shares counts who worked on what since it was called last.
+func (f *field) shares(pass time.Duration) map[string]int {
+	f.mu.Lock()
+	clear(f.done)
+	f.mu.Unlock()
+	time.Sleep(pass)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	shares := map[string]int{}
+	for _, who := range f.done {
+		shares[who]++
+	}
+	return shares
+}
+
+func (f *field) want(when string, names ...string) {
+	f.t.Helper()
+	shares := f.shares(2 * time.Minute)
+	all := 0
+	for _, name := range names {
+		all += shares[name]
+		if fair := f.size / len(names); shares[name] < fair/2 || shares[name] > fair*2 {
+			f.t.Errorf("%s: %s has %d of %d objects", when, name, shares[name], f.size)
+		}
+	}
+	if all != f.size || len(shares) != len(names) {
+		f.t.Errorf("%s: %v has %d of %d objects", when, shares, all, f.size)
+	}
+}
+
+// RUN-03: each object is with one replica, whoever comes and goes; and all of them are with somebody.
+func TestShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 60)
+		a := f.join("a")
+		f.want("alone", "a")
+		b, c := f.join("b"), f.join("c")
+		f.want("three", "a", "b", "c")
+		a.cancel()
+		must(t, <-a.ended)
+		if shares := f.shares(20 * time.Second); len(shares) != 2 {
+			t.Errorf("after one has left: %v", shares)
+		}
+		f.want("two", "b", "c")
+		b.cable.mu.Lock()
+		b.cable.cut = true
+		b.cable.mu.Unlock()
+		begin := time.Now()
+		if err := <-b.ended; !errors.Is(err, leader.ErrLost) || time.Since(begin) > 11*time.Second {
+			t.Errorf("cut off: %v after %v", err, time.Since(begin))
+		}
+		time.Sleep(10 * time.Second)
+		f.want("one", "c")
+		if left := len(f.server.Objects("leases")); left != 1 {
+			t.Errorf("%d Leases are left", left)
+		}
+		c.cancel()
+		must(t, <-c.ended)
+		if left := len(f.server.Objects("leases")); left != 0 {
+			t.Errorf("%d Leases are left", left)
+		}
+	})
+}
+
+// RUN-03: ten minutes of replicas that come, go and die at random.
+func TestShardsUnderFaults(t *testing.T) {
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			f := newField(t, 30)
+			var slow sync.Mutex
+			f.server.Fault = func(string, string) (int, metav1.StatusReason) {
+				slow.Lock()
+				defer slow.Unlock()
+				if random.IntN(20) == 0 {
+					return http.StatusInternalServerError, metav1.StatusReasonInternalError
+				}
+				return 0, ""
+			}
+			live := map[string]*replica{}
+			var dead []*replica
+			for step := range 60 {
+				var victim *replica
+				for _, r := range live {
+					victim = r
+				}
+				slow.Lock()
+				dice := random.IntN(4)
+				pause := time.Duration(random.IntN(20000)) * time.Millisecond
+				slow.Unlock()
+				switch {
+				case len(live) < 2 || dice < 2 && len(live) < 5:
+					name := fmt.Sprint("r", step)
+					live[name] = f.join(name)
+				case dice == 2:
+					victim.cancel()
+					<-victim.ended
+					delete(live, victim.name)
+				default:
+					victim.cable.mu.Lock()
+					victim.cable.cut = true
+					victim.cable.mu.Unlock()
+					delete(live, victim.name)
+					dead = append(dead, victim)
+				}
+				time.Sleep(pause)
+			}
+			f.server.Fault = nil
+			time.Sleep(time.Minute)
+			if shares := f.shares(3 * time.Minute); len(f.done) != f.size {
+				t.Errorf("seed %d: %d of %d objects are with somebody: %v", seed, len(f.done), f.size, shares)
+			}
+			for _, r := range live {
+				r.cancel()
+				<-r.ended
+			}
+			for _, r := range dead {
+				r.cancel()
+				<-r.ended
+			}
+			t.Logf("seed %d: %d times worked", seed, f.count)
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"kelson.dev/operator/webhook"
+)
+
+// SecureMetrics is how metrics are served to those only who may have them: a client shows a bearer token, and the API server is asked whose
+// it is and whether he may get the path /metrics. So the operator needs the right to create TokenReviews and SubjectAccessReviews.
+type SecureMetrics struct {
+	// Certificates by default are made in this process, for the time that it runs.
+	Certificates webhook.Certificates
+	// TLS, if any, changes the settings of the connections.
+	TLS func(*tls.Config)
+}
+
+func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener, h http.Handler) (net.Listener, http.Handler, error) {
+	certificates := s.Certificates
+	if certificates == nil {
+		host, _, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			return nil, nil, err
+		}
+		a := webhook.NewAuthority(webhook.AuthorityConfig{Names: []string{"localhost", host}, Log: m.cfg.Log})
+		g.start(a)
+		certificates = a
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificates.GetCertificate}
+	if s.TLS != nil {
+		s.TLS(config)
+	}
+	return tls.NewListener(l, config), &guard{m: m, next: h}, nil
+}
+
+// verdictLife is how long an answer of the API server is believed.
+const verdictLife = time.Minute
+
+// guard lets requests pass whose sender may make them.
+type guard struct {
+	m    *Manager
+	next http.Handler
+
+	mu       sync.Mutex
+	verdicts map[question]verdict
+}
+
+type question struct {
+	token      [sha256.Size]byte
+	verb, path string
+}
+
+type verdict struct {
+	code int // 200, 401 or 403
+	at   time.Time
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || token == "" {
+		http.Error(w, http.StatusText(http.StatusUnauthorized), http.StatusUnauthorized)
+		return
+	}
+	q := question{sha256.Sum256([]byte(token)), strings.ToLower(r.Method), r.URL.Path}
+	code, err := g.ask(r.Context(), q, token)
+	if err != nil {
+		g.m.cfg.Log.Error("who asks for metrics can't be told", "err", err)
+		code = http.StatusInternalServerError
+	}
+	if code != http.StatusOK {
+		http.Error(w, http.StatusText(code), code)
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *guard) ask(ctx context.Context, q question, token string) (int, error) {
+	g.mu.Lock()
+	v, known := g.verdicts[q]
+	g.mu.Unlock()
+	if known && time.Since(v.at) < verdictLife {
+		return v.code, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	code, err := g.review(ctx, q, token)
+	if err != nil {
+		return 0, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.verdicts == nil || len(g.verdicts) >= 1000 {
+		g.verdicts = map[question]verdict{}
+	}
+	g.verdicts[q] = verdict{code, time.Now()}
+	return code, nil
+}
+
+func (g *guard) review(ctx context.Context, q question, token string) (int, error) {
+	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := g.m.own.live.Create(ctx, who); err != nil {
+		return 0, err
+	}
+	if !who.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: q.path, Verb: q.verb},
+	}}
+	if err := g.m.own.live.Create(ctx, may); err != nil {
+		return 0, err
+	}
+	if !may.Status.Allowed {
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}

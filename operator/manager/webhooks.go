@@ -1,0 +1,202 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/webhook"
+)
+
+// WebhookConfig says how webhooks are served. The zero value makes certificates in the process, keeps them in a Secret where the program
+// runs in a cluster, and writes the CA bundle into the configurations.
+type WebhookConfig struct {
+	// Address is host:port to listen at; ":9443" if empty.
+	Address string
+	// CertDir is a directory with certificates that others make, CertName and KeyName the files there (tls.crt and tls.key). By default it
+	// is webhook.DefaultDirectory, if that has the files. With a directory, nothing is written into configurations.
+	CertDir, CertName, KeyName string
+	// Namespace is where the operator runs; InClusterNamespace if empty. Secret is the name of the Secret there; <name of the
+	// operator>-webhook-cert if empty.
+	Namespace, Secret string
+	// Local is for an operator on the developer's machine, with an API server that can reach it there: configurations are made to
+	// refer to its address, and those that are missing are made for the time that it runs.
+	Local bool
+	// TLS, if any, changes the settings of the connections.
+	TLS func(*tls.Config)
+}
+
+// webhooks are what a manager serves to the API server.
+type webhooks struct {
+	mu          sync.Mutex
+	handlers    map[string]http.Handler
+	hooks       []webhook.Hook
+	conversions []schema.GroupKind
+	server      *webhook.Server // once it runs
+}
+
+// AddWebhook serves an admission webhook at hook.Path; at the path of the field for its kind if that is empty. It may be called before the
+// manager runs.
+func (m *Manager) AddWebhook(hook webhook.Hook, h webhook.Handler) error {
+	if hook.Path == "" {
+		if hook.Path = webhook.ValidatePath(hook.Kind); hook.Mutating {
+			hook.Path = webhook.MutatePath(hook.Kind)
+		}
+	}
+	if err := m.hooks.add(hook.Path, webhook.Review(h)); err != nil {
+		return err
+	}
+	m.hooks.hooks = append(m.hooks.hooks, hook)
+	return nil
+}
+
+// AddConversion serves the conversion of a kind between its versions in the manager's scheme. It may be called before the manager runs.
+func (m *Manager) AddConversion(kind schema.GroupKind) error {
+	c := webhook.NewConversion(m.own.live.Scheme())
+	if err := c.Check(kind); err != nil {
+		return err
+	}
+	if len(m.hooks.conversions) == 0 {
+		if err := m.hooks.add(webhook.ConvertPath, c); err != nil {
+			return err
+		}
+	}
+	m.hooks.conversions = append(m.hooks.conversions, kind)
+	return nil
+}
+
+// WebhookServer is the server of the webhooks; nil if there are none, or the manager does not run.
+func (m *Manager) WebhookServer() *webhook.Server {
+	m.hooks.mu.Lock()
+	defer m.hooks.mu.Unlock()
+	return m.hooks.server
+}
+
+func (w *webhooks) add(path string, h http.Handler) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.handlers == nil {
+		w.handlers = map[string]http.Handler{}
+	}
+	if w.server != nil {
+		return fmt.Errorf("add webhook %s: the manager runs", path)
+	}
+	if w.handlers[path] != nil {
+		return fmt.Errorf("add webhook %s: there is one", path)
+	}
+	w.handlers[path] = h
+	return nil
+}
+
+// start serves the webhooks and returns when it does: informers may need conversions.
+func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
+	if len(w.handlers) == 0 {
+		return nil
+	}
+	cfg := m.cfg.Webhooks
+	if cfg.Namespace == "" {
+		cfg.Namespace = InClusterNamespace()
+	}
+	certificates, authority, err := cfg.certificates(m)
+	if err != nil {
+		return err
+	}
+	server := webhook.NewServer(webhook.Config{
+		Address: cfg.Address, Certificates: certificates, TLS: cfg.TLS, Instrument: m.metrics.instrument, Log: m.cfg.Log,
+	})
+	for path, h := range w.handlers {
+		if err := server.Register(path, h); err != nil {
+			return err
+		}
+	}
+	if err := server.Listen(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.server = server
+	w.mu.Unlock()
+	m.ready.add("webhooks", server.Check)
+	if authority != nil {
+		g.start(authority)
+		select {
+		case <-authority.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	g.start(server)
+	if authority != nil && (cfg.Local || cfg.Namespace != "") {
+		registration := webhook.RegistrationConfig{
+			Client: m.own.live, CABundle: authority.CABundle, Hooks: w.hooks, Conversions: w.conversions,
+			Namespace: cfg.Namespace, Name: m.own.live.FieldOwner(), Log: m.cfg.Log,
+		}
+		if cfg.Local {
+			_, port, err := net.SplitHostPort(server.Address())
+			if err != nil {
+				return err
+			}
+			registration.URL = "https://127.0.0.1:" + port
+		}
+		g.start(webhook.NewRegistration(registration))
+	}
+	select {
+	case <-server.Listening():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// certificates are those of a directory, or of an authority of one's own.
+func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webhook.Authority, error) {
+	dir := cfg.CertDir
+	if dir == "" && !cfg.Local {
+		name := cfg.CertName
+		if name == "" {
+			name = "tls.crt"
+		}
+		if _, err := os.Stat(filepath.Join(webhook.DefaultDirectory(), name)); err == nil {
+			dir = webhook.DefaultDirectory()
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, nil, err
+		}
+	}
+	if dir != "" {
+		d, err := webhook.NewDirectory(dir, cfg.CertName, cfg.KeyName)
+		return d, nil, err
+	}
+	ac := webhook.AuthorityConfig{Names: []string{"localhost", "127.0.0.1"}, Log: m.cfg.Log}
+	if cfg.Namespace != "" && !cfg.Local {
+		secret := cfg.Secret
+		if secret == "" {
+			secret = m.own.live.FieldOwner() + "-webhook-cert"
+		}
+		ac.Client, ac.Secret = m.own.live, client.Key{Namespace: cfg.Namespace, Name: secret}
+		// Any Service of the namespace may stand before the operator.
+		ac.Names = append(ac.Names, "*."+cfg.Namespace+".svc", "*."+cfg.Namespace+".svc.cluster.local")
+	}
+	a := webhook.NewAuthority(ac)
+	return a, a, nil
+}
+
+// instrument measures a webhook.
+func (m *metrics) instrument(path string, h http.Handler) (http.Handler, func()) {
+	labels := prometheus.Labels{"webhook": path}
+	h = promhttp.InstrumentHandlerInFlight(m.hookInFlight.With(labels),
+		promhttp.InstrumentHandlerCounter(m.hookRequests.MustCurryWith(labels),
+			promhttp.InstrumentHandlerDuration(m.hookTook.MustCurryWith(labels), h)))
+	if path == webhook.ConvertPath {
+		return h, m.convPanics.Inc
+	}
+	return h, m.hookPanics.WithLabelValues().Inc
+}
