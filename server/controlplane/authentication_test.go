@@ -154,7 +154,7 @@ func certified(t testing.TB, ca *pki.Authority, name string, groups ...string) *
 	return &pair
 }
 
-func write(t *testing.T, name string, data []byte) {
+func write(t testing.TB, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func definition(plural, kind, scope string) string {
 }
 
 // ask makes one request as a user, exactly on the path that is given.
-func ask(t *testing.T, plane *controlplane.ControlPlane, who user.Info, method, path, body string) (int, string) {
+func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, bytes.NewReader([]byte(body)))
 	if err != nil {
