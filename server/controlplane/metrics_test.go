@@ -83,6 +83,16 @@ func TestMetrics(t *testing.T) {
 		{"kelson_store_objects", "", 1},
 		{"kelson_store_batch_writes", "", 1},
 		{"kelson_store_watch_log_events", "", 1},
+		{"kelson_store_commit_duration_seconds", "", 1},
+		{"kelson_store_publish_duration_seconds", "", 1},
+		{"kelson_request_decode_duration_seconds", "", 2},
+		{"apiserver_admission_step_admission_duration_seconds", "type=admit", 2},
+		{"apiserver_admission_step_admission_duration_seconds", "type=validate", 2},
+		{"apiserver_resource_objects", "resource=configmaps", 1},
+		{"apiserver_storage_objects", "resource=configmaps", 1},
+		{"apiserver_watch_events_total", "resource=configmaps", 1},
+		{"apiserver_watch_events_sizes", "resource=configmaps", 1},
+		{"apiserver_request_sli_duration_seconds", "verb=POST", 3}, // and who that was
 		{"authorization_attempts_total", "result=no-opinion", 1},
 		{"authorization_duration_seconds", "result=no-opinion", 1},
 		{"authentication_attempts", "result=error", 1},
@@ -95,7 +105,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"apiserver_current_inflight_requests", "kelson_store_watch_log_bytes", "kelson_store_append_duration_seconds",
-		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total", "apiserver_request_duration_seconds"} {
+		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total", "apiserver_request_duration_seconds",
+		"kelson_store_queue_length", "kelson_store_pinned_snapshots", "kelson_store_checkpoint_duration_seconds"} {
 		if after[name] == nil {
 			t.Errorf("no %s; there are %v", name, slices.Sorted(maps.Keys(after)))
 		}
