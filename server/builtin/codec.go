@@ -3,7 +3,9 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,7 @@ type Codec struct {
 
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers fieldManagers
+	raw      atomic.Value // whether objects hold JSON of their clients' own
 }
 
 var _ resource.Codec = (*Codec)(nil)
@@ -67,7 +70,15 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
 	}
-	return data, nil
+	raw, known := c.raw.Load().(bool)
+	if !known {
+		raw = holdsRaw(reflect.TypeOf(versioned), map[reflect.Type]bool{})
+		c.raw.Store(raw)
+	}
+	if raw {
+		return data, nil
+	}
+	return nullEmptyLists(data), nil
 }
 
 // Metadata takes the generation of the template out of a DaemonSet's annotations: it is a field of the hub.

@@ -118,3 +118,17 @@ func TestScaleIsOfItsOwnKind(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// API-11: a list that was emptied reads null where the field is always shown, but for JSON of the client's own.
+func TestEmptiedLists(t *testing.T) {
+	p := resttest.New(t)
+	const roles, revisions = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/apps/v1/namespaces/default/controllerrevisions"
+	p.Want(t, 201, "POST", roles, `{"metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"],"apiGroups":[""]}]}`)
+	if rules, ok := p.Want(t, 200, "PATCH", roles+"/r", `{"rules":[]}`, mergePatch)["rules"]; !ok || rules != nil {
+		t.Errorf("%v", rules)
+	}
+	obj := p.Want(t, 201, "POST", revisions, `{"metadata":{"name":"c"},"revision":1,"data":{"list":[],"null":null}}`)
+	if list, ok := resttest.At(obj, "data", "list").([]any); !ok || len(list) > 0 {
+		t.Errorf("%v", obj["data"])
+	}
+}
