@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/operator/client"
@@ -81,6 +82,7 @@ type parts struct {
 	name   string
 	scheme *runtime.Scheme
 	caches informer.Config
+	spans  oteltrace.TracerProvider
 	start  []func(*host) error // each adds something to the manager
 }
 
@@ -105,6 +107,14 @@ func AddToScheme(add ...func(*runtime.Scheme) error) Part {
 func Name(name string) Part {
 	return partFunc(func(p *parts) error {
 		p.name = name
+		return nil
+	})
+}
+
+// Tracing makes OpenTelemetry spans of reconciles and their writes: otel.GetTracerProvider() is the one that the program has set.
+func Tracing(provider oteltrace.TracerProvider) Part {
+	return partFunc(func(p *parts) error {
+		p.spans = provider
 		return nil
 	})
 }

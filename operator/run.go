@@ -57,6 +57,9 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 			return err
 		}
 	}
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = p.spans
+	}
 	if cfg.Election != nil {
 		election := *cfg.Election
 		if election.Lease.Name == "" {

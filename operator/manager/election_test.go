@@ -1,0 +1,325 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
+
+// replica is one of several managers on one server.
+type replica struct {
+	*manager.Manager
+	stop func()
+	err  chan error
+
+	mu         sync.Mutex
+	reconciled []string
+}
+
+func (r *replica) seen() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.reconciled...)
+}
+
+func startReplica(t *testing.T, s *apitest.Server, name string, change func(*manager.Config, *controller.Config)) *replica {
+	t.Helper()
+	cfg := manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("replica", name),
+		Election: &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name}}
+	r := &replica{err: make(chan error, 1)}
+	cc := controller.Config{Name: "test", Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reconciled = append(r.reconciled, req.Name)
+		return reconcile.Result{}, nil
+	})}
+	if change != nil {
+		change(&cfg, &cc)
+	}
+	m, err := manager.New(cfg)
+	must(t, err)
+	r.Manager = m
+	cc.Sources = append(cc.Sources, &controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}})
+	must(t, m.AddController(cc))
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() { r.err <- m.Run(ctx) }()
+	t.Cleanup(cancel)
+	return r
+}
+
+// RUN-01: the one that leads works; the other is ready to, and takes over within a moment of being let.
+func TestOneReplicaLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		a := startReplica(t, s, "a", nil)
+		must(t, a.LiveClient().Create(t.Context(), configMap("one")))
+		time.Sleep(time.Second)
+		b := startReplica(t, s, "b", nil)
+		time.Sleep(time.Minute)
+		if got := fmt.Sprint(a.seen(), b.seen()); got != "[one] []" {
+			t.Errorf("got %s", got)
+		}
+		if _, body := get(t, b.HealthHandler(), "/readyz"); body != "ok" {
+			t.Errorf("who waits is not ready: %s", body)
+		}
+		for m, want := range map[*replica]string{a: "1", b: "0"} {
+			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `leader_election_master_status{name="test"} `+want) {
+				t.Errorf("want %s, got %s", want, body)
+			}
+		}
+		a.stop()
+		must(t, <-a.err)
+		synctest.Wait() // no time passes
+		if got := fmt.Sprint(b.seen()); got != "[one]" {
+			t.Errorf("after the hand-over: %s", got)
+		}
+		b.stop()
+		must(t, <-b.err)
+	})
+}
+
+// RUN-01: who has lost the election stops, and says why.
+func TestLostElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		a := startReplica(t, s, "a", nil)
+		time.Sleep(time.Minute)
+		lease := leaseObject()
+		must(t, a.LiveClient().Delete(t.Context(), lease))
+		if err := <-a.err; !errors.Is(err, leader.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func leaseObject() client.Object {
+	lease := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "test"}}
+	lease.APIVersion, lease.Kind = "coordination.k8s.io/v1", "Lease"
+	return lease
+}
+
+// RUN-03: two replicas share the objects of one controller.
+func TestShardedController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		shared := func(m *manager.Config, c *controller.Config) {
+			m.Election = nil
+			live, err := client.New(client.Config{REST: m.REST})
+			must(t, err)
+			shards, err := leader.NewShards(leader.ShardsConfig{Client: live, Group: client.Key{Namespace: "system", Name: "test"}, Log: m.Log})
+			must(t, err)
+			c.Gate, c.EveryReplica = shards, true
+		}
+		start := func(name string) *replica {
+			var gate *leader.Shards
+			r := startReplica(t, s, name, func(m *manager.Config, c *controller.Config) {
+				shared(m, c)
+				gate = c.Gate.(*leader.Shards)
+			})
+			r.AddShards(gate)
+			return r
+		}
+		a, b := start("a"), start("b")
+		time.Sleep(time.Minute)
+		for i := range 40 {
+			must(t, a.LiveClient().Create(t.Context(), configMap(fmt.Sprint("cm", i))))
+		}
+		time.Sleep(time.Minute)
+		na, nb := len(a.seen()), len(b.seen())
+		if na+nb != 40 || na < 10 || nb < 10 {
+			t.Errorf("they reconciled %d and %d of 40", na, nb)
+		}
+		a.stop()
+		must(t, <-a.err)
+		time.Sleep(time.Second)
+		all := map[string]bool{}
+		for _, name := range b.seen() {
+			all[name] = true
+		}
+		if len(all) != 40 {
+			t.Errorf("the one that is left has %d of 40", len(all))
+		}
+		b.stop()
+		must(t, <-b.err)
+	})
+}
+
+// RUN-01: a missing permission is named at once.
+func TestMissingPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s.Fault = func(verb, path string) (int, metav1.StatusReason) {
+			if strings.HasSuffix(path, "/configmaps") {
+				return http.StatusForbidden, metav1.StatusReasonForbidden
+			}
+			return 0, ""
+		}
+		var log strings.Builder
+		r := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
+			m.Election = nil
+			m.Log = slog.New(slog.NewTextHandler(&log, nil))
+			c.SyncTimeout = time.Minute
+		})
+		synctest.Wait()
+		_, body := get(t, r.HealthHandler(), "/readyz")
+		for what, text := range map[string]string{"/readyz": body, "log": log.String()} {
+			if !strings.Contains(text, "configmaps") || !strings.Contains(text, "is missing (grant list and watch by a ClusterRoleBinding)") {
+				t.Errorf("%s does not name what is missing: %s", what, text)
+			}
+		}
+		if err := <-r.err; err == nil || !strings.Contains(err.Error(), "configmaps is missing") {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// RUN-03: the cluster is part of the request, and reads and writes follow it.
+func TestClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		var records []trace.Record
+		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Trace: trace.Func(func(r trace.Record) { records = append(records, r) })})
+		must(t, err)
+		c, err := m.NewController(controller.Config{Name: "copy", Kind: "ConfigMap", Reconciler: reconcile.Func(
+			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				if strings.HasPrefix(req.Name, "copy") {
+					return reconcile.Result{}, nil
+				}
+				cm, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName)
+				if err != nil {
+					return reconcile.Result{}, err
+				}
+				return reconcile.Result{}, m.Client().Create(ctx, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "copy-of-" + cm.Name}, Data: map[string]string{"cluster": req.Cluster},
+				})
+			})})
+		must(t, err)
+		must(t, m.OnCluster(func(cluster *manager.Cluster) error {
+			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+			return err
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		must(t, m.LiveClient().Create(t.Context(), configMap("a")))
+		time.Sleep(time.Second)
+		added, err := m.AddCluster("east", east.REST()) // while it runs
+		must(t, err)
+		must(t, added.LiveClient().Create(t.Context(), configMap("b")))
+		time.Sleep(time.Second)
+		for server, want := range map[*apitest.Server]string{own: "a copy-of-a:", east: "b copy-of-b:east"} {
+			var got []string
+			for _, o := range server.Objects("configmaps") {
+				name := o["metadata"].(map[string]any)["name"].(string)
+				if data, ok := o["data"].(map[string]any); ok {
+					cluster, _ := data["cluster"].(string)
+					name += ":" + cluster
+				}
+				got = append(got, name)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		if _, err := m.AddCluster("east", east.REST()); err == nil {
+			t.Error("two clusters of one name")
+		}
+		cancel()
+		must(t, <-ended)
+		chained := false
+		for _, r := range records {
+			for _, cause := range r.Causes.All() {
+				chained = chained || r.Request.String() == "east:default/copy-of-b" && cause.Cluster == "east" && cause.By != 0
+			}
+		}
+		if !chained {
+			t.Errorf("no cause is known by its writer: %+v", records)
+		}
+	})
+}
+
+// RUN-06: two controllers that fight about a field are told apart from one that works a lot.
+func TestHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		var log strings.Builder
+		var loops []*trace.Loop
+		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Trace: trace.Func(func(r trace.Record) {
+				if r.Loop != nil {
+					loops = append(loops, r.Loop)
+				}
+			})})
+		must(t, err)
+		fight := true
+		for _, side := range []string{"left", "right"} {
+			must(t, m.AddController(controller.Config{Name: side, Kind: "ConfigMap",
+				Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
+				Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					cm, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName)
+					if err != nil || !fight {
+						return reconcile.Result{}, err
+					}
+					time.Sleep(100 * time.Millisecond)
+					cm.Data = map[string]string{"side": side}
+					return reconcile.Result{}, m.Client().Update(ctx, cm)
+				})}))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		fight = false
+		must(t, m.LiveClient().Create(t.Context(), configMap("busy")))
+		for i := range 100 { // somebody else's work is no loop
+			cm := configMap("busy")
+			cm.Data = map[string]string{"n": fmt.Sprint(i)}
+			must(t, m.LiveClient().Update(t.Context(), cm))
+			time.Sleep(50 * time.Millisecond)
+		}
+		if len(loops) > 0 {
+			t.Fatalf("a loop where there is none: %v", loops)
+		}
+		fight = true
+		must(t, m.LiveClient().Create(t.Context(), configMap("torn")))
+		time.Sleep(30 * time.Second)
+		cancel()
+		must(t, <-ended)
+		if len(loops) == 0 {
+			t.Fatal("the loop was not found")
+		}
+		text := loops[len(loops)-1].String()
+		for _, want := range []string{"left", "right", "ConfigMap default/torn", "data.side", "→"} {
+			if !strings.Contains(text, want) || !strings.Contains(log.String(), "hot loop: ") {
+				t.Errorf("%q is not in %s", want, text)
+			}
+		}
+		if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `kelson_hot_loops_total{controller="left"}`) {
+			t.Error("it is not counted")
+		}
+		if len(loops) > 4 {
+			t.Errorf("told %d times in half a minute", len(loops))
+		}
+	})
+}
