@@ -39,6 +39,7 @@ race: build ## all tests with the race detector: about ten minutes
 
 check: build ## what every change must pass: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
+	$(KELSON) generate --check test/generators/shop
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
@@ -47,6 +48,7 @@ check: build ## what every change must pass: generated files, format, vet, stati
 generate: build ## regenerate what is generated
 	$(GO) generate ./...
 	$(KELSON) generate examples/cnat
+	$(KELSON) generate test/generators/shop
 
 faults: ## the store under kill -9, loss of power, failing calls and flipped bits, forty times as long as in the tests: about fifteen minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits' ./server/store/disk

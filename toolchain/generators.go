@@ -32,6 +32,13 @@ func Generators() []Generator {
 		{"crd", "config/crd/GROUP_PLURAL.yaml", "CustomResourceDefinitions, one file for each kind.", true, (*run).definitions},
 		{"rbac", "config/rbac/role.yaml", "ClusterRoles and Roles.", true, (*run).roles},
 		{"webhook", "config/webhook/manifests.yaml", "The configurations of admission webhooks.", true, (*run).webhooks},
+		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false, (*run).registration},
+		{"defaults", "zz_generated.defaults.go", "Functions that fill in what objects leave out, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
+		{"conversion", "zz_generated.conversion.go and its test", "Functions between a version and its hub, and tests that they lose nothing.", false, (*run).conversions},
+		{"applyconfiguration", "OUTPUT/applyconfiguration", "Types with optional fields and With functions, for server-side apply.", false, (*run).applyConfigurations},
+		{"client", "OUTPUT/clientset", "Typed clients of the kinds marked +genclient.", false, (*run).clients},
+		{"lister", "OUTPUT/listers", "Listers of those kinds.", false, (*run).listers},
+		{"informer", "OUTPUT/informers", "A factory of shared informers of those kinds.", false, (*run).informers},
 	}
 }
 

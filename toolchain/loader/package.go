@@ -19,7 +19,22 @@ type Package struct {
 	order   []*Decl
 	methods map[string][]*Method
 	consts  []*Const
+	names   map[string]bool // of constants, variables and functions at the top level
+	funcs   []*Func
 }
+
+// Func is a function that is no method.
+type Func struct {
+	Pkg  *Package
+	File *File
+	Decl *ast.FuncDecl
+}
+
+// Name is the function's name.
+func (f *Func) Name() string { return f.Decl.Name.Name }
+
+// Pos is where its name stands.
+func (f *Func) Pos() token.Position { return f.File.Position(f.Decl.Name.Pos()) }
 
 // Decl is the declaration of one named type.
 type Decl struct {
@@ -65,9 +80,16 @@ func (p *Package) Methods(name string) []*Method { return p.methods[name] }
 // Consts are the package's typed literal constants in source order.
 func (p *Package) Consts() []*Const { return p.consts }
 
+// Declares says that a type, constant, variable or function of that name is declared at the top level, in files that were parsed: those
+// of packages below the Workspace's directory all are, of others only such as declare types.
+func (p *Package) Declares(name string) bool { return p.names[name] || p.decls[name] != nil }
+
+// Funcs are the package's functions in source order.
+func (p *Package) Funcs() []*Func { return p.funcs }
+
 // newPackage indexes files that belong together.
 func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error) {
-	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}}
+	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}, names: map[string]bool{}}
 	for _, f := range files {
 		name := f.Syntax.Name.Name
 		if p.Name == "" {
@@ -108,6 +130,9 @@ func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
 			p.decls[d.Name] = d
 			p.order = append(p.order, d)
 		case *ast.ValueSpec:
+			for _, name := range spec.Names {
+				p.names[name.Name] = true
+			}
 			typ, ok := spec.Type.(*ast.Ident)
 			if gen.Tok != token.CONST || !ok {
 				continue
@@ -125,6 +150,10 @@ func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
 }
 
 func (p *Package) indexFunc(f *File, fn *ast.FuncDecl) {
+	if fn.Recv == nil {
+		p.names[fn.Name.Name] = true
+		p.funcs = append(p.funcs, &Func{Pkg: p, File: f, Decl: fn})
+	}
 	if fn.Recv == nil || len(fn.Recv.List) != 1 {
 		return
 	}
@@ -182,4 +211,16 @@ func (p *Package) imported(f *File, name string) (*Package, error) {
 		return nil, failed
 	}
 	return nil, fmt.Errorf("no import is named %s", name)
+}
+
+// Params are the types of a function's parameters.
+func (p *Package) Params(f *Func) []Type {
+	var types []Type
+	s := scope{pkg: p, file: f.File}
+	for _, field := range f.Decl.Type.Params.List {
+		for range max(1, len(field.Names)) {
+			types = append(types, s.eval(field.Type))
+		}
+	}
+	return types
 }

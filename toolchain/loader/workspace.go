@@ -154,3 +154,22 @@ func suggests(path, name string) bool {
 	last = strings.TrimSuffix(strings.TrimPrefix(last, "go-"), "-go")
 	return strings.ReplaceAll(last, "-", "") == name || strings.ReplaceAll(last, "-", "_") == name
 }
+
+// ImportPath is the import path of the package in a directory of the module.
+func (w *Workspace) ImportPath(dir string) (string, error) { return w.modules.importPath(dir) }
+
+// Directory is where the package of an import path of the module itself lies, or would lie.
+func (w *Workspace) Directory(importPath string) (string, error) {
+	rest, ok := strings.CutPrefix(importPath, w.modules.path)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", fmt.Errorf("package %s is not in module %s", importPath, w.modules.path)
+	}
+	return filepath.Join(w.modules.root, filepath.FromSlash(rest)), nil
+}
+
+// Requires says that the module requires another, or is in a workspace with it.
+func (w *Workspace) Requires(modulePath string) bool {
+	_, required := w.modules.versions[modulePath]
+	_, replaced := w.modules.replaced[modulePath]
+	return required || replaced
+}

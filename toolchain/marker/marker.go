@@ -87,6 +87,7 @@ type Marker struct {
 	Name  string // as in the definition
 	Pos   token.Position
 	Value any
+	Raw   string // what stands after "=", as written
 	args  map[string]any
 }
 

@@ -87,11 +87,11 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	case def == nil:
 		return nil, fmt.Errorf("unknown marker +%s%s", name, suggestion(name, r.names))
 	case def.Inert && def.Value == Raw:
-		return &Marker{Name: def.Name, Value: rest}, nil
+		return &Marker{Name: def.Name, Value: rest, Raw: rest}, nil
 	case remark != "" && !(strings.HasPrefix(name, "k8s:") && strings.HasPrefix(strings.TrimSpace(remark), "#")):
 		return nil, fmt.Errorf("+%s: unexpected %q after the marker", name, remark)
 	}
-	m := &Marker{Name: def.Name}
+	m := &Marker{Name: def.Name, Raw: strings.TrimSpace(rest)}
 	if def.Value == Tag && assigned {
 		m.Value, err = r.nested(rest)
 	} else {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"go/ast"
 	"sort"
 
 	"kelson.dev/toolchain/loader"
@@ -128,4 +129,22 @@ func (p *Package) Asks() []string {
 	}
 	names, _ := m.Value.([]string)
 	return names
+}
+
+// Objects are the package's kinds and lists of kinds: what a scheme knows.
+func (p *Package) Objects() []*Type {
+	var list []*Type
+	for _, t := range p.Types {
+		if t.Generic() || !ast.IsExported(t.Name) {
+			continue
+		}
+		if m := t.Markers.Get("kubebuilder:object:root"); m != nil && m.Value == false {
+			continue
+		}
+		if t.IsRoot() || t.IsList() {
+			list = append(list, t)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list
 }

@@ -67,7 +67,7 @@ func (t *Type) IsRoot() bool {
 
 // embedded is the type of an embedded field that may be metadata. Others are not resolved, to load no packages for them.
 func (f *Field) embedded() (*loader.Named, bool) {
-	if !f.Embedded || f.Name != "TypeMeta" && f.Name != "ObjectMeta" {
+	if !f.Embedded || f.Name != "TypeMeta" && f.Name != "ObjectMeta" && f.Name != "ListMeta" {
 		return nil, false
 	}
 	n, ok := f.Type().(*loader.Named)
@@ -141,6 +141,12 @@ func (r *Resource) add(p *Package, t *Type) (errs []error) {
 				s := m.String("selectorpath")
 				v.Scale.Selector = &s
 			}
+			if !strings.HasPrefix(v.Scale.Spec, ".spec.") {
+				fail("+kubebuilder:subresource:scale: specpath is below .spec, not %q", v.Scale.Spec)
+			}
+			if !strings.HasPrefix(v.Scale.Status, ".status.") {
+				fail("+kubebuilder:subresource:scale: statuspath is below .status, not %q", v.Scale.Status)
+			}
 		case "kubebuilder:printcolumn":
 			v.HasSubresources = true // as controller-gen has it
 			v.Columns = append(v.Columns, Column{Name: m.String("name"), Type: m.String("type"), JSONPath: m.String("JSONPath"),
@@ -207,4 +213,17 @@ func (r *Resource) check() (errs []error) {
 		errs = append(errs, loader.Errorf(at, "%s serves no version; remove one of its +kubebuilder:unservedversion", r.Kind))
 	}
 	return errs
+}
+
+// IsList says that a struct embeds TypeMeta and ListMeta and has items, as lists of kinds do.
+func (t *Type) IsList() bool {
+	var typeMeta, listMeta, items bool
+	for _, f := range t.Fields {
+		items = items || f.Name == "Items"
+		if n, ok := f.embedded(); ok {
+			typeMeta = typeMeta || n.Is(metaPath, "TypeMeta")
+			listMeta = listMeta || n.Is(metaPath, "ListMeta")
+		}
+	}
+	return typeMeta && listMeta && items
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"sort"
 	"strings"
 	"unicode"
@@ -62,17 +63,21 @@ func identifier(s string) string {
 	}, s)
 }
 
-func (im *imports) write(b *bytes.Buffer) {
-	if len(im.byPath) == 0 {
-		return
-	}
+// write writes those that the body uses: a name may have been asked for in vain.
+func (im *imports) write(b *bytes.Buffer, body []byte) {
 	var std, other []string
-	for p := range im.byPath {
+	for p, name := range im.byPath {
+		if !regexp.MustCompile(`\b` + name + `\.`).Match(body) {
+			continue
+		}
 		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {
 			other = append(other, p)
 		} else {
 			std = append(std, p)
 		}
+	}
+	if len(std)+len(other) == 0 {
+		return
 	}
 	sort.Strings(std)
 	sort.Strings(other)

@@ -5,6 +5,7 @@ type Package struct{ Path, Clause string }
 
 // Packages are those that texts name by $alias.
 var Packages = map[string]Package{
+	"bytes":   {"bytes", "bytes"},
 	"context": {"context", "context"},
 	"fmt":     {"fmt", "fmt"},
 	"http":    {"net/http", "http"},
@@ -24,12 +25,13 @@ var Packages = map[string]Package{
 	"runtime":        {"k8s.io/apimachinery/pkg/runtime", "runtime"},
 	"schema":         {"k8s.io/apimachinery/pkg/runtime/schema", "schema"},
 	"serializer":     {"k8s.io/apimachinery/pkg/runtime/serializer", "serializer"},
-	"types":          {"k8s.io/apimachinery/pkg/types", "types"},
+	"types_":         {"k8s.io/apimachinery/pkg/types", "types"},
 	"utilruntime":    {"k8s.io/apimachinery/pkg/util/runtime", "runtime"},
 	"watch":          {"k8s.io/apimachinery/pkg/watch", "watch"},
 	"conversion":     {"k8s.io/apimachinery/pkg/conversion", "conversion"},
 	"rest":           {"k8s.io/client-go/rest", "rest"},
 	"discovery":      {"k8s.io/client-go/discovery", "discovery"},
+	"cache":          {"k8s.io/client-go/tools/cache", "cache"},
 	"gentype":        {"k8s.io/client-go/gentype", "gentype"},
 	"acmetav1":       {"k8s.io/client-go/applyconfigurations/meta/v1", "v1"},
 	"commonapi":      {"k8s.io/kube-openapi/pkg/common", "common"},

@@ -1,0 +1,11 @@
+package v1
+
+// DefaultDoor is the door if nobody says another.
+const DefaultDoor = "front"
+
+// SetDefaults_PizzaSpec has larger pizzas cut into more slices.
+func SetDefaults_PizzaSpec(spec *PizzaSpec) {
+	if spec.Slices.Limit == 0 {
+		spec.Slices.Limit = 8
+	}
+}

@@ -1,0 +1,169 @@
+package applyconfiguration
+
+import (
+	"errors"
+	"go/ast"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"kelson.dev/toolchain/gen/client"
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+const (
+	metaPath  = "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiPrefix = "k8s.io/api/"
+	clientGo  = "k8s.io/client-go/applyconfigurations/"
+)
+
+// Config says what to generate.
+type Config struct {
+	API       *model.API
+	Workspace *loader.Workspace
+	Packages  []*model.Package
+	Output    client.Output
+}
+
+// Generate makes the apply configurations of the packages' kinds, and of the structs below them in all packages of the workspace.
+func Generate(cfg Config) ([]client.File, error) {
+	g := &generator{Config: cfg, local: map[string]*model.Package{}, done: map[string]bool{}}
+	for _, p := range cfg.API.Packages {
+		g.local[p.Path] = p
+	}
+	for _, p := range cfg.Packages {
+		for _, t := range p.Types {
+			if g.isRoot(p, t) {
+				g.want(t.Decl)
+			}
+		}
+	}
+	var files []client.File
+	for len(g.queue) > 0 {
+		d := g.queue[0]
+		g.queue = g.queue[1:]
+		f := source.New(g.outputOf(d.Pkg), g.local[d.Pkg.Path].Name)
+		g.write(f, d)
+		data, err := f.Bytes(source.Options{Header: cfg.Output.Header})
+		if err != nil {
+			g.errs = append(g.errs, err)
+			continue
+		}
+		files = append(files, client.File{Name: path.Join(f.Path(), strings.ToLower(d.Name)+".go"), Content: data})
+	}
+	sort.Slice(files, func(i, j int) bool { return files[i].Name < files[j].Name })
+	return files, errors.Join(g.errs...)
+}
+
+type generator struct {
+	Config
+	local map[string]*model.Package
+	queue []*loader.Decl
+	done  map[string]bool
+	errs  []error
+}
+
+// isRoot says that an apply configuration is asked for.
+func (g *generator) isRoot(p *model.Package, t *model.Type) bool {
+	if m := t.Markers.Get("kubebuilder:ac:generate"); m != nil {
+		return m.Value == true
+	}
+	if m := p.Markers.Get("kubebuilder:ac:generate"); m != nil && m.Value == false {
+		return false
+	}
+	return p.HasAPI && t.IsRoot() && !t.Generic()
+}
+
+// outputOf is where the apply configurations of a package's types go.
+func (g *generator) outputOf(pkg *loader.Package) string {
+	p := g.local[pkg.Path]
+	base := g.Output.Base + "/applyconfiguration"
+	if m := p.Markers.Get("kubebuilder:ac:output:package"); m != nil {
+		base = path.Join(pkg.Path, m.Text())
+	}
+	if groups, _ := g.API.Clients([]*model.Package{p}); len(groups) == 1 {
+		return base + "/" + groups[0].Package + "/" + p.Version
+	}
+	if p.HasAPI {
+		first, _, _ := strings.Cut(p.Group, ".")
+		return base + "/" + strings.ToLower(strings.ReplaceAll(first, "-", "")) + "/" + p.Version
+	}
+	elements := strings.Split(pkg.Path, "/")
+	return base + "/" + strings.Join(elements[max(0, len(elements)-2):], "/")
+}
+
+// want has a type generated, once.
+func (g *generator) want(d *loader.Decl) {
+	if key := d.Pkg.Path + "." + d.Name; !g.done[key] {
+		g.done[key] = true
+		g.queue = append(g.queue, d)
+	}
+}
+
+// configuration is the apply configuration of a struct type, without its star; "" if it has none and stands for itself.
+func (g *generator) configuration(f *source.File, t loader.Type) string {
+	n, ok := t.(*loader.Named)
+	if !ok || len(n.Args) > 0 || !ast.IsExported(n.Decl.Name) {
+		return ""
+	}
+	if _, isStruct := n.Underlying().(*loader.Struct); !isStruct || loader.Implements(n, "MarshalJSON") || loader.Implements(n, "MarshalText") {
+		return ""
+	}
+	name := n.Decl.Name + "ApplyConfiguration"
+	pkg := n.Decl.Pkg
+	if g.local[pkg.Path] != nil {
+		g.want(n.Decl)
+		return f.Qualified(g.outputOf(pkg), pkg.Name, name)
+	}
+	var at string
+	switch {
+	case pkg.Path == metaPath:
+		at = clientGo + "meta/v1"
+	case strings.HasPrefix(pkg.Path, apiPrefix):
+		at = clientGo + strings.TrimPrefix(pkg.Path, apiPrefix)
+	default:
+		return ""
+	}
+	known, err := g.Workspace.Import(at)
+	if err != nil || known.Type(name) == nil {
+		return "" // an older client-go, or one that is not required
+	}
+	return f.Use(at, known.Name, "applyconfigurations"+strings.ReplaceAll(strings.TrimPrefix(at, clientGo), "/", "")) + "." + name
+}
+
+// member is a field of an apply configuration.
+type member struct {
+	name, json, doc string
+	omit            bool
+	embedded        bool
+	typ             loader.Type
+	at              *model.Field
+}
+
+func (g *generator) members(n *loader.Named) []member {
+	st, ok := n.Underlying().(*loader.Struct)
+	if !ok {
+		return nil
+	}
+	owner := n.Decl
+	if src, ok := n.Source().(*loader.Named); ok {
+		owner = src.Decl
+	}
+	var list []member
+	for _, f := range g.API.Fields(owner.Pkg, st) {
+		tag, ok := f.Tag.Lookup("json")
+		name, opts, _ := strings.Cut(tag, ",")
+		if !ok && !f.Embedded || name == "-" || !ast.IsExported(f.Name) {
+			continue
+		}
+		m := member{name: f.Name, json: name, doc: f.Doc, embedded: f.Embedded, typ: f.Type(), at: f}
+		if f.Embedded && name == "" && !slices.Contains(strings.Split(opts, ","), "inline") && ok && opts != "" {
+			m.embedded = false
+		}
+		list = append(list, m)
+	}
+	return list
+}

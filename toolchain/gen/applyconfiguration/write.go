@@ -1,0 +1,277 @@
+package applyconfiguration
+
+import (
+	"fmt"
+	"strings"
+
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+// write makes the apply configuration of one type.
+func (g *generator) write(f *source.File, d *loader.Decl) {
+	t := g.API.Type(d)
+	name := d.Name + "ApplyConfiguration"
+	root := t.IsRoot()
+	vars := source.Vars{"Name": d.Name, "AC": name}
+	f.Printf("// %s is what one wants to say of a %s by server-side apply.", name, d.Name)
+	comment(f, "", t.Doc)
+	f.Printf("type %s struct {", name)
+	w := &writer{generator: g, f: f, ac: name}
+	for _, m := range g.members(d.Type()) {
+		w.field(m)
+	}
+	f.Printf("}\n")
+	if root {
+		g.constructor(f, t, vars)
+	} else {
+		f.Expand(`// $Name makes an empty apply configuration of a $Name.
+func $Name() *$AC { return &$AC{} }
+`, vars)
+	}
+	for _, m := range g.members(d.Type()) {
+		w.with(m, "b", "")
+	}
+	if root {
+		f.Expand(`// IsApplyConfiguration marks the type as what Apply takes.
+func (b $AC) IsApplyConfiguration() {}
+
+// GetKind is the kind.
+func (b *$AC) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
+
+// GetAPIVersion is the group and version.
+func (b *$AC) GetAPIVersion() *string { return b.TypeMetaApplyConfiguration.APIVersion }
+
+// GetName is the name, nil if there is none.
+func (b *$AC) GetName() *string {
+	if b.ObjectMetaApplyConfiguration == nil {
+		return nil
+	}
+	return b.ObjectMetaApplyConfiguration.Name
+}
+
+// GetNamespace is the namespace, nil if there is none.
+func (b *$AC) GetNamespace() *string {
+	if b.ObjectMetaApplyConfiguration == nil {
+		return nil
+	}
+	return b.ObjectMetaApplyConfiguration.Namespace
+}
+`, vars)
+	}
+}
+
+// constructor makes the function of a kind, which sets its identity.
+func (g *generator) constructor(f *source.File, t *model.Type, vars source.Vars) {
+	p := g.local[t.Pkg.Path]
+	version := p.Version
+	if p.Group != "" {
+		version = p.Group + "/" + version
+	}
+	vars["version"], vars["params"], vars["namespace"], vars["in"] = version, "name, namespace string", "\nb.WithNamespace(namespace)", " in a namespace"
+	if !namespaced(t) {
+		vars["params"], vars["namespace"], vars["in"] = "name string", "", ""
+	}
+	f.Expand(`// $Name makes the apply configuration of the $Name of that name$in.
+func $Name($params) *$AC {
+	b := &$AC{}
+	b.WithName(name)$namespace
+	b.WithKind("$Name")
+	b.WithAPIVersion("$version")
+	return b
+}
+`, vars)
+}
+
+func namespaced(t *model.Type) bool {
+	if t.Markers.Has("genclient:nonNamespaced") {
+		return false
+	}
+	m := t.Markers.Get("kubebuilder:resource")
+	return m == nil || m.String("scope") != "Cluster"
+}
+
+// writer writes the members of one apply configuration.
+type writer struct {
+	*generator
+	f  *source.File
+	ac string
+}
+
+// field writes a member's declaration. Values without a nil of their own become pointers.
+func (w *writer) field(m member) {
+	comment(w.f, "", m.doc)
+	if m.embedded {
+		if ac := w.configuration(w.f, element(m.typ)); ac != "" {
+			if m.json != "" { // metadata
+				w.f.Printf("*%s `json:\"%s,omitempty\"`", ac, m.json)
+			} else {
+				w.f.Printf("%s `json:\",inline\"`", ac)
+			}
+			return
+		}
+		w.f.Printf("%s `json:\",inline\"`", w.f.Type(m.typ))
+		return
+	}
+	w.f.Printf("%s %s `json:\"%s,omitempty\"`", m.name, w.optional(m.typ), m.json)
+}
+
+func element(t loader.Type) loader.Type {
+	if p, ok := t.(*loader.Pointer); ok {
+		return p.Elem
+	}
+	return t
+}
+
+// optional is a type that can be nil.
+func (w *writer) optional(t loader.Type) string {
+	if p, ok := t.(*loader.Pointer); ok {
+		return w.optional(p.Elem)
+	}
+	if ac := w.configuration(w.f, t); ac != "" {
+		return "*" + ac
+	}
+	if w.collection(t) {
+		return w.plain(t)
+	}
+	return "*" + w.f.Type(t)
+}
+
+// collection says that values are lists or maps.
+func (w *writer) collection(t loader.Type) bool {
+	switch t.Underlying().(type) {
+	case *loader.Slice, *loader.Map:
+		return true
+	}
+	return false
+}
+
+// plain is a type with apply configurations in the place of structs.
+func (w *writer) plain(t loader.Type) string {
+	switch t := t.(type) {
+	case *loader.Pointer:
+		return w.plain(t.Elem)
+	case *loader.Slice:
+		return "[]" + w.plain(t.Elem)
+	case *loader.Map:
+		return "map[" + w.f.Type(t.Key) + "]" + w.plain(t.Elem)
+	case *loader.Array:
+		return "[" + t.Len + "]" + w.plain(t.Elem)
+	}
+	if ac := w.configuration(w.f, t); ac != "" {
+		return ac
+	}
+	if n, ok := t.(*loader.Named); ok && w.collection(n) && w.plainElement(n) {
+		return w.plain(n.Underlying()) // a named list of structs: the name is that of another type
+	}
+	return w.f.Type(t)
+}
+
+// plainElement says that a list or map holds structs with apply configurations.
+func (w *writer) plainElement(n *loader.Named) bool {
+	switch u := n.Underlying().(type) {
+	case *loader.Slice:
+		return w.configuration(w.f, element(u.Elem)) != ""
+	case *loader.Map:
+		return w.configuration(w.f, element(u.Elem)) != ""
+	}
+	return false
+}
+
+// with writes the With function of a member, or those of what it embeds. at is the expression for the struct that has the member, ensure a
+// statement that makes it be there.
+func (w *writer) with(m member, at, ensure string) {
+	if m.embedded {
+		n, ok := element(m.typ).(*loader.Named)
+		if !ok {
+			return
+		}
+		ac := w.configuration(w.f, n)
+		if ac == "" {
+			return
+		}
+		at += "." + n.Decl.Name + "ApplyConfiguration"
+		if m.json != "" {
+			ensure += fmt.Sprintf("if %s == nil {\n%s = &%s{}\n}\n", at, at, ac)
+		}
+		for _, inner := range w.members(n) {
+			if inner.name == "ManagedFields" || inner.name == "SelfLink" {
+				continue
+			}
+			w.with(inner, at, ensure)
+		}
+		return
+	}
+	vars := source.Vars{"AC": w.ac, "Field": m.name, "at": at + "." + m.name, "ensure": ensure}
+	t := m.typ
+	if p, ok := t.(*loader.Pointer); ok {
+		t = p.Elem
+	}
+	switch u := t.Underlying().(type) {
+	case *loader.Map:
+		if w.configuration(w.f, t) != "" {
+			break
+		}
+		vars["K"], vars["V"], vars["M"] = w.f.Type(u.Key), w.plain(u.Elem), w.plain(t)
+		w.f.Expand(`// With$Field puts entries into $Field, over those that are there, and returns the receiver.
+func (b *$AC) With$Field(entries map[$K]$V) *$AC {
+	${ensure}if $at == nil && len(entries) > 0 {
+		$at = make($M, len(entries))
+	}
+	for k, v := range entries {
+		$at[k] = v
+	}
+	return b
+}
+`, vars)
+		return
+	case *loader.Slice:
+		if b, ok := u.Elem.(*loader.Basic); ok && b.IsByte() {
+			break // bytes are one value
+		}
+		vars["V"], vars["star"] = w.plain(u.Elem), ""
+		if w.configuration(w.f, element(u.Elem)) != "" {
+			w.f.Expand(`// With$Field appends values to $Field and returns the receiver.
+func (b *$AC) With$Field(values ...*$V) *$AC {
+	${ensure}for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to With$Field")
+		}
+		$at = append($at, *values[i])
+	}
+	return b
+}
+`, vars)
+			return
+		}
+		w.f.Expand(`// With$Field appends values to $Field and returns the receiver.
+func (b *$AC) With$Field(values ...$V) *$AC {
+	${ensure}$at = append($at, values...)
+	return b
+}
+`, vars)
+		return
+	}
+	vars["V"], vars["value"] = w.optional(t), "value"
+	if w.configuration(w.f, t) == "" && !w.collection(t) {
+		vars["V"], vars["value"] = strings.TrimPrefix(vars["V"], "*"), "&value"
+	}
+	w.f.Expand(`// With$Field sets $Field and returns the receiver.
+func (b *$AC) With$Field(value $V) *$AC {
+	${ensure}$at = $value
+	return b
+}
+`, vars)
+}
+
+// comment writes documentation as a comment.
+func comment(f *source.File, first, doc string) {
+	if doc == "" {
+		return
+	}
+	for line := range strings.SplitSeq(doc, "\n") {
+		f.Printf("%s", strings.TrimRight("// "+first+line, " "))
+		first = ""
+	}
+}

@@ -1,0 +1,9 @@
+// Package client writes typed clients, in the shape of client-gen's:
+//
+//	OUTPUT/clientset/versioned/clientset.go               Clientset, NewForConfig
+//	OUTPUT/clientset/versioned/scheme/register.go         Scheme, Codecs, ParameterCodec
+//	OUTPUT/clientset/versioned/typed/GROUP/VERSION/…      a client per group and version, an interface per kind
+//
+// A kind has a client if it is marked +genclient; further markers say which verbs it has. The clients stand on client-go's typed client,
+// and on kelson.dev/operator/clientset for what informers need. There is no fake clientset: tests use a real control plane in their process.
+package client

@@ -1,0 +1,294 @@
+package conversion
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"sort"
+	"strings"
+
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+// FileName is what the generated file is called, beside the types; TestFileName is that of its test.
+const (
+	FileName     = "zz_generated.conversion.go"
+	TestFileName = "zz_generated.conversion_test.go"
+)
+
+const (
+	metaPath           = "k8s.io/apimachinery/pkg/apis/meta/v1"
+	operatorModule     = "kelson.dev/operator"
+	controllerRuntime  = "sigs.k8s.io/controller-runtime"
+	conversionFnMarker = "k8s:conversion-gen"
+)
+
+// Config says what to generate.
+type Config struct {
+	API       *model.API
+	Workspace *loader.Workspace
+	Package   *model.Package
+	Header    string
+	// Registered says that the package's registration is generated too.
+	Registered bool
+}
+
+// Files are the generated ones; nil where there is none.
+type Files struct{ Source, Test []byte }
+
+// Hub is the import path of the package to whose types those of the package convert; "" if it is no spoke.
+func Hub(p *model.Package) string {
+	for _, m := range p.Markers {
+		if m.Name == conversionFnMarker && m.Text() != "false" && m.Text() != "" {
+			return m.Text()
+		}
+	}
+	return ""
+}
+
+// Generate writes the conversions of a spoke, or the Hub methods of a hub. All errors are reported, joined.
+func Generate(cfg Config) (Files, error) {
+	hub := Hub(cfg.Package)
+	if hub == "" {
+		src, err := hubMethods(cfg)
+		return Files{Source: src}, err
+	}
+	m := cfg.Package.Markers.Get(conversionFnMarker)
+	peer, err := cfg.Workspace.Import(hub)
+	if err != nil {
+		return Files{}, loader.Errorf(m.Pos, "+%s: %v", conversionFnMarker, err)
+	}
+	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), spoke: cfg.Package.Package, hub: peer,
+		manual: map[string]*loader.Func{}, pairs: map[string]bool{}}
+	for _, p := range []*loader.Package{g.spoke, g.hub} {
+		for _, f := range p.Funcs() {
+			if strings.HasPrefix(f.Name(), "Convert_") {
+				g.manual[f.Name()] = f
+			}
+		}
+	}
+	g.generate()
+	if len(g.errs) > 0 {
+		return Files{}, errors.Join(g.errs...)
+	}
+	src, err := g.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
+	if err != nil {
+		return Files{}, err
+	}
+	test, err := g.test()
+	return Files{Source: src, Test: test}, err
+}
+
+type generator struct {
+	Config
+	*source.File
+	spoke, hub *loader.Package
+	manual     map[string]*loader.Func // conversions written by hand, in either package
+	pairs      map[string]bool         // names of structs that both packages have and that are converted
+	errs       []error
+}
+
+// problem is a field that does not convert by itself.
+type problem struct {
+	pos  token.Position
+	text string
+}
+
+func (g *generator) generate() {
+	var names []string
+	for _, d := range g.spoke.Types() {
+		other := g.hub.Type(d.Name)
+		if other == nil || !converted(d) || !converted(other) || g.API.Type(d).Markers.Has(conversionFnMarker) && !wants(g.API.Type(d)) {
+			continue
+		}
+		names = append(names, d.Name)
+		g.pairs[d.Name] = true
+	}
+	sort.Strings(names)
+	type conversion struct{ from, to *loader.Decl }
+	var list []conversion
+	for _, n := range names {
+		list = append(list, conversion{g.spoke.Type(n), g.hub.Type(n)}, conversion{g.hub.Type(n), g.spoke.Type(n)})
+	}
+	var generated, byHand strings.Builder
+	for _, c := range list {
+		into, add := &generated, "AddGeneratedConversionFunc"
+		if g.manual[g.function(c.from, c.to)] != nil {
+			into, add = &byHand, "AddConversionFunc"
+		}
+		from, to := g.Type(c.from.Type()), g.Type(c.to.Type())
+		fmt.Fprintf(into, "if err := s.%s((*%s)(nil), (*%s)(nil), func(a, b any, scope $conversion.Scope) error {\nreturn %s(a.(*%s), b.(*%s), scope)\n}); err != nil {\nreturn err\n}\n",
+			add, from, to, g.function(c.from, c.to), from, to)
+	}
+	if g.Registered || g.spoke.Declares("localSchemeBuilder") {
+		g.Printf("func init() { localSchemeBuilder.Register(RegisterConversions) }\n")
+	}
+	g.Expand(`// RegisterConversions has the scheme convert the package's types to those of its hub, and back.
+func RegisterConversions(s *$runtime.Scheme) error {
+`+generated.String()+byHand.String()+`return nil
+}
+`, nil)
+	for _, c := range list {
+		g.pair(c.from, c.to)
+	}
+	g.methods(names)
+}
+
+// converted says that a type is a struct that conversions are made for.
+func converted(d *loader.Decl) bool {
+	if d.Generic() || d.Alias || !ast.IsExported(d.Name) {
+		return false
+	}
+	_, ok := d.Type().Underlying().(*loader.Struct)
+	return ok
+}
+
+func wants(t *model.Type) bool {
+	m := t.Markers.Get(conversionFnMarker)
+	return m == nil || m.Text() != "false"
+}
+
+// function is the name of the conversion of two types.
+func (g *generator) function(from, to *loader.Decl) string {
+	return "Convert_" + from.Pkg.Name + "_" + from.Name + "_To_" + to.Pkg.Name + "_" + to.Name
+}
+
+// pair writes the conversion of one struct to another.
+func (g *generator) pair(from, to *loader.Decl) {
+	name := g.function(from, to)
+	in, out := g.Type(from.Type()), g.Type(to.Type())
+	body, problems := g.body(from, to)
+	vars := source.Vars{"name": name, "in": in, "out": out, "body": body}
+	if g.manual[name] != nil {
+		if len(problems) > 0 {
+			vars["left"] = "// " + name + " has to do the rest:\n"
+			for _, p := range problems {
+				vars["left"] += "//   - " + p.text + "\n"
+			}
+		} else {
+			vars["left"] = ""
+		}
+		g.Expand(`// auto$name converts what converts by itself.
+${left}func auto$name(in *$in, out *$out, s $conversion.Scope) error {
+${body}return nil
+}
+`, vars)
+		return
+	}
+	for _, p := range problems {
+		g.errs = append(g.errs, loader.Errorf(p.pos, "%s; write %s in package %s", p.text, name, g.spoke.Name))
+	}
+	g.Expand(`func auto$name(in *$in, out *$out, s $conversion.Scope) error {
+${body}return nil
+}
+
+// $name converts all fields.
+func $name(in *$in, out *$out, s $conversion.Scope) error {
+	return auto$name(in, out, s)
+}
+`, vars)
+}
+
+// body is the statements that convert the fields of *in into those of *out.
+func (g *generator) body(from, to *loader.Decl) (string, []problem) {
+	var b strings.Builder
+	var problems []problem
+	theirs := map[string]*loader.Field{}
+	for _, f := range to.Type().Underlying().(*loader.Struct).Fields {
+		theirs[f.Name] = f
+	}
+	for _, f := range g.API.Type(from).Fields {
+		if n, ok := f.Type().(*loader.Named); ok && f.Embedded && n.Is(metaPath, "TypeMeta") {
+			continue // the scheme sets it
+		}
+		if f.Name == "_" || f.Markers.Has(conversionFnMarker) && f.Markers.Get(conversionFnMarker).Text() == "false" {
+			continue
+		}
+		other := theirs[f.Name]
+		if other == nil {
+			problems = append(problems, g.problem(f, from, "%s.%s.%s has no counterpart in %s.%s", from.Pkg.Name, from.Name, f.Name, to.Pkg.Name, to.Name))
+			continue
+		}
+		c := &copier{generator: g}
+		c.value("in."+f.Name, "out."+f.Name, f.Type(), other.Type())
+		if c.why != "" {
+			problems = append(problems, g.problem(f, from, "%s.%s.%s: %s", from.Pkg.Name, from.Name, f.Name, c.why))
+			continue
+		}
+		b.WriteString(c.b.String())
+	}
+	return b.String(), problems
+}
+
+// problem is told where the author can act: at the field, or for a field of the hub at the spoke's type.
+func (g *generator) problem(f *model.Field, from *loader.Decl, format string, args ...any) problem {
+	p := problem{pos: f.Pos(), text: fmt.Sprintf(format, args...)}
+	if from.Pkg != g.spoke {
+		p.pos = g.spoke.Type(from.Name).Pos()
+	}
+	return p
+}
+
+// methods writes what conversion webhooks call.
+func (g *generator) methods(names []string) {
+	hub, ok := hubInterface(g.Workspace, g.File)
+	if !ok {
+		return
+	}
+	for _, n := range names {
+		t := g.API.Type(g.spoke.Type(n))
+		if !t.IsRoot() || loader.FindMethod(t.Type(), "ConvertTo") != nil || loader.FindMethod(t.Type(), "ConvertFrom") != nil ||
+			loader.FindMethod(t.Type(), "Hub") != nil {
+			continue
+		}
+		g.Expand(`// ConvertTo makes hub what the object is.
+func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_${name}_$Kind(in, hub.(*$Hub), nil) }
+
+// ConvertFrom makes the object what hub is.
+func (in *$Kind) ConvertFrom(hub $hub) error { return Convert_${name}_${Kind}_To_${spoke}_$Kind(hub.(*$Hub), in, nil) }
+`, source.Vars{"Kind": n, "hub": hub, "spoke": g.spoke.Name, "name": g.hub.Name, "Hub": g.Type(g.hub.Type(n).Type())})
+	}
+}
+
+// hubInterface is the interface of hubs that conversion webhooks of this module know.
+func hubInterface(ws *loader.Workspace, f *source.File) (string, bool) {
+	switch {
+	case ws.Requires(operatorModule):
+		return f.Use(operatorModule+"/webhook", "webhook", "webhook") + ".Hub", true
+	case ws.Requires(controllerRuntime):
+		return f.Use(controllerRuntime+"/pkg/conversion", "conversion", "ctrlconversion") + ".Hub", true
+	}
+	return "", false
+}
+
+// hubMethods marks the kinds of a hub, which are those that a spoke has too.
+func hubMethods(cfg Config) ([]byte, error) {
+	f := source.New(cfg.Package.Path, cfg.Package.Name)
+	if _, ok := hubInterface(cfg.Workspace, f); !ok {
+		return nil, nil
+	}
+	var names []string
+	for _, p := range cfg.API.Packages {
+		if Hub(p) != cfg.Package.Path {
+			continue
+		}
+		for _, t := range p.Types {
+			own := cfg.Package.Type(t.Name)
+			if own != nil && t.IsRoot() && !slices.Contains(names, t.Name) && loader.FindMethod(own.Type(), "Hub") == nil {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		f.Printf("// Hub marks the version that all others convert to and from.\nfunc (*%s) Hub() {}\n", n)
+	}
+	return f.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
+}

@@ -1,0 +1,203 @@
+package conversion
+
+import (
+	"fmt"
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// copier writes the statements for one field. why says what does not convert.
+type copier struct {
+	*generator
+	b     strings.Builder
+	why   string
+	depth int
+}
+
+func (c *copier) linef(format string, args ...any) { fmt.Fprintf(&c.b, format+"\n", args...) }
+
+func (c *copier) fail(from, to loader.Type) {
+	if c.why == "" {
+		c.why = fmt.Sprintf("%s does not convert to %s by itself", short(from), short(to))
+	}
+}
+
+// short is a type with its packages' last elements.
+func short(t loader.Type) string {
+	parts := strings.FieldsFunc(t.String(), func(r rune) bool { return r == ']' || r == '[' || r == '*' })
+	if len(parts) == 0 {
+		return t.String()
+	}
+	last := parts[len(parts)-1]
+	return strings.TrimSuffix(t.String(), last) + last[strings.LastIndexByte(last, '/')+1:]
+}
+
+// value converts the value that in denotes into the variable that out denotes.
+func (c *copier) value(in, out string, from, to loader.Type) {
+	if bad, ok := from.Underlying().(*loader.Invalid); ok {
+		c.why = bad.Err.Error()
+		return
+	}
+	if from.String() == to.String() && named(from) { // the same type of a third package
+		c.linef("%s = %s", out, in)
+		return
+	}
+	if call := c.call(from, to); call != "" {
+		c.linef("if err := %s(&%s, &%s, s); err != nil {\nreturn err\n}", call, in, out)
+		return
+	}
+	switch f := from.Underlying().(type) {
+	case *loader.Basic:
+		t, ok := to.Underlying().(*loader.Basic)
+		switch {
+		case !ok || f.Name != t.Name && !(f.IsByte() && t.IsByte()):
+			c.fail(from, to)
+		case from.String() == to.String():
+			c.linef("%s = %s", out, in)
+		default:
+			c.linef("%s = %s(%s)", out, c.Type(to), in)
+		}
+	case *loader.Pointer:
+		t, ok := to.Underlying().(*loader.Pointer)
+		if !ok {
+			c.fail(from, to)
+			return
+		}
+		if c.same(f.Elem, t.Elem) {
+			c.linef("%s = %s", out, in)
+			return
+		}
+		a, b := c.names()
+		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = new(%s)", in, a, b, in, out, b, c.Type(t.Elem))
+		c.value("(**"+a+")", "(**"+b+")", f.Elem, t.Elem)
+		c.linef("} else {\n%s = nil\n}", out)
+	case *loader.Slice:
+		t, ok := to.Underlying().(*loader.Slice)
+		if !ok {
+			c.fail(from, to)
+			return
+		}
+		if c.same(f.Elem, t.Elem) {
+			c.assign(in, out, from, to)
+			return
+		}
+		a, b := c.names()
+		i := fmt.Sprintf("i%d", c.depth)
+		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s := range *%s {", in, a, b, in, out, b, c.Type(to), a, i, a)
+		c.value("(*"+a+")["+i+"]", "(*"+b+")["+i+"]", f.Elem, t.Elem)
+		c.linef("}\n} else {\n%s = nil\n}", out)
+	case *loader.Map:
+		t, ok := to.Underlying().(*loader.Map)
+		if !ok {
+			c.fail(from, to)
+			return
+		}
+		if c.same(f.Elem, t.Elem) && c.same(f.Key, t.Key) {
+			c.assign(in, out, from, to)
+			return
+		}
+		a, b := c.names()
+		k, v := fmt.Sprintf("key%d", c.depth), fmt.Sprintf("value%d", c.depth)
+		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s, %s := range *%s {", in, a, b, in, out, b, c.Type(to), a, k, v, a)
+		c.linef("var newKey%s %s\nvar newValue%s %s", k, c.Type(t.Key), v, c.Type(t.Elem))
+		c.value(k, "newKey"+k, f.Key, t.Key)
+		c.value(v, "newValue"+v, f.Elem, t.Elem)
+		c.linef("(*%s)[newKey%s] = newValue%s\n}\n} else {\n%s = nil\n}", b, k, v, out)
+	case *loader.Array:
+		t, ok := to.Underlying().(*loader.Array)
+		if !ok || f.Len != t.Len {
+			c.fail(from, to)
+			return
+		}
+		c.depth++
+		i := fmt.Sprintf("i%d", c.depth)
+		c.linef("for %s := range %s {", i, in)
+		c.value(in+"["+i+"]", out+"["+i+"]", f.Elem, t.Elem)
+		c.linef("}")
+	case *loader.Struct:
+		t, ok := to.Underlying().(*loader.Struct)
+		if !ok || !generic(from, to) {
+			c.fail(from, to)
+			return
+		}
+		for _, field := range f.Fields { // a generic type with other arguments
+			var other *loader.Field
+			for _, o := range t.Fields {
+				if o.Name == field.Name {
+					other = o
+				}
+			}
+			if other == nil {
+				c.fail(from, to)
+				return
+			}
+			c.value(in+"."+field.Name, out+"."+field.Name, field.Type(), other.Type())
+		}
+	default:
+		c.fail(from, to)
+	}
+}
+
+// generic says that both are the same generic type.
+func generic(from, to loader.Type) bool {
+	a, ok1 := from.(*loader.Named)
+	b, ok2 := to.(*loader.Named)
+	return ok1 && ok2 && a.Decl == b.Decl && len(a.Args) > 0
+}
+
+// names are variables for a level of depth.
+func (c *copier) names() (in, out string) {
+	c.depth++
+	return fmt.Sprintf("in%d", c.depth), fmt.Sprintf("out%d", c.depth)
+}
+
+// assign shares a list or map.
+func (c *copier) assign(in, out string, from, to loader.Type) {
+	if from.String() == to.String() || !named(from) || !named(to) {
+		c.linef("%s = %s", out, in)
+		return
+	}
+	c.linef("%s = %s(%s)", out, c.Type(to), in)
+}
+
+func named(t loader.Type) bool {
+	_, ok := t.(*loader.Named)
+	return ok
+}
+
+// same says that two types are one and the same, so that a value can be shared.
+func (c *copier) same(from, to loader.Type) bool {
+	if from.String() != to.String() {
+		return false
+	}
+	switch t := from.(type) {
+	case *loader.Struct, *loader.Interface:
+		return false // written out in two places
+	case *loader.Pointer:
+		return c.same(t.Elem, to.(*loader.Pointer).Elem)
+	case *loader.Slice:
+		return c.same(t.Elem, to.(*loader.Slice).Elem)
+	case *loader.Map:
+		return c.same(t.Elem, to.(*loader.Map).Elem)
+	}
+	return true
+}
+
+// call is the function that converts two named types: one of a pair, or one written by hand.
+func (c *copier) call(from, to loader.Type) string {
+	a, ok1 := from.(*loader.Named)
+	b, ok2 := to.(*loader.Named)
+	if !ok1 || !ok2 || len(a.Args) > 0 || len(b.Args) > 0 {
+		return ""
+	}
+	name := c.function(a.Decl, b.Decl)
+	if f := c.manual[name]; f != nil {
+		return c.Qualified(f.Pkg.Path, f.Pkg.Name, name)
+	}
+	between := a.Decl.Pkg == c.spoke && b.Decl.Pkg == c.hub || a.Decl.Pkg == c.hub && b.Decl.Pkg == c.spoke
+	if between && a.Decl.Name == b.Decl.Name && c.pairs[a.Decl.Name] {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,99 @@
+package conversion
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"kelson.dev/toolchain/gen/source"
+)
+
+// test is the source of the round-trip tests; nil if there are no kinds. A function fuzzFuncs of the package's own tests may say what values
+// there are, where not every value of a Go type is one of the API.
+func (g *generator) test() ([]byte, error) {
+	f := source.New(g.Package.Path, g.Package.Name)
+	var cases strings.Builder
+	for _, t := range g.Package.Types {
+		if !t.IsRoot() || !g.pairs[t.Name] {
+			continue
+		}
+		there, back := g.function(t.Decl, g.hub.Type(t.Name)), g.function(g.hub.Type(t.Name), t.Decl)
+		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" to the hub and back", there, back)
+		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" of the hub to the spoke and back", back, there)
+	}
+	if cases.Len() == 0 {
+		return nil, nil
+	}
+	fill := "$randfill.NewWithSeed(seed).NilChance(.3).NumElements(1, 3).MaxDepth(12).Funcs(conversionFuncs()...)"
+	if g.testDeclares("fuzzFuncs") {
+		fill += ".Funcs(fuzzFuncs()...)"
+	}
+	f.Expand(`// Every object must be the same after it went to the other version and back. Seeds are fixed: a failure comes again.
+func TestConversionsLoseNothing(t *$testing.T) {
+`+cases.String()+`}
+
+// roundTripConversion fills objects with random values, converts them there and back, and compares.
+func roundTripConversion[A, B any](t *$testing.T, there func(*A, *B, $conversion.Scope) error, back func(*B, *A, $conversion.Scope) error) {
+	t.Helper()
+	for seed := range int64(200) {
+		var in, out A
+		var between B
+		`+fill+`.Fill(&in)
+		was, err := $json.Marshal(in)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := there(&in, &between, nil); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := back(&between, &out, nil); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		is, err := $json.Marshal(out)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if !$bytes.Equal(was, is) {
+			t.Fatalf("seed %d: a value was lost or changed.\nbefore: %s\nafter:  %s", seed, was, is)
+		}
+		if !$equality.Semantic.DeepEqual(in, out) {
+			t.Fatalf("seed %d: a value was lost or changed that JSON does not show.\nbefore: %#v\nafter:  %#v", seed, in, out)
+		}
+	}
+}
+
+// conversionFuncs make values of Kubernetes' types that JSON can express.
+func conversionFuncs() []any {
+	return []any{
+		func(v *$metav1.TypeMeta, _ $randfill.Continue) {}, // the scheme sets it
+		func(v *$metav1.Time, c $randfill.Continue)     { *v = $metav1.Unix(int64(c.Int31()), 0) },
+		func(v *$metav1.MicroTime, c $randfill.Continue) { *v = $metav1.NewMicroTime($time.Unix(int64(c.Int31()), 0)) },
+		func(v *$resource.Quantity, c $randfill.Continue) { *v = *$resource.NewQuantity(int64(c.Int31()), $resource.DecimalSI) },
+		func(v *$intstr.IntOrString, c $randfill.Continue) {
+			if *v = $intstr.FromInt32(c.Int31()); c.Bool() {
+				*v = $intstr.FromString(c.String(8))
+			}
+		},
+		func(v *$runtime.RawExtension, c $randfill.Continue) { v.Raw, v.Object = []byte(`+"`{\"a\":1}`"+`), nil },
+		func(v *$metav1.FieldsV1, c $randfill.Continue)      { v.Raw = []byte("{}") },
+	}
+}
+`, nil)
+	return f.Bytes(source.Options{Header: g.Header})
+}
+
+// testDeclares says that a test file of the package declares a function. Test files are not part of the package that the loader reads.
+func (g *generator) testDeclares(name string) bool {
+	files, err := filepath.Glob(filepath.Join(g.Package.Dir, "*_test.go"))
+	if err != nil {
+		return false
+	}
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil && bytes.Contains(data, []byte("\nfunc "+name+"(")) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,350 @@
+package defaults
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+// FileName is what the generated file is called, beside the types.
+const FileName = "zz_generated.defaults.go"
+
+// Config says what to generate.
+type Config struct {
+	API     *model.API
+	Package *model.Package
+	Header  string
+	// Registered says that the package's registration is generated too.
+	Registered bool
+}
+
+// Generate is the Go source, nil if the package's kinds have nothing to fill in. All errors are reported, joined.
+func Generate(cfg Config) ([]byte, error) {
+	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), local: map[string]*loader.Package{}, has: map[string]bool{},
+		written: map[string]bool{}}
+	for _, p := range cfg.API.Packages {
+		g.local[p.Path] = p.Package
+	}
+	var roots []*model.Type
+	for _, t := range cfg.Package.Objects() {
+		if m := t.Markers.Get("k8s:defaulter-gen"); m != nil && m.Text() == "false" {
+			continue
+		}
+		if g.needed(t.Type(), map[string]bool{}) {
+			roots = append(roots, t)
+		}
+	}
+	if len(roots) == 0 {
+		return nil, nil
+	}
+	if cfg.Registered {
+		g.Printf("func init() { localSchemeBuilder.Register(RegisterDefaults) }\n")
+	}
+	var adds strings.Builder
+	for _, t := range roots {
+		fmt.Fprintf(&adds, "scheme.AddTypeDefaultingFunc(&%s{}, func(obj any) { SetObjectDefaults_%s(obj.(*%s)) })\n", t.Name, t.Name, t.Name)
+	}
+	g.Expand(`// RegisterDefaults has the scheme fill in what objects of the package's kinds leave out.
+func RegisterDefaults(scheme *$runtime.Scheme) error {
+	${adds}return nil
+}
+`, source.Vars{"adds": adds.String()})
+	for _, t := range roots {
+		g.function("SetObjectDefaults_"+t.Name, "fills in what the object leaves out", t.Type())
+	}
+	for len(g.queue) > 0 {
+		n := g.queue[0]
+		g.queue = g.queue[1:]
+		g.function(g.inner(n), "fills in what the value leaves out", n)
+	}
+	if len(g.errs) > 0 {
+		return nil, errors.Join(g.errs...)
+	}
+	return g.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
+}
+
+type generator struct {
+	Config
+	*source.File
+	local   map[string]*loader.Package
+	has     map[string]bool // by type: there is something to fill in
+	written map[string]bool // inner functions that are there or will be
+	queue   []*loader.Named
+	errs    []error
+}
+
+// manual is the call of the SetDefaults_ function of a type, "" if it has none.
+func (g *generator) manual(n *loader.Named) string {
+	p := g.local[n.Decl.Pkg.Path]
+	if p == nil || len(n.Args) > 0 {
+		return ""
+	}
+	for _, f := range p.Funcs() {
+		if f.Name() != "SetDefaults_"+n.Decl.Name {
+			continue
+		}
+		params := p.Params(f)
+		if len(params) != 1 || params[0].String() != "*"+n.String() {
+			g.errs = append(g.errs, loader.Errorf(f.Pos(), "%s takes a *%s and nothing else", f.Name(), n.Decl.Name))
+			return ""
+		}
+		return g.Qualified(p.Path, p.Name, f.Name())
+	}
+	return ""
+}
+
+// needed says that there is something to fill in, in a value of the type or below it.
+func (g *generator) needed(t loader.Type, within map[string]bool) bool {
+	switch t := t.(type) {
+	case *loader.Pointer:
+		return g.needed(t.Elem, within)
+	case *loader.Slice:
+		return g.needed(t.Elem, within)
+	case *loader.Array:
+		return g.needed(t.Elem, within)
+	case *loader.Map:
+		return g.needed(t.Elem, within)
+	case *loader.Struct:
+		return false
+	case *loader.Named:
+		key := t.String()
+		if known, ok := g.has[key]; ok {
+			return known
+		}
+		if within[key] || g.local[t.Decl.Pkg.Path] == nil {
+			return false // what is not of this project has its own defaults, or none
+		}
+		within[key] = true
+		defer delete(within, key)
+		found := g.manual(t) != ""
+		if _, isStruct := t.Underlying().(*loader.Struct); isStruct {
+			for _, f := range g.fields(t) {
+				found = found || f.Markers.Has("default") || g.needed(f.Type(), within)
+			}
+		} else {
+			found = found || g.needed(t.Underlying(), within)
+		}
+		if found || len(within) == 1 { // inside a circle a no may come of having been there before
+			g.has[key] = found
+		}
+		return found
+	}
+	return false
+}
+
+// fields are those of a struct, with their markers.
+func (g *generator) fields(n *loader.Named) []*model.Field {
+	st, ok := n.Underlying().(*loader.Struct)
+	if !ok {
+		return nil
+	}
+	owner := n.Decl
+	for {
+		src, ok := (&loader.Named{Decl: owner, Args: owner.Type().Args}).Source().(*loader.Named)
+		if !ok || owner.Generic() {
+			break
+		}
+		owner = src.Decl
+	}
+	return g.API.Fields(owner.Pkg, st)
+}
+
+// inner is the name of the function for a type that is no kind.
+func (g *generator) inner(n *loader.Named) string {
+	name := n.Decl.Name
+	for _, a := range n.Args {
+		name += "_" + strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, a.String())
+	}
+	if n.Decl.Pkg.Path != g.Path() {
+		name = n.Decl.Pkg.Name + "_" + name
+	}
+	return "setDefaults_" + name
+}
+
+// function writes the function that fills in a value.
+func (g *generator) function(name, what string, n *loader.Named) {
+	g.Printf("// %s %s.\nfunc %s(in *%s) {", name, what, name, g.Type(n))
+	if call := g.manual(n); call != "" {
+		g.Printf("%s(in)", call)
+	}
+	if _, ok := n.Underlying().(*loader.Struct); ok {
+		for _, f := range g.fields(n) {
+			g.field(f)
+		}
+	} else {
+		g.below(n.Underlying(), "(*in)")
+	}
+	g.Printf("}\n")
+}
+
+func (g *generator) field(f *model.Field) {
+	if m := f.Markers.Get("default"); m != nil {
+		if err := g.set(f, m.Raw, m.Value); err != nil {
+			g.errs = append(g.errs, loader.Errorf(m.Pos, "+default %v", err))
+		}
+	}
+	g.below(f.Type(), "in."+f.Name)
+}
+
+// below fills in what lies in a value, which expr denotes.
+func (g *generator) below(t loader.Type, expr string) {
+	if !g.needed(t, map[string]bool{}) {
+		return
+	}
+	switch t := t.(type) {
+	case *loader.Pointer:
+		g.Printf("if %s != nil {", expr)
+		g.address(t.Elem, expr, "*"+expr)
+		g.Printf("}")
+	case *loader.Slice, *loader.Array:
+		elem := element(t)
+		g.Printf("for i := range %s {", expr)
+		if p, ok := elem.(*loader.Pointer); ok {
+			g.Printf("if %s[i] != nil {", expr)
+			g.address(p.Elem, expr+"[i]", "(*"+expr+"[i])")
+			g.Printf("}")
+		} else {
+			g.address(elem, "&"+expr+"[i]", expr+"[i]")
+		}
+		g.Printf("}")
+	case *loader.Map:
+		g.Printf("for key, value := range %s {", expr)
+		if p, ok := t.Elem.(*loader.Pointer); ok {
+			g.Printf("if value != nil {")
+			g.address(p.Elem, "value", "(*value)")
+			g.Printf("}")
+		} else {
+			g.address(t.Elem, "&value", "value")
+			g.Printf("%s[key] = value", expr)
+		}
+		g.Printf("}")
+	case *loader.Named:
+		g.address(t, "&"+expr, expr)
+	}
+}
+
+func element(t loader.Type) loader.Type {
+	switch t := t.(type) {
+	case *loader.Slice:
+		return t.Elem
+	case *loader.Array:
+		return t.Elem
+	}
+	return t
+}
+
+// address calls the function of a type with a pointer, or looks further into what has no name.
+func (g *generator) address(t loader.Type, pointer, value string) {
+	n, ok := t.(*loader.Named)
+	if !ok {
+		g.below(t, value)
+		return
+	}
+	name := g.inner(n)
+	if !g.written[name] {
+		g.written[name] = true
+		g.queue = append(g.queue, n)
+	}
+	g.Printf("%s(%s)", name, pointer)
+}
+
+// set writes the statement that fills in a field. raw is the default as written, value what it is as JSON; nil if it names a constant.
+func (g *generator) set(f *model.Field, raw string, value any) error {
+	at := "in." + f.Name
+	t, isPointer := f.Type(), false
+	if p, ok := t.(*loader.Pointer); ok {
+		t, isPointer = p.Elem, true
+	}
+	literal, zero, err := g.literal(t, raw, value)
+	if err != nil {
+		return err
+	}
+	switch {
+	case literal == "": // a composite, from JSON
+		condition := fmt.Sprintf("%s == nil", at)
+		if zero == "struct" && !isPointer {
+			condition = g.Use("reflect", "reflect", "reflect") + ".ValueOf(" + at + ").IsZero()"
+		}
+		g.Printf("if %s {\nif err := %s.Unmarshal([]byte(%s), &%s); err != nil {\npanic(err)\n}\n}", condition, g.Use("encoding/json", "json", "json"),
+			quoted(raw), at)
+	case isPointer:
+		g.Printf("if %s == nil {\nvar value %s = %s\n%s = &value\n}", at, g.Type(t), literal, at)
+	default:
+		g.Printf("if %s == %s {\n%s = %s\n}", at, zero, at, literal)
+	}
+	return nil
+}
+
+func quoted(s string) string {
+	if strings.Contains(s, "`") {
+		return strconv.Quote(s)
+	}
+	return "`" + s + "`"
+}
+
+// literal is a default in Go, and the zero value that it takes the place of. Composites have none.
+func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero string, err error) {
+	if inner, ok := strings.CutPrefix(raw, "ref("); ok {
+		literal = g.constant(strings.TrimSuffix(inner, ")"))
+	}
+	switch u := t.Underlying().(type) {
+	case *loader.Basic:
+		switch v := value.(type) {
+		case nil:
+			if literal == "" {
+				return "", "", fmt.Errorf("is null, which no value of %s is", t)
+			}
+		case string:
+			if u.Name != "string" {
+				return "", "", fmt.Errorf("is a string, but the field is a %s", u.Name)
+			}
+			literal = strconv.Quote(v)
+		case bool:
+			if u.Name != "bool" {
+				return "", "", fmt.Errorf("is a boolean, but the field is a %s", u.Name)
+			}
+			literal = strconv.FormatBool(v)
+		case json.Number:
+			if u.Name == "string" || u.Name == "bool" {
+				return "", "", fmt.Errorf("is a number, but the field is a %s", u.Name)
+			}
+			if _, err := v.Int64(); err != nil && !strings.HasPrefix(u.Name, "float") {
+				return "", "", fmt.Errorf("is not an integer, but the field is a %s", u.Name)
+			}
+			literal = v.String()
+		default:
+			return "", "", fmt.Errorf("is no %s", u.Name)
+		}
+		zero = map[string]string{"string": `""`, "bool": "false"}[u.Name]
+		if zero == "" {
+			zero = "0"
+		}
+		return literal, zero, nil
+	case *loader.Struct:
+		return "", "struct", nil
+	case *loader.Slice, *loader.Map:
+		return literal, "nil", nil
+	}
+	return "", "", fmt.Errorf("cannot be a value of %s", t)
+}
+
+// constant is a Go constant that ref(…) names: of this package, or with an import path.
+func (g *generator) constant(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name
+	}
+	path := name[:i]
+	return g.Import(path, path[strings.LastIndexByte(path, '/')+1:]) + name[i:]
+}

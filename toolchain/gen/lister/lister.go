@@ -1,0 +1,83 @@
+// Package lister writes listers, in the shape of lister-gen's: FooLister has List and, for kinds in namespaces, Foos(namespace), which has
+// List and Get. They read informers of kelson.dev/operator.
+package lister
+
+import (
+	"path"
+	"strings"
+
+	"kelson.dev/toolchain/gen/client"
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/model"
+)
+
+// Generate makes the listers of groups: OUTPUT/listers/GROUP/VERSION/kind.go.
+func Generate(groups []*model.ClientGroup, out client.Output) ([]client.File, error) {
+	var files []client.File
+	for _, g := range groups {
+		for _, v := range g.Versions {
+			for _, k := range v.Kinds {
+				if !k.Has("list") || !k.Has("watch") {
+					continue
+				}
+				f := source.New(out.Lister(v), v.Name)
+				kind(f, k)
+				data, err := f.Bytes(source.Options{Header: out.Header})
+				if err != nil {
+					return nil, err
+				}
+				files = append(files, client.File{Name: path.Join(f.Path(), strings.ToLower(k.Name)+".go"), Content: data})
+			}
+		}
+	}
+	return files, nil
+}
+
+func kind(f *source.File, k *model.ClientKind) {
+	v := k.Version
+	vars := source.Vars{
+		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "group": v.Group.Name, "private": strings.ToLower(k.Name[:1]) + k.Name[1:],
+		"T": "*" + f.Use(v.Package.Path, v.Package.Name, v.Group.Package+v.Name) + "." + k.Name,
+	}
+	if !k.Namespaced {
+		f.Expand(`// ${Kind}Lister reads $resource from an informer. The objects are shared and must not be changed.
+type ${Kind}Lister interface {
+	// List is the objects that the selector matches.
+	List(selector $labels.Selector) ([]$T, error)
+	// Get is the object of that name.
+	Get(name string) ($T, error)
+}
+
+// New${Kind}Lister makes a lister of an informer.
+func New${Kind}Lister(i *$clientset.Informer) ${Kind}Lister {
+	return $clientset.NewLister[$T](i, $schema.GroupResource{Group: "$group", Resource: "$resource"})
+}
+`, vars)
+		return
+	}
+	f.Expand(`// ${Kind}Lister reads $resource from an informer. The objects are shared and must not be changed.
+type ${Kind}Lister interface {
+	// List is the objects of all namespaces that the selector matches.
+	List(selector $labels.Selector) ([]$T, error)
+	// $Plural is the lister of one namespace.
+	$Plural(namespace string) ${Kind}NamespaceLister
+}
+
+// ${Kind}NamespaceLister reads $resource of one namespace.
+type ${Kind}NamespaceLister interface {
+	// List is the objects of the namespace that the selector matches.
+	List(selector $labels.Selector) ([]$T, error)
+	// Get is the object of that name.
+	Get(name string) ($T, error)
+}
+
+type ${private}Lister struct { $clientset.Lister[$T] }
+
+// New${Kind}Lister makes a lister of an informer.
+func New${Kind}Lister(i *$clientset.Informer) ${Kind}Lister {
+	return ${private}Lister{$clientset.NewLister[$T](i, $schema.GroupResource{Group: "$group", Resource: "$resource"})}
+}
+
+func (l ${private}Lister) $Plural(namespace string) ${Kind}NamespaceLister { return l.Namespaced(namespace) }
+`, vars)
+}

@@ -1,0 +1,120 @@
+package toolchain
+
+import (
+	"path/filepath"
+	"slices"
+
+	"kelson.dev/toolchain/gen/applyconfiguration"
+	"kelson.dev/toolchain/gen/client"
+	"kelson.dev/toolchain/gen/conversion"
+	"kelson.dev/toolchain/gen/defaults"
+	"kelson.dev/toolchain/gen/informer"
+	"kelson.dev/toolchain/gen/lister"
+	"kelson.dev/toolchain/gen/register"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+// defaultOutput is where packages of clients go, from the project's directory.
+const defaultOutput = "pkg/generated"
+
+func (r *run) registration() {
+	for _, p := range r.packages() {
+		src, err := register.Generate(p, r.header)
+		r.file(p, register.FileName, src, err)
+	}
+}
+
+// registered says that a package's registration is generated.
+func (r *run) registered(p *model.Package) bool {
+	asked := slices.Contains(p.Asks(), "register") || slices.Contains(r.opts.Generators, "register")
+	return asked && p.HasAPI && !p.Declares("AddToScheme") && len(p.Objects()) > 0
+}
+
+func (r *run) defaulting() {
+	for _, p := range r.packages() {
+		src, err := defaults.Generate(defaults.Config{API: r.api, Package: p, Header: r.header, Registered: r.registered(p)})
+		r.file(p, defaults.FileName, src, err)
+	}
+}
+
+func (r *run) conversions() {
+	for _, p := range r.packages() {
+		files, err := conversion.Generate(conversion.Config{API: r.api, Workspace: r.ws, Package: p, Header: r.header, Registered: r.registered(p)})
+		r.file(p, conversion.FileName, files.Source, err)
+		r.file(p, conversion.TestFileName, files.Test, nil)
+	}
+}
+
+// outputs are the packages that the generator looks at, by where what is made of them goes.
+func (r *run) outputs() map[string][]*model.Package {
+	byOutput := map[string][]*model.Package{}
+	for _, p := range r.packages() {
+		if !p.HasAPI {
+			continue
+		}
+		out := defaultOutput
+		if m := p.Markers.Get("kelson:output"); m != nil {
+			out = m.Text()
+			if !filepath.IsLocal(filepath.FromSlash(out)) {
+				r.fail(loader.Errorf(m.Pos, "+kelson:output: %q is not a directory below the project's", out))
+				continue
+			}
+		}
+		byOutput[out] = append(byOutput[out], p)
+	}
+	return byOutput
+}
+
+// each calls emit for every output that has kinds with clients.
+func (r *run) each(emit func([]*model.ClientGroup, client.Output) ([]client.File, error)) {
+	for dir, pkgs := range r.outputs() {
+		groups, errs := r.api.Clients(pkgs)
+		r.fail(errs...)
+		if len(groups) == 0 {
+			continue
+		}
+		out, err := r.output(dir)
+		if err != nil {
+			r.fail(err)
+			continue
+		}
+		files, err := emit(groups, out)
+		r.fail(err)
+		r.add(files)
+	}
+}
+
+func (r *run) output(dir string) (client.Output, error) {
+	base, err := r.ws.ImportPath(filepath.Join(r.dir, filepath.FromSlash(dir)))
+	apply := slices.Contains(r.opts.Generators, "applyconfiguration") || len(r.askedFor("applyconfiguration")) > 0
+	return client.Output{Base: base, Header: r.header, Apply: apply}, err
+}
+
+// add takes files that are named by their packages.
+func (r *run) add(files []client.File) {
+	for _, f := range files {
+		name, err := r.ws.Directory(f.Name)
+		if err == nil {
+			err = r.out.add(name, f.Content)
+		}
+		r.fail(err)
+	}
+}
+
+func (r *run) clients()   { r.each(client.Generate) }
+func (r *run) listers()   { r.each(lister.Generate) }
+func (r *run) informers() { r.each(informer.Generate) }
+
+func (r *run) applyConfigurations() {
+	for dir, pkgs := range r.outputs() {
+		out, err := r.output(dir)
+		if err != nil {
+			r.fail(err)
+			continue
+		}
+		files, err := applyconfiguration.Generate(applyconfiguration.Config{API: r.api, Workspace: r.ws, Packages: pkgs, Output: out})
+		r.fail(err)
+		r.add(files)
+	}
+}
