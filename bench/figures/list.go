@@ -16,6 +16,7 @@ func (l *life) list(ctx context.Context) error {
 	}
 	c := l.client(l.http2)
 	defer c.transport.CloseIdleConnections()
+	defer l.profile(ctx, "list-cr")()
 	buf := make([]byte, 1<<20)
 	var all []time.Duration
 	begin, size := time.Now(), int64(0)

@@ -26,7 +26,7 @@ import (
 type options struct {
 	kelson, peers, scratch   string
 	kelsonArgs               []string
-	docs                     string
+	docs, profiles           string
 	filter                   *regexp.Regexp
 	columns                  map[int]bool
 	length, idle, patience   time.Duration
@@ -57,6 +57,7 @@ func main() {
 	flag.BoolVar(&o.http2, "http2", false, "clients speak HTTP/2, one connection each, instead of HTTP/1.1")
 	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
 	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one a row")
 	list := flag.Bool("list", false, "print the rows' ids")
 	flag.Parse()
 	if *list {

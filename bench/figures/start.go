@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -108,7 +109,7 @@ func (o *options) envtest(context.Context) (start, stop time.Duration, err error
 }
 
 func firstAnswer(transport http.RoundTripper, url string) error {
-	resp, err := (&http.Client{Transport: transport}).Get(url + "/api/v1/namespaces")
+	resp, err := (&http.Client{Transport: transport}).Get(strings.TrimSuffix(url, "/") + "/api/v1/namespaces")
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ func (l *life) reads(ctx context.Context) error {
 func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, who int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
+	defer l.profile(ctx, id)()
 	done, err := l.drive(ctx, clients, l.length, op)
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)

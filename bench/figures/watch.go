@@ -124,6 +124,7 @@ func (l *life) watches(ctx context.Context) error {
 			})
 		}
 		crowd.ready.Wait()
+		profiled := l.profile(ctx, kind.id)
 		made, err := l.write(ctx, crowd, kind.collection, kind.body)
 		if err != nil {
 			return err
@@ -146,6 +147,7 @@ func (l *life) watches(ctx context.Context) error {
 			}
 		}
 		closeAll(clients)
+		profiled()
 		slices.Sort(latencies)
 		p99 := latencies[len(latencies)*99/100]
 		l.set(kind.id, figure{
@@ -238,6 +240,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	small := func(buf []byte, name string) []byte {
 		return fmt.Appendf(buf[:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"k":"v"}}`, name)
 	}
+	defer l.profile(ctx, "idle-watchers")()
 	made, err := l.write(ctx, crowd, configMaps, small)
 	if err != nil {
 		return err

@@ -65,8 +65,9 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 			return serve(ctx, opts, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	f := c.Flags()
-	opts.state.addFlags(f)
+	var s sections
+	opts.state.addFlags(s.of("state"))
+	f := s.of("serving")
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
@@ -75,8 +76,9 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
 	opts.planes.addFlags(f)
-	opts.gates.addFlags(f)
-	opts.signing.addFlags(f)
+	opts.gates.addFlags(&s)
+	opts.signing.addFlags(s.of("signing"))
+	s.give(c)
 	return c
 }
 
@@ -186,7 +188,9 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
-	handler.Handler = p.ControlPlane.Handler()
+	collect := newCollector()
+	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
+	handler.Handler = collect.around(p.ControlPlane.Handler())
 	if opts.planes.max > 0 {
 		if p.throwaway, err = newPlanes(opts.planes, node, dir, authority, log); err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/server/controlplane"
 )
 
-// API-03: profiles are there for administrators, and only if they are asked for.
+// API-02: profiles are there for administrators, and only if they are asked for.
 func TestProfiling(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})

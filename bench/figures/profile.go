@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// profile keeps a processor profile of kelson serve for the time that a row is measured; the function that it returns waits for it.
+func (l *life) profile(ctx context.Context, id string) func() {
+	if l.profiles == "" || !l.side.kelson {
+		return func() {}
+	}
+	done := make(chan error, 1)
+	c := l.client(false)
+	go func() {
+		defer c.transport.CloseIdleConnections()
+		seconds := max(1, int(l.length.Seconds()))
+		err := c.do(ctx, http.MethodGet, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds), "", nil)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.pprof", id, l.column)), c.answer, 0o644)
+		}
+		done <- err
+	}()
+	return func() { l.warn(<-done) }
+}
