@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,6 +118,3 @@ func (c *Chain) Shutdown(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
-
-// since is for metrics: seconds since a time.
-func since(t time.Time) float64 { return time.Since(t).Seconds() }

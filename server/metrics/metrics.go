@@ -31,8 +31,8 @@ func New(st *store.Store) *prometheus.Registry {
 	return registry
 }
 
-// histogram shows durations. Empty buckets below and above all others are left out.
-func histogram(desc *prometheus.Desc, c durations.Counts, labels ...string) prometheus.Metric {
+// Histogram shows durations. Empty buckets below and above all others are left out.
+func Histogram(desc *prometheus.Desc, c durations.Counts, labels ...string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	below := uint64(0)
 	for i, n := range c.Buckets[:durations.Buckets-1] {

@@ -57,12 +57,12 @@ func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 	counter(d.commits, now.Commits)
 	out <- prometheus.MustNewConstSummary(d.writes, now.Batches, float64(now.Writes), nil)
-	out <- histogram(d.waiting, now.Waiting)
-	out <- histogram(d.appending, now.Appending)
-	out <- histogram(d.publishing, now.Publishing)
+	out <- Histogram(d.waiting, now.Waiting)
+	out <- Histogram(d.appending, now.Appending)
+	out <- Histogram(d.publishing, now.Publishing)
 	gauge(d.queue, now.Queue)
 	counter(d.checkpoints, now.Checkpoints.Count)
-	out <- histogram(d.checkpointing, now.Checkpoints)
+	out <- Histogram(d.checkpointing, now.Checkpoints)
 	gauge(d.objects, now.Objects)
 	gauge(d.events, now.LogEvents)
 	gauge(d.bytes, now.LogBytes)
@@ -74,10 +74,10 @@ func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(d.storageObjects, sn.Count(resource, ""), resource)
 	}
 	for operation, took := range now.Requests {
-		out <- histogram(d.requests, took, operation)
+		out <- Histogram(d.requests, took, operation)
 	}
 	if now.Disk != nil {
 		gauge(d.logged, int(now.Disk.LogBytes))
-		out <- histogram(d.syncs, now.Disk.Syncs)
+		out <- Histogram(d.syncs, now.Disk.Syncs)
 	}
 }

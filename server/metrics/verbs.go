@@ -126,12 +126,12 @@ func (m verbMetrics) Describe(out chan<- *prometheus.Desc) { prometheus.Describe
 
 // Collect implements prometheus.Collector.
 func (m verbMetrics) Collect(out chan<- prometheus.Metric) {
-	out <- histogram(decodeDescription, m.verbs.Decode.Read())
+	out <- Histogram(decodeDescription, m.verbs.Decode.Read())
 	for kind := range m.verbs.steps {
 		for op := range m.verbs.steps[kind] {
 			for rejected := range m.verbs.steps[kind][op] {
 				if c := m.verbs.steps[kind][op][rejected].Read(); c.Count > 0 {
-					out <- histogram(stepDescription, c, kindsOfStep[kind], string(operations[op]), strconv.FormatBool(rejected == 1))
+					out <- Histogram(stepDescription, c, kindsOfStep[kind], string(operations[op]), strconv.FormatBool(rejected == 1))
 				}
 			}
 		}
