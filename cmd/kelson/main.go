@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) int {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(),
 		manifestsCommand(), installCommand(), uninstallCommand(), runCommand(), deployCommand(), undeployCommand(), buildCommand(), testCommand(),
-		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), versionCommand(), kubectlHelp(),
+		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), whyCommand(), versionCommand(), kubectlHelp(),
 		apiserverCommand(), etcdCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -22,6 +22,9 @@ type Listener interface {
 	Reconcile(trace.LineRecord)
 }
 
+// AccountSuffix is what an operator's account is called, behind the name of its kubeconfig.
+const AccountSuffix = ".account"
+
 // stopGrace is how long an operator may take to end.
 const stopGrace = 10 * time.Second
 
@@ -41,7 +44,7 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener) (*Process, e
 	defer write.Close()
 	cmd := exec.Command(binary)
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+AccountSuffix)
 	cmd.ExtraFiles = []*os.File{write}
 	output := listener.Output("operator")
 	cmd.Stdout, cmd.Stderr = output, output
