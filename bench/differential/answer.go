@@ -87,6 +87,8 @@ func decode(contentType string, data []byte, events bool) any {
 		v, err = decodeProtobuf(data)
 	case base == "application/cbor":
 		v, err = decodeCBOR(data)
+	case bytes.HasPrefix(data, []byte(`{"paths":`)): // the index of OpenAPI documents has no type
+		v, err = decodeJSON(data)
 	default:
 		return string(data)
 	}

@@ -20,14 +20,15 @@ type finding struct {
 
 // comparer holds what must be consistent over a whole stream: which uid and which resource version of one side stands for which of the other.
 type comparer struct {
+	own       string            // the stream's name; "" compares what other streams have made, too
 	uids      map[string]string // the peer's → Kelson's
 	kelsonUID map[string]string // and back
 	versions  map[uint64]uint64 // the peer's revisions → Kelson's
 	found     []finding
 }
 
-func newComparer() *comparer {
-	return &comparer{uids: map[string]string{}, kelsonUID: map[string]string{}, versions: map[uint64]uint64{}}
+func newComparer(own string) *comparer {
+	return &comparer{own: own, uids: map[string]string{}, kelsonUID: map[string]string{}, versions: map[uint64]uint64{}}
 }
 
 func (c *comparer) differ(where, peer, kelson string) {
@@ -139,6 +140,7 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 		k, inKelson := kelson[name]
 		at := where + "." + name
 		switch {
+		case c.own != "" && foreign(name, c.own): // in documents
 		case !inPeer:
 			c.differ(at, "(absent)", short(k))
 		case !inKelson:
@@ -162,6 +164,9 @@ func isList(where string, meta map[string]any) bool {
 var unordered = map[string]bool{"resourceRules": true, "nonResourceRules": true, "causes": true}
 
 func (c *comparer) lists(where, key string, peer, kelson []any) {
+	if key == "items" || key == "groups" || where == "body" {
+		peer, kelson = c.mine(peer), c.mine(kelson)
+	}
 	if key == "items" {
 		sortGenerated(peer)
 		sortGenerated(kelson)
@@ -182,6 +187,26 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 	for i := range peer {
 		c.value(where+"[]", key, peer[i], kelson[i])
 	}
+}
+
+// mine leaves out what other streams made in the meantime, of a list or of a watch.
+func (c *comparer) mine(items []any) []any {
+	return slices.DeleteFunc(slices.Clone(items), func(item any) bool {
+		if at(item, "type") != nil {
+			item = at(item, "object")
+		}
+		for _, name := range []any{at(item, "name"), at(item, "metadata", "name"), at(item, "metadata", "namespace")} {
+			if c.own != "" && name != nil && foreign(fmt.Sprint(name), c.own) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// foreign says whether a name is of another stream's.
+func foreign(name, own string) bool {
+	return streamed.MatchString(name) && !strings.Contains(name, own)
 }
 
 // sortGenerated sorts a list that has generated names by what is not random in the names, then by revision.
@@ -280,7 +305,11 @@ var (
 	second   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 	goTime   = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} [A-Z]+( m=[+-][\d.]+)?`)
 	address  = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+:\d{4,5}\b`)
-	revision = regexp.MustCompile(`(resource version: )\d+|(current: )\d+|(\()\d+(\)$)`)
+	revision = regexp.MustCompile(`(resource version: )\d+|(current: )\d+|(\()\d+(\)$)|(in record \()\d+(\))|(in precondition \()\d{2,}(\))|(ResourceVersion in object meta: )\d+`)
+	hash     = regexp.MustCompile(`hash=[0-9A-F]+`)
+	token    = regexp.MustCompile(`\beyJ2Ijoi[A-Za-z0-9_-]+`)
+	streamed = regexp.MustCompile(`(?:^|[./])d-[sk]\d+-`)
+	invalid  = regexp.MustCompile(`(?s)^(.* is invalid: \[)(.*)(\])$`)
 	inText   = regexp.MustCompile(`(\\?"resourceVersion\\?":\\?")\d+|(resourceVersion:)\d+`)
 	suffix   = regexp.MustCompile(`(-gen-|\bBad_)[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	service  = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
@@ -295,7 +324,14 @@ func plain(s string) string {
 	s = second.ReplaceAllString(s, "<time>")
 	s = goTime.ReplaceAllString(s, "<go time>")
 	s = address.ReplaceAllString(s, "<address>")
-	s = revision.ReplaceAllString(s, "$1$2$3<revision>$4")
+	s = revision.ReplaceAllString(s, "$1$2$3$5$7$9<revision>$4$6$8")
+	s = hash.ReplaceAllString(s, "hash=<hash>")
+	s = token.ReplaceAllString(s, "<continue>")
+	if parts := invalid.FindStringSubmatch(s); parts != nil { // what is wrong is told in the order of a map
+		problems := strings.Split(parts[2], ", ")
+		slices.Sort(problems)
+		s = parts[1] + strings.Join(problems, ", ") + parts[3]
+	}
 	s = inText.ReplaceAllString(s, "$1$2<revision>")
 	s = suffix.ReplaceAllString(s, "$1<suffix>")
 	s = service.ReplaceAllString(s, "<service ip>")

@@ -27,7 +27,7 @@ func TestOrders(t *testing.T) {
 			}
 			sides[i] = v
 		}
-		c := newComparer()
+		c := newComparer("")
 		c.value("body", "", sides[0], sides[1])
 		if got := len(c.found) > 0; got != test.differ {
 			t.Errorf("%s: differ %v, want %v: %v", test.name, got, test.differ, c.found)

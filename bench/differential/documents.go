@@ -65,7 +65,11 @@ func documentStreams(ctx context.Context, peer *side) ([]*stream, error) {
 			}
 			paths2 = append(paths2, step{label: method + " " + path, method: method, path: path, watch: strings.Contains(path, "/watch/") && method == http.MethodGet})
 		}
-		paths2 = append(paths2, get("protobuf "+path, path, mediaProtobuf), get("yaml "+path, path, mediaYAML), get("xml "+path, path, "application/xml"))
+		for label, media := range inOrder(map[string]string{"protobuf": mediaProtobuf, "yaml": mediaYAML, "xml": "application/xml"}) {
+			s := get(label+" "+path, path, media)
+			s.watch = strings.Contains(path, "/watch/")
+			paths2 = append(paths2, s)
+		}
 	}
 	fixed := func(name string, steps []step) *stream {
 		return &stream{name: name, steps: func(string) []step { return steps }}

@@ -115,11 +115,16 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 	for _, k := range served {
 		ours[k.String()] = true
 	}
+	var common []*kind
 	for _, k := range kinds {
+		if ours[k.String()] {
+			common = append(common, k)
+		}
 		if k.sample != nil && ours[k.String()] {
 			streams = append(streams, kindStream(k, seed))
 		}
 	}
+	streams = append(streams, generatedStreams(ctx, r.peer, common, seed)...)
 	documents, err := documentStreams(ctx, r.peer)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,11 @@ func (b *builder) lists() {
 		"watch=x&timeoutSeconds=1&labelSelector=nothing", "watch=0", "watch=false", "pretty=1", "pretty=x", "unknown=1", "dryRun=All", "shardSelector=x",
 	} {
 		label := strings.ReplaceAll(query, b.own, "OWN")
-		b.add("list ?"+label, http.MethodGet, b.listing(query))
+		var opts []option
+		if strings.HasPrefix(query, "watch=x") { // that is a yes
+			opts = append(opts, events)
+		}
+		b.add("list ?"+label, http.MethodGet, b.listing(query), opts...)
 	}
 	b.pages("limit=1")
 	b.pages("limit=2&resourceVersion=0")

@@ -29,7 +29,7 @@ type runner struct {
 
 // stream sends the chosen steps of a stream to both sides and gives what differs. nil chooses all.
 func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[int]bool) []difference {
-	peer, kelson, c := newMemory(), newMemory(), newComparer()
+	peer, kelson, c := newMemory(), newMemory(), newComparer(own)
 	var all []difference
 	sent := 0
 	for i, st := range s.steps(own) {
@@ -42,7 +42,7 @@ func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[i
 		both.Go(func() { p = r.peer.await(ctx, &st, peer) })
 		both.Go(func() { k = r.kelson.await(ctx, &st, kelson) })
 		both.Wait()
-		for try := 0; st.soon && try < 20 && len(newComparer().answers(p, k)) > 0; try++ {
+		for try := 0; st.soon && try < 20 && len(newComparer(own).answers(p, k)) > 0; try++ {
 			time.Sleep(100 * time.Millisecond)
 			p, k = r.peer.send(ctx, &st, peer), r.kelson.send(ctx, &st, kelson)
 		}

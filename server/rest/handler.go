@@ -46,6 +46,7 @@ type Handler struct {
 	catchUp    func(context.Context) error
 	metrics    *metrics.Verbs
 	maxBody    int64
+	crowds     crowds
 }
 
 // New returns a Handler. It holds nothing that needs closing.
@@ -163,6 +164,11 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 
 // isNamespaces tells the kind that has rules of its own in paths and deletion.
 func isNamespaces(res *resource.Resource) bool { return res.Group == "" && res.Plural == "namespaces" }
+
+// isDefinitions tells that of CustomResourceDefinitions.
+func isDefinitions(res *resource.Resource) bool {
+	return res.Group == "apiextensions.k8s.io" && res.Plural == "customresourcedefinitions"
+}
 
 // find looks up the kind and version of a path.
 func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource, version *resource.Version, ok bool) {

@@ -77,10 +77,12 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return nil, storeerr.InterpretDeleteError(err, d.res.GroupResource(), d.key.Name)
 	}
 	d.old = d.hub.DeepCopyObject()
-	if isNamespaces(d.res) {
-		if err := d.namespacePreconditions(); err != nil {
+	if isNamespaces(d.res) || isDefinitions(d.res) {
+		if err := d.ownPreconditions(); err != nil {
 			return nil, err
 		}
+	}
+	if isNamespaces(d.res) {
 		if !d.current.Head.DeletionTimestamp.IsZero() && holds(d.res, d.hub) {
 			return &removed{obj: d.current}, nil // whatever the options are
 		}
@@ -104,14 +106,18 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 			return nil, err
 		}
 	}
-	d.object.SetFinalizers(d.finalizers(ctx))
+	generation := d.object.GetGeneration()
+	if !isDefinitions(d.res) { // they know no propagation policy
+		d.object.SetFinalizers(d.finalizers(ctx))
+	}
 	held := len(d.object.GetFinalizers()) > 0 || holds(d.res, d.hub)
 
 	switch {
 	case held && !graceful:
 		markDeleting(d.object, time.Now())
-		if isNamespaces(d.res) {
-			d.object.SetDeletionGracePeriodSeconds(nil) // they have none, by their own rules
+		if isNamespaces(d.res) || isDefinitions(d.res) { // they have none, by their own rules
+			d.object.SetDeletionGracePeriodSeconds(nil)
+			d.object.SetGeneration(generation)
 		}
 		return d.mark(ctx)
 	case held, graceful && *d.opts.GracePeriodSeconds > 0:
@@ -127,19 +133,22 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	return d.erase(ctx)
 }
 
-// namespacePreconditions words failed preconditions as the deletion of namespaces does.
-func (d *deletion) namespacePreconditions() error {
-	want := d.opts.Preconditions
+// ownPreconditions words failed preconditions as the deletion of namespaces and definitions does.
+func (d *deletion) ownPreconditions() error {
+	want, begin := d.opts.Preconditions, "Precondition"
+	if isDefinitions(d.res) {
+		begin = "precondition"
+	}
 	if want == nil {
 		return nil
 	}
 	var problem error
 	switch {
 	case want.UID != nil && *want.UID != d.object.GetUID():
-		problem = fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *want.UID, d.object.GetUID())
+		problem = fmt.Errorf("%s failed: UID in precondition: %v, UID in object meta: %v", begin, *want.UID, d.object.GetUID())
 	case want.ResourceVersion != nil && *want.ResourceVersion != d.object.GetResourceVersion():
-		problem = fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
-			*want.ResourceVersion, d.object.GetResourceVersion())
+		problem = fmt.Errorf("%s failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			begin, *want.ResourceVersion, d.object.GetResourceVersion())
 	default:
 		return nil
 	}

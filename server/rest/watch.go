@@ -175,6 +175,8 @@ func (w *watcher) run(timeout time.Duration) error {
 	tick := time.NewTimer(bookmarkEvery)
 	defer tick.Stop()
 	tick.Stop() // until there is news
+	pace := pace{crowd: w.crowds.join(w.res.Prefix())}
+	defer pace.end()
 	news, due := w.news(), false
 	for {
 		events, revision, err := w.cursor.Next()
@@ -200,6 +202,7 @@ func (w *watcher) run(timeout time.Duration) error {
 			return nil
 		}
 		if len(events) > 0 {
+			pace.sent()
 			select {
 			case <-w.done:
 				return nil
@@ -209,6 +212,9 @@ func (w *watcher) run(timeout time.Duration) error {
 		}
 		select {
 		case <-w.cursor.Ready():
+			if !pace.wait(w.done) {
+				return nil
+			}
 		case <-news:
 			news = nil
 			tick.Reset(bookmarkEvery)

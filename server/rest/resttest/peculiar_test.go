@@ -58,6 +58,23 @@ func TestDeletionOfHeldNamespace(t *testing.T) {
 	}
 }
 
+// CRD-01: a definition that is being deleted has no grace period and no other generation.
+func TestDeletionOfDefinition(t *testing.T) {
+	p := resttest.New(t)
+	p.Define(t, scaledDefinition)
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleets.example.com"
+	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
+	if got := status["message"].(string); !strings.Contains(got, "precondition failed: UID in precondition: u, UID in object meta: ") {
+		t.Error(got)
+	}
+	gone := p.Want(t, 200, "DELETE", path+"?propagationPolicy=Foreground", "")
+	meta := gone["metadata"].(resttest.Object)
+	if _, grace := meta["deletionGracePeriodSeconds"]; grace || meta["generation"] != 1.0 || meta["deletionTimestamp"] == nil ||
+		fmt.Sprint(meta["finalizers"]) != "[customresourcecleanup.apiextensions.k8s.io]" {
+		t.Errorf("%v", meta)
+	}
+}
+
 // API-06: events are in no cache of kube-apiserver's, so a limit counts at resourceVersion 0 too, and GET says 400.
 func TestEventsAreNotCached(t *testing.T) {
 	p := resttest.New(t)

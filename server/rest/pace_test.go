@@ -1,0 +1,55 @@
+package rest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// API-07: what a crowd watches is sent to it in intervals, to few at once; the end of a request ends the wait.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all crowds
+		done := make(chan struct{})
+		waited := func(p *pace) time.Duration {
+			begin := time.Now()
+			if !p.wait(done) {
+				t.Error("the wait was ended")
+			}
+			return time.Since(begin)
+		}
+		p := &pace{crowd: all.join("pods")}
+		p.sent()
+		if d := waited(p); d != 0 {
+			t.Errorf("alone: %s", d)
+		}
+		for range 99 {
+			all.join("pods")
+		}
+		other := &pace{crowd: all.join("nodes")}
+		other.sent()
+		p.sent()
+		if d := waited(p); d != 5*time.Millisecond {
+			t.Errorf("one of a hundred: %s", d)
+		}
+		if d := waited(p); d != 0 {
+			t.Errorf("again, with nothing sent: %s", d)
+		}
+		if d := waited(other); d != 0 {
+			t.Errorf("of another resource: %s", d)
+		}
+		for range 9900 {
+			all.join("pods")
+		}
+		p.sent()
+		if d := waited(p); d != mostPace {
+			t.Errorf("one of ten thousand: %s", d)
+		}
+		p.sent()
+		close(done)
+		if p.wait(done) {
+			t.Error("it waits for a client that is gone")
+		}
+		p.end()
+	})
+}
