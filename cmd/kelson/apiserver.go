@@ -52,7 +52,8 @@ func apiserverCommand() *cobra.Command {
 			return apiserver(c.Context(), opts, c.ErrOrStderr())
 		},
 	}
-	f := c.Flags()
+	var s sections
+	f := s.of("serving")
 	f.StringVar(&opts.bindAddress, "bind-address", "0.0.0.0", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")
@@ -60,12 +61,14 @@ func apiserverCommand() *cobra.Command {
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
 	opts.gates.authorization.defaults = []string{authz.ModeAlwaysAllow}
-	opts.gates.addFlags(f)
+	opts.gates.addFlags(&s)
+	f = s.of("accepted")
 	for _, name := range accepted {
 		f.StringArray(name, nil, "accepted; changes nothing here")
 	}
 	f.Bool("allow-privileged", false, "accepted; changes nothing here")
 	f.StringP("v", "v", "0", "accepted; changes nothing here")
+	s.give(c)
 	return c
 }
 

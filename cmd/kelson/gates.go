@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 
-	"github.com/spf13/pflag"
-
 	"kelson.dev/server/authz"
 	"kelson.dev/server/controlplane"
 )
@@ -19,13 +17,13 @@ type gates struct {
 	profiling      bool
 }
 
-func (g *gates) addFlags(f *pflag.FlagSet) {
-	g.authentication.addFlags(f)
-	g.authorization.addFlags(f)
-	g.admission.addFlags(f)
-	g.audit.addFlags(f)
-	g.limits.addFlags(f)
-	f.BoolVar(&g.profiling, "profiling", true, "serve profiles of this process below "+controlplane.ProfilingPath+", to who may get that path")
+func (g *gates) addFlags(s *sections) {
+	g.authentication.addFlags(s.of("authentication"))
+	g.authorization.addFlags(s.of("authorization"))
+	g.admission.addFlags(s.of("admission"))
+	g.audit.addFlags(s.of("auditing"))
+	g.limits.addFlags(s.of("limits"))
+	s.of("features").BoolVar(&g.profiling, "profiling", true, "serve profiles of this process below "+controlplane.ProfilingPath+", to who may get that path")
 }
 
 // apply sets in cfg what the flags ask for. What it opens is closed by close.

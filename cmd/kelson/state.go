@@ -46,8 +46,8 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for etcd")
 	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for etcd")
 	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how long etcd's history is kept; 0: its own configuration says")
-	o.encryption.addFlags(f)
 	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "how long etcd may take to be reached, and for each of its answers")
+	o.encryption.addFlags(f)
 }
 
 func (o *stateOptions) check() error {
