@@ -86,6 +86,9 @@ func (cfg *Config) tls() *tls.Config {
 		GetCertificate: cfg.Certificate,
 		// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
 		ClientAuth: tls.RequestClientCert,
+		// Small records are for the first byte to arrive sooner over slow lines. Each is a call of the operating system here, and most answers
+		// and events are a little larger than one.
+		DynamicRecordSizingDisabled: true,
 	}
 	if cfg.ClientCAs != nil {
 		base := config.Clone()
