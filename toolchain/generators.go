@@ -38,6 +38,8 @@ func Generators() []Generator {
 		{"applyconfiguration", "OUTPUT/applyconfiguration", "Types with optional fields and With functions, for server-side apply.", false, (*run).applyConfigurations},
 		{"client", "OUTPUT/clientset", "Typed clients of the kinds marked +genclient.", false, (*run).clients},
 		{"lister", "OUTPUT/listers", "Listers of those kinds.", false, (*run).listers},
+		{"openapi", "OUTPUT/openapi and zz_generated.model_name.go", "OpenAPI definitions.", false, (*run).definitionsOfOpenAPI},
+		{"docs", "docs/api/GROUP.VERSION.md", "A reference of the API for its users.", false, (*run).documentation},
 		{"informer", "OUTPUT/informers", "A factory of shared informers of those kinds.", false, (*run).informers},
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"kelson.dev/toolchain/gen/client"
 	"kelson.dev/toolchain/gen/conversion"
 	"kelson.dev/toolchain/gen/defaults"
+	"kelson.dev/toolchain/gen/docs"
 	"kelson.dev/toolchain/gen/informer"
 	"kelson.dev/toolchain/gen/lister"
+	"kelson.dev/toolchain/gen/openapi"
 	"kelson.dev/toolchain/gen/register"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
@@ -116,5 +118,37 @@ func (r *run) applyConfigurations() {
 		files, err := applyconfiguration.Generate(applyconfiguration.Config{API: r.api, Workspace: r.ws, Packages: pkgs, Output: out})
 		r.fail(err)
 		r.add(files)
+	}
+}
+
+func (r *run) definitionsOfOpenAPI() {
+	for dir, pkgs := range r.outputs() {
+		out, err := r.output(dir)
+		if err != nil {
+			r.fail(err)
+			continue
+		}
+		path := out.Base + "/openapi"
+		src, err := openapi.Generate(openapi.Config{API: r.api, Packages: pkgs, Path: path, Header: r.header})
+		r.fail(err)
+		if src != nil {
+			r.add([]client.File{{Name: path + "/" + openapi.FileName, Content: src}})
+		}
+	}
+	for _, p := range r.packages() {
+		src, err := openapi.ModelNames(p, r.header)
+		r.file(p, openapi.ModelFileName, src, err)
+	}
+}
+
+func (r *run) documentation() {
+	for _, p := range r.packages() {
+		if !p.HasAPI {
+			continue
+		}
+		doc := docs.Generate(r.api, p)
+		if doc != nil {
+			r.fail(r.out.add(filepath.Join(r.dir, "docs", "api", docs.FileName(p)), doc))
+		}
 	}
 }

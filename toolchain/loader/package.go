@@ -63,6 +63,7 @@ type Const struct {
 	Type  string // the name of its type
 	Value string // the literal as written
 	Kind  token.Token
+	Doc   *ast.CommentGroup
 }
 
 // Pos is where the type's name stands.
@@ -140,7 +141,11 @@ func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
 			for i, name := range spec.Names {
 				if i < len(spec.Values) {
 					if lit, ok := spec.Values[i].(*ast.BasicLit); ok {
-						p.consts = append(p.consts, &Const{Name: name.Name, Type: typ.Name, Value: lit.Value, Kind: lit.Kind})
+						doc := spec.Doc
+						if doc == nil && !gen.Lparen.IsValid() {
+							doc = gen.Doc
+						}
+						p.consts = append(p.consts, &Const{Name: name.Name, Type: typ.Name, Value: lit.Value, Kind: lit.Kind, Doc: doc})
 					}
 				}
 			}

@@ -105,7 +105,7 @@ func (w *Workspace) Dir() string { return w.dir }
 // Packages are those below Dir that carry markers, by directory.
 func (w *Workspace) Packages() []*Package { return slices.Clone(w.roots) }
 
-// Import is the package of an import path, read on first use. Of packages not below Dir only files are parsed that declare types.
+// Import is the package of an import path, read on first use. Of packages not below Dir only doc.go is parsed, and files that declare types.
 func (w *Workspace) Import(path string) (*Package, error) {
 	if p := w.byPath[path]; p != nil {
 		return p, nil
@@ -131,7 +131,7 @@ func (w *Workspace) load(path string) (*Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read package %s: %w", path, err)
 	}
-	files, err := parse(slices.DeleteFunc(entries, func(e *cached) bool { return !e.declares }))
+	files, err := parse(slices.DeleteFunc(entries, func(e *cached) bool { return !e.declares && filepath.Base(e.name) != "doc.go" }))
 	if err != nil {
 		return nil, fmt.Errorf("read package %s: %w", path, err)
 	}

@@ -15,6 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/webhook"
@@ -25,6 +29,7 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/clientset/versioned"
 	"kelson.dev/test/generators/shop/pkg/generated/clientset/versioned/scheme"
 	"kelson.dev/test/generators/shop/pkg/generated/informers/externalversions"
+	"kelson.dev/test/generators/shop/pkg/generated/openapi"
 )
 
 func pizza(name string) *v1.Pizza {
@@ -273,5 +278,35 @@ func TestRoundTripsFindWhatIsLost(t *testing.T) {
 	out, err := exec.Command("go", "test", "-tags", "lossy", "./api/v1alpha1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "a value was lost or changed") || !strings.Contains(string(out), `"grams"`) {
 		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// GEN-01: a document made of the definitions refers to nothing that is not there.
+func TestOpenAPI(t *testing.T) {
+	defs := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + path) })
+	const pizza = "kelson.dev/test/generators/shop/api/v1.PizzaSpec"
+	got, ok := defs[pizza]
+	if !ok {
+		t.Fatalf("no definition of %s", pizza)
+	}
+	size := got.Schema.Properties["size"]
+	if len(size.Enum) != 2 || size.Default != "Large" || !strings.Contains(size.Description, "- `\"Large\"` is for two.") {
+		t.Errorf("size is %+v", size)
+	}
+	toppings := got.Schema.Properties["toppings"]
+	if toppings.Extensions["x-kubernetes-list-type"] != "map" || toppings.Extensions["x-kubernetes-patch-merge-key"] != "name" {
+		t.Errorf("toppings are %+v", toppings.Extensions)
+	}
+	for name, def := range defs {
+		for _, d := range def.Dependencies {
+			if _, ok := defs[d]; !ok {
+				t.Errorf("%s depends on %s, which is not there", name, d)
+			}
+		}
+	}
+	config := &common.OpenAPIV3Config{Info: &spec.Info{}, GetDefinitions: openapi.GetOpenAPIDefinitions,
+		GetDefinitionName: func(name string) (string, spec.Extensions) { return util.ToRESTFriendlyName(name), nil }}
+	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza", "kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
+		t.Fatal(err)
 	}
 }

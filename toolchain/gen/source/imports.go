@@ -3,7 +3,8 @@ package source
 import (
 	"bytes"
 	"fmt"
-	"regexp"
+	"go/scanner"
+	"go/token"
 	"sort"
 	"strings"
 	"unicode"
@@ -65,9 +66,10 @@ func identifier(s string) string {
 
 // write writes those that the body uses: a name may have been asked for in vain.
 func (im *imports) write(b *bytes.Buffer, body []byte) {
+	used := qualifiers(body)
 	var std, other []string
 	for p, name := range im.byPath {
-		if !regexp.MustCompile(`\b` + name + `\.`).Match(body) {
+		if !used[name] {
 			continue
 		}
 		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {
@@ -92,4 +94,25 @@ func (im *imports) write(b *bytes.Buffer, body []byte) {
 		b.WriteString("\n")
 	}
 	b.WriteString(")\n\n")
+}
+
+// qualifiers are the identifiers in Go code that a selector begins with.
+func qualifiers(code []byte) map[string]bool {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile("", -1, len(code)), code, func(token.Position, string) {}, 0)
+	used := map[string]bool{}
+	before, ident := token.ILLEGAL, ""
+	for {
+		_, tok, lit := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return used
+		case tok == token.PERIOD && ident != "":
+			used[ident] = true
+		}
+		if ident = ""; tok == token.IDENT && before != token.PERIOD {
+			ident = lit
+		}
+		before = tok
+	}
 }

@@ -2,5 +2,5 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=shop.example.com
-// +kelson:generate=register;defaults;conversion;client;lister;informer;applyconfiguration
+// +kelson:generate=register;defaults;conversion;openapi;docs;client;lister;informer;applyconfiguration
 package v1

@@ -142,7 +142,7 @@ type OvenSpec struct {
 	// heat at most.
 	// +default={"degrees": 300}
 	// +optional
-	Heat Baking `json:"heat,omitempty"`
+	Heat *Baking `json:"heat,omitempty"`
 }
 
 // Oven is one of the shop's.

@@ -6,7 +6,6 @@ package v1
 
 import (
 	"encoding/json"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -48,12 +47,14 @@ func SetObjectDefaults_PizzaList(in *PizzaList) {
 
 // setDefaults_OvenSpec fills in what the value leaves out.
 func setDefaults_OvenSpec(in *OvenSpec) {
-	if reflect.ValueOf(in.Heat).IsZero() {
+	if in.Heat == nil {
 		if err := json.Unmarshal([]byte(`{"degrees": 300}`), &in.Heat); err != nil {
 			panic(err)
 		}
 	}
-	setDefaults_Baking(&in.Heat)
+	if in.Heat != nil {
+		setDefaults_Baking(in.Heat)
+	}
 }
 
 // setDefaults_Oven fills in what the value leaves out.

@@ -1,0 +1,227 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"sort"
+	"strings"
+
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/model"
+)
+
+// FileName and ModelFileName are what the generated files are called.
+const (
+	FileName      = "zz_generated.openapi.go"
+	ModelFileName = "zz_generated.model_name.go"
+)
+
+// Config says what to generate.
+type Config struct {
+	API      *model.API
+	Packages []*model.Package
+	// Path is the import path of the package to write.
+	Path   string
+	Header string
+}
+
+// Generate is the Go source, nil if there is nothing to define. All errors are reported, joined.
+func Generate(cfg Config) ([]byte, error) {
+	g := &generator{Config: cfg, File: source.New(cfg.Path, "openapi"), done: map[string]*loader.Named{}}
+	for _, p := range cfg.Packages {
+		for _, t := range p.Types {
+			if selected(p, t) {
+				g.want(t.Type())
+			}
+		}
+	}
+	if len(g.queue) == 0 {
+		return nil, nil
+	}
+	functions := map[string]string{}
+	for len(g.queue) > 0 {
+		n := g.queue[0]
+		g.queue = g.queue[1:]
+		functions[g.name(n)] = g.definition(n)
+	}
+	if len(g.errs) > 0 {
+		return nil, errors.Join(g.errs...)
+	}
+	names := make([]string, 0, len(functions))
+	for n := range functions {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	var entries, bodies strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&entries, "%q: %s(ref),\n", n, function(n))
+		bodies.WriteString(functions[n])
+	}
+	g.Expand(`// GetOpenAPIDefinitions is the definitions by their names. ref makes a reference of a name.
+func GetOpenAPIDefinitions(ref $commonapi.ReferenceCallback) map[string]$commonapi.OpenAPIDefinition {
+	return map[string]$commonapi.OpenAPIDefinition{
+		$entries}
+}
+`, source.Vars{"entries": entries.String()})
+	g.Printf("%s", bodies.String())
+	return g.Bytes(source.Options{Header: cfg.Header})
+}
+
+// selected says that a type is defined though nothing need refer to it.
+func selected(p *model.Package, t *model.Type) bool {
+	if t.Generic() || !ast.IsExported(t.Name) {
+		return false
+	}
+	if _, ok := t.Type().Underlying().(*loader.Struct); !ok {
+		return false
+	}
+	for _, m := range t.Markers {
+		if m.Name == "k8s:openapi-gen" && (m.Text() == "true" || m.Text() == "false") {
+			return m.Text() == "true"
+		}
+	}
+	for _, m := range p.Markers {
+		if m.Name == "k8s:openapi-gen" && (m.Text() == "true" || m.Text() == "false") {
+			return m.Text() == "true"
+		}
+	}
+	return p.HasAPI
+}
+
+type generator struct {
+	Config
+	*source.File
+	done  map[string]*loader.Named
+	queue []*loader.Named
+	errs  []error
+	owner *model.Type
+}
+
+// want has a type defined, once.
+func (g *generator) want(n *loader.Named) {
+	if g.done[n.String()] == nil {
+		g.done[n.String()] = n
+		g.queue = append(g.queue, n)
+	}
+}
+
+// name is what the definition of a type is called: by the package's model name, or by its import path.
+func (g *generator) name(n *loader.Named) string {
+	prefix := n.Decl.Pkg.Path
+	if m := g.API.Type(n.Decl).Markers.Get("k8s:openapi-model-package"); m != nil {
+		prefix = m.Text()
+	} else if m := g.API.PackageMarkers(n.Decl.Pkg).Get("k8s:openapi-model-package"); m != nil {
+		prefix = m.Text()
+	}
+	return prefix + "." + n.Decl.Name
+}
+
+// function is the name of the function that makes a definition.
+func function(name string) string {
+	return "schema_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// definition is the function for one type.
+func (g *generator) definition(n *loader.Named) string {
+	t := g.API.Type(n.Decl)
+	g.owner = t
+	vars := source.Vars{"function": function(g.name(n)), "T": g.Type(n)}
+	common, spec := g.Use(source.Packages["commonapi"].Path, "common", "common"), g.Use(source.Packages["spec"].Path, "spec", "spec")
+	vars["common"], vars["spec"] = common, spec
+	body := ""
+	switch {
+	case method(n, "OpenAPIDefinition"):
+		body = "return §T{}.OpenAPIDefinition()"
+	case method(n, "OpenAPISchemaType") && method(n, "OpenAPIV3OneOfTypes"):
+		body = "return §common.EmbedOpenAPIDefinitionIntoV2Extension(§common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" +
+			description(t.Doc) + "OneOf: §common.GenerateOpenAPIV3OneOfSchema(§T{}.OpenAPIV3OneOfTypes()),\nFormat: §T{}.OpenAPISchemaFormat(),\n}}},\n" +
+			"§common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" + description(t.Doc) +
+			"Type: §T{}.OpenAPISchemaType(),\nFormat: §T{}.OpenAPISchemaFormat(),\n}}})"
+	case method(n, "OpenAPISchemaType"):
+		body = "return §common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" + description(t.Doc) +
+			"Type: §T{}.OpenAPISchemaType(),\nFormat: §T{}.OpenAPISchemaFormat(),\n}}}"
+	default:
+		schema, refs := g.structure(n)
+		body = "return §common.OpenAPIDefinition{\nSchema: §spec.Schema{\n" + schema + "},\n"
+		if len(refs) > 0 {
+			body += "Dependencies: []string{" + strings.Join(refs, ", ") + "},\n"
+		}
+		body += "}"
+	}
+	text := "func §function(ref §common.ReferenceCallback) §common.OpenAPIDefinition {\n" + body + "\n}\n\n"
+	for name, value := range vars {
+		text = strings.ReplaceAll(text, "§"+name, value) // no $, which documentation may well have
+	}
+	return text
+}
+
+// method says that the type has a method of that name, which generated definitions call.
+func method(n *loader.Named, name string) bool {
+	m := loader.FindMethod(n, name)
+	return m != nil && m.Func.Type.Params.NumFields() == 0
+}
+
+// description is the member of a schema, or nothing.
+func description(doc string) string {
+	if text := paragraphs(doc); text != "" {
+		return fmt.Sprintf("Description: %q,\n", text)
+	}
+	return ""
+}
+
+// paragraphs is documentation as OpenAPI has it: the lines of a paragraph are one, indented lines stay lines.
+func paragraphs(doc string) string {
+	var b strings.Builder
+	trim := func() {
+		if s := b.String(); s != "" {
+			b.Reset()
+			b.WriteString(s[:len(s)-1])
+		}
+	}
+	for line := range strings.SplitSeq(doc, "\n") {
+		line = strings.TrimRight(line, " ")
+		switch {
+		case line == "":
+			trim()
+			b.WriteString("\n\n")
+		case strings.HasPrefix(strings.TrimLeft(line, " "), "TODO"), strings.HasPrefix(strings.TrimLeft(line, " "), "+"):
+		case line[0] == ' ' || line[0] == '\t':
+			trim()
+			b.WriteString("\n" + line + "\n")
+		default:
+			b.WriteString(line + " ")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// ModelNames is the source of OpenAPIModelName methods; nil if the package does not ask for them.
+func ModelNames(p *model.Package, header string) ([]byte, error) {
+	prefix := ""
+	if m := p.Markers.Get("k8s:openapi-model-package"); m != nil {
+		prefix = m.Text()
+	}
+	f := source.New(p.Path, p.Name)
+	for _, t := range p.Types {
+		own := prefix
+		if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
+			own = m.Text()
+		}
+		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || own == "" || t.Generic() || !ast.IsExported(t.Name) ||
+			loader.FindMethod(t.Type(), "OpenAPIModelName") != nil {
+			continue
+		}
+		f.Printf("// OpenAPIModelName is the name of the type's definition in OpenAPI.\nfunc (in %s) OpenAPIModelName() string { return %q }\n", t.Name, own+"."+t.Name)
+	}
+	if f.Len() == 0 {
+		return nil, nil
+	}
+	return f.Bytes(source.Options{Header: header, Constraint: source.Constraint})
+}
