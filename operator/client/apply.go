@@ -9,6 +9,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
+// ApplyPatch is the patch that Apply sends.
+func ApplyPatch(scheme *runtime.Scheme) Patch { return applyPatch{scheme: scheme} }
+
 // applyPatch makes the document of a server-side apply from an object.
 //
 // Whatever the document holds becomes the owner's: it would fight over it with others, and be refused where it must not

@@ -43,7 +43,7 @@ func (i *informer) put(obj client.Object) {
 	old, had := i.objs.Get(client.KeyOf(obj))
 	if had && old.GetUID() != obj.GetUID() {
 		// Another object of that name: the deletion of the first was missed.
-		i.objs.Delete(client.KeyOf(old))
+		i.remove(client.KeyOf(old))
 		i.tell(&notice{what: deleted, obj: old, flag: true})
 		had = false
 	}
@@ -55,11 +55,18 @@ func (i *informer) put(obj client.Object) {
 	}
 }
 
+// remove, under the lock, takes an object out of the copy.
+func (i *informer) remove(key client.Key) bool {
+	delete(i.applied, key)
+	_, had := i.objs.Delete(key)
+	return had
+}
+
 func (p *part) Delete(obj client.Object) {
 	i := p.informer
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if _, had := i.objs.Delete(client.KeyOf(obj)); had {
+	if i.remove(client.KeyOf(obj)) {
 		i.tell(&notice{what: deleted, obj: obj})
 	}
 	p.advance(obj.GetResourceVersion())
@@ -82,7 +89,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 	for _, old := range i.objs.List() {
 		key := client.KeyOf(old)
 		if !kept[key] && (p.namespace == "" || key.Namespace == p.namespace) {
-			i.objs.Delete(key)
+			i.remove(key)
 			i.tell(&notice{what: deleted, obj: old, flag: true})
 		}
 	}

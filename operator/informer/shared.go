@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -49,6 +50,8 @@ type informer struct {
 	unmapped trouble       // why it has no parts yet
 	changed  chan struct{} // closed at the next change of anything above or in the copy; nil if nobody waits
 	written  overlay
+	applied  map[client.Key]applied
+	seed     maphash.Seed
 }
 
 var _ Informer = (*informer)(nil)
@@ -67,6 +70,8 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 		synced:  make(chan struct{}),
 		ended:   make(chan struct{}),
 		written: overlay{},
+		applied: map[client.Key]applied{},
+		seed:    maphash.MakeSeed(),
 	}
 	if form == Compact {
 		i.compact = newCompact()

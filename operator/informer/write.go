@@ -25,10 +25,6 @@ func (c cached) Patch(ctx context.Context, obj client.Object, patch client.Patch
 	return c.wrote(c.Client.Patch(ctx, obj, patch, opts...), obj, opts)
 }
 
-func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
-}
-
 // wrote notes the server's answer to a write, which is in obj.
 func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) error {
 	if err == nil && !client.NewWriteOptions(opts...).DryRun {
