@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 	-X $(STAMP).gitCommit=
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run run-home run-welcome run-simpledeployment test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run run-cronjob run-home run-welcome run-simpledeployment test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,11 +24,12 @@ build: ## the binary: bin/kelson
 run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
 	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m
 
+UNTIL-cronjob          := cronjob.batch.demo.welcome.domain/cronjob-sample:{.status.conditions[?(@.type=="Scheduled")].status}=True
 UNTIL-home             := home/home-sample:{.status.seen}=bar
 UNTIL-welcome          := welcome/welcome-sample:{.status.availableReplicas}=2
 UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.readyReplicas}=3
 
-run-home run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
+run-cronjob run-home run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
 test: build ## all tests
@@ -72,6 +73,15 @@ differential: build ## the same requests to kube-apiserver and Kelson, answers c
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./bench/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
+
+bench-operator: build ## the operator library against client-go and controller-runtime: about ten minutes, and ten more when the peers must be built; writes its part of docs/benchmarks.md
+	@mkdir -p bin/peers bin/bench
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
+	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/benchmarks.md
+
+soak-operator: ## the informer of the operator library under ten minutes of random faults
+	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
 bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench

@@ -1,0 +1,24 @@
+// Command cronjob is the operator.
+package main
+
+import (
+	batchv1 "kelson.dev/examples/cronjob/api/v1"
+	batchv2 "kelson.dev/examples/cronjob/api/v2"
+	"kelson.dev/examples/cronjob/internal/controller"
+	webhookv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
+	"kelson.dev/operator"
+)
+
+// What every operator here may do: tell of what it does.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+func main() {
+	operator.Main(
+		operator.Name("cronjob"),
+		operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
+		controller.CronJobController(),
+		operator.Webhook[batchv1.CronJob](webhookv1.NewCronJobWebhook),
+		operator.Conversion[batchv1.CronJob](),
+	)
+}

@@ -1,0 +1,114 @@
+package v1_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/manager"
+
+	batchv1 "kelson.dev/examples/cronjob/api/v1"
+	batchv2 "kelson.dev/examples/cronjob/api/v2"
+	webhookv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
+)
+
+// newEnv is a control plane that calls the operator's webhooks over HTTPS. It is ready when all of them have a say.
+func newEnv(t *testing.T) *testenv.Env {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{batchv1.AddToScheme, batchv2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := testenv.New(t, testenv.CRDs("../../../config/crd/bases"), testenv.Scheme(scheme),
+		testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
+			return operator.Run(ctx, operator.Config{
+				REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
+			},
+				operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
+				operator.Webhook[batchv1.CronJob](webhookv1.NewCronJobWebhook), operator.Conversion[batchv1.CronJob]())
+		}))
+	env.Eventually(t, 30*time.Second, func() bool {
+		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
+		probe.Spec.Schedule.Minute = "61" // v2 lets it pass, v1 does not: it takes conversion to be refused
+		probe.Spec.JobTemplate = cron("probe", "").Spec.JobTemplate
+		return apierrors.IsInvalid(env.Client().Create(t.Context(), probe, client.DryRunAll))
+	})
+	env.Eventually(t, 30*time.Second, func() bool {
+		probe := cron("probe", "* * * * *")
+		err := env.Client().Create(t.Context(), probe, client.DryRunAll)
+		return err == nil && probe.Spec.Suspend != nil
+	})
+	return env
+}
+
+func cron(name, schedule string) *batchv1.CronJob {
+	c := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	c.Spec.Schedule = schedule
+	c.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	}
+	return c
+}
+
+// EX-02, RUN-05
+func TestWebhooks(t *testing.T) {
+	env := newEnv(t)
+
+	c := cron("fine", "*/5 1 * * MON")
+	env.Create(t, c)
+	if c.Spec.ConcurrencyPolicy != batchv1.AllowConcurrent || *c.Spec.SuccessfulJobsHistoryLimit != 3 || *c.Spec.FailedJobsHistoryLimit != 1 || *c.Spec.Suspend {
+		t.Errorf("defaults: %+v", c.Spec)
+	}
+	said, zero := cron("said", "@daily"), int32(0)
+	said.Spec.ConcurrencyPolicy, said.Spec.SuccessfulJobsHistoryLimit = batchv1.ForbidConcurrent, &zero
+	env.Create(t, said)
+	if said.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *said.Spec.SuccessfulJobsHistoryLimit != 0 {
+		t.Errorf("what was said is overruled: %+v", said.Spec)
+	}
+
+	for _, wrong := range []*batchv1.CronJob{cron("wrong", "61 * * * *"), cron("wrong", "* * * *"), cron(strings.Repeat("x", 53), "* * * * *")} {
+		if err := env.Client().Create(t.Context(), wrong); !apierrors.IsInvalid(err) {
+			t.Errorf("%s, %q: %v", wrong.Name, wrong.Spec.Schedule, err)
+		}
+	}
+	c.Spec.Schedule = "tomorrow"
+	if err := env.Client().Update(t.Context(), c); !apierrors.IsInvalid(err) {
+		t.Errorf("update: %v", err)
+	}
+
+	// The same object in the other version.
+	v2 := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "fine", Namespace: "default"}}
+	env.Get(t, v2)
+	if want := (batchv2.CronSchedule{Minute: "*/5", Hour: "1", DayOfMonth: "*", Month: "*", DayOfWeek: "MON"}); v2.Spec.Schedule != want {
+		t.Errorf("as v2: %+v", v2.Spec.Schedule)
+	}
+	v2.Spec.Schedule.Hour = "2-4"
+	if err := env.Client().Update(t.Context(), v2); err != nil {
+		t.Fatal(err)
+	}
+	if env.Get(t, c); c.Spec.Schedule != "*/5 2-4 * * MON" {
+		t.Errorf("back as v1: %q", c.Spec.Schedule)
+	}
+	// What v2's schema lets pass and v1's webhook does not.
+	v2.Spec.Schedule.Minute = "61"
+	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) {
+		t.Errorf("update of v2: %v", err)
+	}
+	v2.Spec.Schedule.Minute = "a b"
+	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.schedule.minute") {
+		t.Errorf("update of v2 with blanks: %v", err)
+	}
+}
