@@ -1,0 +1,392 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clients use ConfigMaps of one namespace through some servers, and remember everything that they were told. Slices are guarded by mu.
+type clients struct {
+	t       *testing.T
+	servers []typed.ConfigMapInterface
+	began   time.Time
+	acked   atomic.Uint64 // the newest revision that somebody was told
+
+	mu       sync.Mutex
+	uses     []porcupine.Operation
+	told     map[uint64]string // revision → what was written at it, as answers and events say
+	segments []segment
+	unknown  int
+	expired  int
+}
+
+// segment is what one watch carried: all after a revision until another.
+type segment struct {
+	after, until uint64
+	revisions    []uint64
+}
+
+// use is one use of one key.
+type use struct {
+	key, verb     string
+	expect, value string // the payload that an update or a deletion is over, and the one it leaves
+}
+
+// outcome is what came of a use.
+type outcome struct {
+	kind string // ok, refused or unknown
+	saw  string // of a get: the payload; "": nothing is there
+}
+
+const clientKeys = 4
+
+// connect makes clients of servers.
+func connect(t *testing.T, servers ...*server) *clients {
+	t.Helper()
+	c := &clients{t: t, began: time.Now(), told: map[uint64]string{}}
+	for _, s := range servers {
+		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.QPS = -1
+		set, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.servers = append(c.servers, set.CoreV1().ConfigMaps("default"))
+	}
+	return c
+}
+
+func (c *clients) any(r *rand.Rand) typed.ConfigMapInterface {
+	return c.servers[r.IntN(len(c.servers))]
+}
+
+// work uses keys until the end, each time through any server.
+func (c *clients) work(ctx context.Context, r *rand.Rand, who int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		u := use{key: fmt.Sprint("k", r.IntN(clientKeys)), verb: "get"}
+		now := c.do(ctx, r, who, u, nil)
+		if now != nil { // it was answered
+			u.value = fmt.Sprint(who, ".", i)
+			switch u.expect = now.Data["payload"]; {
+			case now.Name == "" || r.IntN(8) == 0:
+				u.verb, u.expect = "create", ""
+			case r.IntN(4) == 0:
+				u.verb, u.value = "delete", ""
+			default:
+				u.verb = "update"
+			}
+			c.do(ctx, r, who, u, now)
+		}
+		pause(ctx, time.Duration(r.IntN(10))*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// do does one thing and notes what came of it. Of a get it returns the object, an empty one where there is none, and nil where there was no answer.
+func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *corev1.ConfigMap) *corev1.ConfigMap {
+	ask, cancel := context.WithTimeout(ctx, 6*time.Second)
+	defer cancel()
+	server, told := c.any(r), c.acked.Load()
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: u.key}, Data: map[string]string{"payload": u.value}}
+	var got *corev1.ConfigMap
+	var err error
+	call := time.Since(c.began)
+	switch u.verb {
+	case "get":
+		got, err = server.Get(ask, u.key, metav1.GetOptions{})
+	case "create":
+		got, err = server.Create(ask, wanted, metav1.CreateOptions{})
+	case "update":
+		wanted.ResourceVersion = over.ResourceVersion
+		got, err = server.Update(ask, wanted, metav1.UpdateOptions{})
+	case "delete":
+		err = server.Delete(ask, u.key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &over.UID, ResourceVersion: &over.ResourceVersion}})
+	}
+	end := time.Since(c.began)
+	o := outcome{kind: "ok"}
+	switch {
+	case err == nil && u.verb == "get":
+		o.saw = got.Data["payload"]
+	case u.verb == "get" && apierrors.IsNotFound(err):
+		got = &corev1.ConfigMap{}
+	case u.verb == "get":
+		return nil // it says nothing
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		o.kind = "refused"
+	case err != nil:
+		o.kind, end = "unknown", time.Hour
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uses = append(c.uses, porcupine.Operation{ClientId: who, Input: u, Output: o, Call: int64(call), Return: int64(end)})
+	if o.kind == "unknown" {
+		c.unknown++
+	}
+	if err == nil && (u.verb == "create" || u.verb == "update") {
+		revision := number(c.t, got.ResourceVersion)
+		if revision <= told {
+			c.t.Errorf("%s of %s got revision %d after %d had been acknowledged", u.verb, u.key, revision, told)
+		}
+		c.tell(revision, u.key+" "+u.value)
+		c.acked.Store(max(c.acked.Load(), revision)) // under mu
+	}
+	return got
+}
+
+// tell notes what was written at a revision. The caller holds mu.
+func (c *clients) tell(revision uint64, what string) {
+	if other, twice := c.told[revision]; twice && other != what {
+		c.t.Errorf("revision %d is of %q and of %q", revision, other, what)
+	}
+	c.told[revision] = what
+}
+
+func number(t *testing.T, revision string) uint64 {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+// follow lists and watches until it has seen the end. A watch that breaks goes on at any server from where it was; one that is told that
+// its past is gone lists anew.
+func (c *clients) follow(ctx context.Context, r *rand.Rand) {
+	after := uint64(0)
+	for ctx.Err() == nil {
+		if after == 0 {
+			list, err := c.any(r).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				pause(ctx, 50*time.Millisecond)
+				continue
+			}
+			after = number(c.t, list.ResourceVersion)
+			if slices.ContainsFunc(list.Items, func(m corev1.ConfigMap) bool { return m.Name == "end" }) {
+				return
+			}
+		}
+		w, err := c.any(r).Watch(ctx, metav1.ListOptions{ResourceVersion: fmt.Sprint(after), AllowWatchBookmarks: true})
+		switch {
+		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+			after = c.gone()
+		case err != nil:
+			pause(ctx, 50*time.Millisecond)
+		default:
+			seen, expired, ended := c.drain(ctx, r, w, after)
+			if after = seen; ended {
+				return
+			}
+			if expired {
+				after = c.gone()
+			}
+		}
+	}
+	c.t.Error("a watcher has not seen the end")
+}
+
+func (c *clients) gone() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expired++
+	return 0
+}
+
+// drain reads a watch to its end, or until the client has had enough of it.
+func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, after uint64) (until uint64, expired, ended bool) {
+	defer w.Stop()
+	s := segment{after: after, until: after}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.segments = append(c.segments, s)
+	}()
+	enough := time.After(time.Duration(500+r.IntN(4000)) * time.Millisecond)
+	for {
+		var e watch.Event
+		var ok bool
+		select {
+		case e, ok = <-w.ResultChan():
+		case <-enough:
+			return s.until, false, false
+		case <-ctx.Done():
+		}
+		if !ok {
+			return s.until, false, false
+		}
+		if e.Type == watch.Error {
+			return s.until, apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) || apierrors.IsGone(apierrors.FromObject(e.Object)), false
+		}
+		object := e.Object.(*corev1.ConfigMap)
+		revision := number(c.t, object.ResourceVersion)
+		if revision < s.until || e.Type != watch.Bookmark && revision == s.until {
+			c.t.Errorf("%s of revision %d after %d", e.Type, revision, s.until)
+		}
+		s.until = revision
+		if e.Type == watch.Bookmark {
+			continue
+		}
+		s.revisions = append(s.revisions, revision)
+		what := object.Name + " " + object.Data["payload"]
+		if e.Type == watch.Deleted {
+			what = object.Name + " "
+		}
+		c.mu.Lock()
+		c.tell(revision, what)
+		c.mu.Unlock()
+		if object.Name == "end" {
+			return s.until, false, true
+		}
+	}
+}
+
+// finish ends the history for all watchers.
+func (c *clients) finish() {
+	c.t.Helper()
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "end"}}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		_, err := c.servers[0].Create(c.t.Context(), wanted, metav1.CreateOptions{})
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("nothing can be written any more: %v", err)
+		}
+	}
+}
+
+// check says whether what the clients were told can all be true.
+func (c *clients) check() {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var revisions []uint64
+	for revision := range c.told {
+		revisions = append(revisions, revision)
+	}
+	slices.Sort(revisions)
+	events := 0
+	for _, s := range c.segments {
+		events += len(s.revisions)
+		var want []uint64
+		for _, revision := range revisions {
+			if revision > s.after && revision <= s.until {
+				want = append(want, revision)
+			}
+		}
+		if !slices.Equal(s.revisions, want) {
+			c.t.Errorf("a watch after %d until %d had revisions %v, want %v", s.after, s.until, s.revisions, want)
+		}
+	}
+	last := map[string]string{}
+	for _, revision := range revisions {
+		key, payload, _ := strings.Cut(c.told[revision], " ")
+		last[key] = payload
+	}
+	for i, server := range c.servers {
+		for n := range clientKeys {
+			key := fmt.Sprint("k", n)
+			now, err := server.Get(c.t.Context(), key, metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				c.t.Fatal(err)
+			}
+			if err != nil {
+				now = &corev1.ConfigMap{}
+			}
+			if got := now.Data["payload"]; got != last[key] {
+				c.t.Errorf("server %d has %q as %s, the last event said %q", i, got, key, last[key])
+			}
+		}
+	}
+	c.t.Logf("%d uses of keys, %d of them of unknown outcome; %d revisions; %d events in %d watches, %d of which were told that their past is gone",
+		len(c.uses), c.unknown, len(revisions), events, len(c.segments), c.expired)
+	if len(revisions) < 20 || events < 20 {
+		c.t.Error("hardly anything happened")
+	}
+	if result := porcupine.CheckOperationsTimeout(storedKey.ToModel(), c.uses, time.Minute); result != porcupine.Ok {
+		c.t.Errorf("the uses of keys are not linearizable: %s", result)
+	}
+}
+
+// storedKey says that a key is what the last write made it, that writes meet what they expect, and that those of unknown outcome happened
+// or did not. A state is a payload; each is written once.
+var storedKey = porcupine.NondeterministicModel{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			key := op.Input.(use).key
+			byKey[key] = append(byKey[key], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() []any { return []any{""} },
+	Step: func(state, input, output any) []any {
+		now, u, o := state.(string), input.(use), output.(outcome)
+		fits := now == u.expect // for a creation: nothing is there
+		switch {
+		case u.verb == "get" && now == o.saw, o.kind == "refused" && !fits:
+			return []any{now}
+		case u.verb == "get", o.kind == "refused", o.kind == "ok" && !fits:
+			return nil
+		case o.kind == "ok":
+			return []any{u.value}
+		case fits:
+			return []any{now, u.value}
+		}
+		return []any{now}
+	},
+	Equal: func(a, b any) bool { return a == b },
+}
+
+// run has clients work and follow while harm is done, and checks what they were told.
+func (c *clients) run(seed uint64, harm func(*rand.Rand)) {
+	c.t.Helper()
+	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }
+	working, stop := context.WithCancel(c.t.Context())
+	defer stop()
+	var workers, followers sync.WaitGroup
+	for i := range 5 {
+		workers.Go(func() { c.work(working, random(i), i) })
+	}
+	following, end := context.WithCancel(c.t.Context())
+	defer end()
+	for i := range 4 {
+		followers.Go(func() { c.follow(following, random(100+i)) })
+	}
+	harm(random(1000))
+	stop()
+	workers.Wait()
+	c.finish()
+	time.AfterFunc(time.Minute, end)
+	followers.Wait()
+	c.check()
+}
