@@ -10,9 +10,12 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 STAMP   := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean \
 	-X $(STAMP).gitCommit=
+# Where the fuzz targets are that make fuzz runs, and for how long each.
+FUZZ     ?= server toolchain operator test cmd
+FUZZTIME ?= 30s
 TESTED  := ./... ./operator/... ./examples/...
 
-.PHONY: run run-cronjob run-home run-welcome run-simpledeployment test race check generate build faults faults-etcd differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run run-cronjob run-home run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,13 +54,20 @@ generate: build ## regenerate what is generated
 	$(KELSON) generate examples/cnat
 	$(KELSON) generate test/generators/shop
 
-faults: ## the store under kill -9, loss of power, failing calls and flipped bits, forty times as long as in the tests: about fifteen minutes
-	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits' ./server/store/disk
+faults: ## the store under a thousand kills, loss of power, failing calls and flipped bits, forty times as long as in the tests: about three minutes
+	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./server/store/disk
 
-faults-etcd: ## stores over three members of etcd that are killed, paused and cut off, ten times as long as in the tests: about five minutes
+faults-etcd: build ## stores and servers over members of etcd that are killed, paused and cut off, ten times as long as in the tests: about ten minutes
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
-	KELSON_FAULTS=10 $(GO) test -timeout 30m -v -run 'Faults|CutOff' ./bench/etcd
+	KELSON=$(abspath $(KELSON)) KELSON_FAULTS=10 $(GO) test -timeout 60m -v -run 'Faults|CutOff|Killed' ./bench/etcd
+
+fuzz: ## every fuzz target for FUZZTIME (30s), one after the other; the first run compiles everything anew, with counters
+	@grep -rn '^func Fuzz' --include=*_test.go $(FUZZ) | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort | \
+	while read dir target; do \
+		echo "$$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$$dir || exit 1; \
+	done
 
 bench: build ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/benchmarks.md
 	@mkdir -p bin/peers
