@@ -227,11 +227,18 @@ func (c *codec) Interfaces() resource.Interfaces {
 // applyDefaults fills in what the schema of an object's version says; what is of no version of the kind has none.
 func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	s, err := c.schemaOf(u)
-	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name {
+	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.settled(u) {
 		return err
 	}
 	defaulting.Default(u.Object, s)
 	return nil
+}
+
+// settled says that an object has the shape that the schema of its version gives it.
+func (c *compiled) settled(u *unstructured.Unstructured) bool {
+	kind := u.GroupVersionKind()
+	v, ok := c.versions[kind.Version]
+	return ok && kind.Group == c.group && v.shape().Settled(u.Object)
 }
 
 // schemaOf is the schema of an object's version; nil when it is of none.

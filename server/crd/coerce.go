@@ -64,6 +64,9 @@ func (c *compiled) coerceContent(u *unstructured.Unstructured, opts coercion) (u
 	if err != nil {
 		return nil, err
 	}
+	if !c.preserves() && c.settled(u) {
+		return nil, nil
+	}
 	if !c.preserves() {
 		unknown = pruning.PruneWithOptions(u.Object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: opts.report})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
+	"kelson.dev/server/crd/certain"
 	"kelson.dev/server/resource"
 )
 
@@ -25,6 +26,8 @@ type version struct {
 	internal func() (*apiextensions.JSONSchemaProps, error)
 	// structural is what pruning, defaulting and CEL go by; nil when the version has no schema.
 	structural func() (*structuralschema.Structural, error)
+	// shape knows which objects need neither.
+	shape func() *certain.Shape
 	// rules validate. This is where CEL programs are compiled.
 	rules func() (*rules, error)
 	table func() upstream.TableConvertor
@@ -40,6 +43,10 @@ func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersi
 	v := &version{spec: spec}
 	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
 	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
+	v.shape = sync.OnceValue(func() *certain.Shape {
+		s, _ := v.structural()
+		return certain.CompileShape(s)
+	})
 	v.rules = sync.OnceValues(func() (*rules, error) { return v.newRules(c) })
 	v.table = sync.OnceValue(func() upstream.TableConvertor { return newTable(spec) })
 	return v
