@@ -1,0 +1,76 @@
+// Command operator compares the operator library with client-go and controller-runtime: informers, work queue, handlers, reconciles. Both
+// sides do the same tasks, each in a process of its own (bench/operator/ours, bench/operator/theirs), against the same servers, in one
+// run. It prints a table with the targets, and writes it into a section of the page -docs.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+var (
+	kelson  = flag.String("kelson", "bin/kelson", "the kelson binary")
+	peers   = flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver; without them, only Kelson serves")
+	sides   = flag.String("sides", "bin/bench", "folder with ours and theirs")
+	docs    = flag.String("docs", "", "page whose section is written")
+	objects = flag.Int("objects", 50000, "objects of each kind for informers")
+	samples = flag.Int("samples", 5000, "custom resources to reconcile")
+	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "operator:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "kelson-bench-operator-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t := &table{}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, string, *table) error
+	}{{"queue", queues}, {"informers", informers}, {"handlers", handlers}, {"idle", idle}, {"reconcile", reconciles}} {
+		if *only != "" && *only != part.name {
+			continue
+		}
+		begin := time.Now()
+		under := filepath.Join(dir, part.name)
+		if err := os.Mkdir(under, 0o700); err != nil {
+			return err
+		}
+		if err := part.run(ctx, under, t); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s\n", part.name, time.Since(begin).Round(time.Second))
+	}
+	t.print(os.Stdout)
+	if *docs != "" && *only == "" {
+		return t.write(*docs)
+	}
+	return nil
+}
+
+// hasPeer says that kube-apiserver and etcd are there.
+func hasPeer() bool {
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if _, err := os.Stat(filepath.Join(*peers, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}

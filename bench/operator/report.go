@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+)
+
+// unit writes a figure.
+type unit func(float64) string
+
+func bytes(v float64) string {
+	switch {
+	case v >= 10<<20:
+		return fmt.Sprintf("%.0f MiB", v/(1<<20))
+	case v >= 10<<10:
+		return fmt.Sprintf("%.0f KiB", v/(1<<10))
+	}
+	return fmt.Sprintf("%.0f B", v)
+}
+
+func seconds(v float64) string {
+	if v < 0.1 {
+		return fmt.Sprintf("%.2f ms", v*1000)
+	}
+	return fmt.Sprintf("%.2f s", v)
+}
+
+func perSecond(v float64) string { return fmt.Sprintf("%.2f M", v/1e6) }
+
+func number(v float64) string {
+	if v == float64(int(v)) {
+		return fmt.Sprint(int(v))
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// target says what is wanted, and whether it is met.
+type target func(theirs, ours float64) (want string, met bool)
+
+func atMost(part float64) target {
+	return func(theirs, ours float64) (string, bool) {
+		return fmt.Sprintf("≤ %.2f ×", part), ours <= part*theirs
+	}
+}
+
+func atLeast(times float64) target {
+	return func(theirs, ours float64) (string, bool) {
+		return fmt.Sprintf("≥ %.0f ×", times), ours >= times*theirs
+	}
+}
+
+func exactly(v float64) target {
+	return func(_, ours float64) (string, bool) { return number(v), ours == v }
+}
+
+func below(v float64) target {
+	return func(_, ours float64) (string, bool) { return "≤ " + number(v), ours <= v }
+}
+
+// table is what was measured: groups of rows.
+type table struct {
+	groups  []string
+	current string
+	rows    map[string][]row
+}
+
+type row struct {
+	what               string
+	theirs, ours       string
+	ratio, want, check string
+}
+
+// group begins a group, or goes on with it.
+func (t *table) group(name string) {
+	if t.rows == nil {
+		t.rows = map[string][]row{}
+	}
+	if t.current = name; t.rows[name] == nil {
+		t.groups = append(t.groups, name)
+	}
+}
+
+func (t *table) row(what string, u unit, theirs, ours float64, want target) {
+	r := row{what: what, theirs: u(theirs), ours: u(ours), want: "report", ratio: "–"}
+	if theirs > 0 {
+		r.ratio = fmt.Sprintf("%.2f ×", ours/theirs)
+	}
+	if want != nil {
+		text, met := want(theirs, ours)
+		r.want, r.check = text, "missed"
+		if met {
+			r.check = "met"
+		}
+	}
+	t.rows[t.current] = append(t.rows[t.current], r)
+}
+
+func (t *table) print(w io.Writer) {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, g := range t.groups {
+		fmt.Fprintf(out, "%s\ttheirs\tours\tratio\ttarget\t\n", g)
+		for _, r := range t.rows[g] {
+			fmt.Fprintf(out, "  %s\t%s\t%s\t%s\t%s\t%s\n", r.what, r.theirs, r.ours, r.ratio, r.want, r.check)
+		}
+	}
+	_ = out.Flush()
+}
+
+// The section of the page stands between these lines.
+const (
+	sectionBegin = "<!-- written by make bench-operator -->\n"
+	sectionEnd   = "<!-- end of what make bench-operator writes -->\n"
+)
+
+// write replaces the section of a page, or appends it.
+func (t *table) write(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s## The operator library\n\n`make bench-operator`, against client-go v0.37.2 and controller-runtime v0.25.2 (%s/%s, %d processors, %s):\n",
+		sectionBegin, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	for _, g := range t.groups {
+		fmt.Fprintf(&b, "\n| %s | theirs | ours | ratio | target | |\n|---|---|---|---|---|---|\n", g)
+		for _, r := range t.rows[g] {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.what, r.theirs, r.ours, r.ratio, r.want, r.check)
+		}
+	}
+	b.WriteString(sectionEnd)
+	before, rest, found := strings.Cut(string(text), sectionBegin)
+	after := ""
+	if found {
+		_, after, _ = strings.Cut(rest, sectionEnd)
+	} else {
+		before = strings.TrimRight(before, "\n") + "\n\n"
+	}
+	return os.WriteFile(page, []byte(before+b.String()+after), 0o644)
+}

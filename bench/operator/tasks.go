@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/bench/operator/sample"
+	"kelson.dev/operator/client"
+)
+
+// queues compares the work queues.
+func queues(ctx context.Context, _ string, t *table) error {
+	theirs, err := do(ctx, "theirs", "queue", nil)
+	if err != nil {
+		return err
+	}
+	ours, err := do(ctx, "ours", "queue", nil)
+	if err != nil {
+		return err
+	}
+	t.group("Work queue with priorities: Add, Get and Done per second")
+	for _, workers := range []string{"1", "16"} {
+		rate := ours.Rate["kelson "+workers]
+		t.row(workers+" workers, against client-go (no priorities)", perSecond, theirs.Rate["client-go "+workers], rate, atLeast(2))
+		t.row(workers+" workers, against controller-runtime", perSecond, theirs.Rate["controller-runtime "+workers], rate, nil)
+	}
+	return nil
+}
+
+// handlers has 100 handlers on one informer, and 10,000 events of a hundred objects.
+func handlers(ctx context.Context, dir string, t *table) error {
+	s, err := startKelson(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	const keys, rounds = 100, 100
+	var all []sample.Figures
+	for _, which := range []string{"theirs", "ours"} {
+		if err := prepare(ctx, s, which); err != nil {
+			return err
+		}
+		each(ctx, keys, func(n int) error { return s.client.Create(ctx, counting(which, n, 0)) })
+		p, err := begin(which, "handlers", s, "-count", strconv.Itoa(keys*rounds))
+		if err != nil {
+			return err
+		}
+		if err := p.waitReady(); err != nil {
+			return err
+		}
+		if err := each(ctx, keys, func(n int) error {
+			for round := range rounds {
+				if err := s.client.Update(ctx, counting(which, n, round+1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		f, err := p.end()
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+	}
+	theirs, ours := all[0], all[1]
+	t.group("100 handlers on one informer, 10,000 events")
+	t.row("first write to last call", seconds, theirs.Seconds, ours.Seconds, nil)
+	t.row("processor", seconds, theirs.CPU, ours.CPU, nil)
+	t.row("peak resident", bytes, theirs.Peak, ours.Peak, nil)
+	t.row("calls lost, or out of order of their key", number, theirs.Lost, ours.Lost, exactly(0))
+	return nil
+}
+
+func counting(namespace string, key, n int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("key-", key)}, Data: map[string]string{"n": strconv.Itoa(n)}}
+}
+
+// idle weighs an operator that watches three kinds and has nothing to do.
+func idle(ctx context.Context, dir string, t *table) error {
+	s, err := startKelson(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := prepare(ctx, s, "idle"); err != nil {
+		return err
+	}
+	rss := map[string]float64{}
+	for _, which := range []string{"theirs", "ours"} {
+		p, err := begin(which, "idle", s)
+		if err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Second)
+		rss[which] = p.resident()
+		p.terminate()
+		if _, err := p.end(); err != nil {
+			return err
+		}
+	}
+	t.group("Operator")
+	t.row("idle, three kinds watched: resident", bytes, rss["theirs"], rss["ours"], atMost(0.5))
+	return nil
+}
+
+// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time.
+func reconciles(ctx context.Context, dir string, t *table) error {
+	all := map[string]reconciled{}
+	for n, run := range []struct {
+		name, which string
+		start       func(context.Context, string) (*server, error)
+	}{
+		{"theirs on kube-apiserver", "theirs", startPeer}, {"ours on kube-apiserver", "ours", startPeer},
+		{"theirs on kelson", "theirs", startKelson}, {"ours on kelson", "ours", startKelson},
+	} {
+		if n < 2 && !hasPeer() {
+			continue
+		}
+		under := filepath.Join(dir, strconv.Itoa(n))
+		if err := os.Mkdir(under, 0o700); err != nil {
+			return err
+		}
+		r, err := reconcileOn(ctx, under, run.which, run.start)
+		if err != nil {
+			return fmt.Errorf("%s: %w", run.name, err)
+		}
+		all[run.name] = r
+	}
+	t.group("Operator")
+	rows := func(server string, wall, cpu, conflicts, per target) {
+		theirs, ours := all["theirs on "+server], all["ours on "+server]
+		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
+		t.row(title+"wall", seconds, theirs.wall, ours.wall, wall)
+		t.row(title+"processor of the operator", seconds, theirs.CPU, ours.CPU, cpu)
+		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
+		t.row(title+"reconciles per resource", number, theirs.perSample, ours.perSample, per)
+		t.row(title+"peak resident of the operator", bytes, theirs.Peak, ours.Peak, nil)
+		t.row("one resource on "+server+": create → status seen, p50", seconds, theirs.latency, ours.latency, nil)
+	}
+	if hasPeer() {
+		rows("kube-apiserver", atMost(0.6), atMost(0.5), exactly(0), below(2.1))
+	}
+	rows("kelson", nil, nil, exactly(0), below(2.1))
+	if hasPeer() {
+		theirs, ours := all["theirs on kube-apiserver"], all["ours on kelson"]
+		t.row("theirs on kube-apiserver, ours on Kelson: wall", seconds, theirs.wall, ours.wall, atMost(0.1))
+		t.row("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, theirs.latency, ours.latency, atMost(0.2))
+	}
+	return nil
+}
+
+type reconciled struct {
+	sample.Figures
+	wall, perSample, latency float64
+}
+
+func reconcileOn(ctx context.Context, dir, which string, start func(context.Context, string) (*server, error)) (r reconciled, err error) {
+	s, err := start(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	defer s.stop()
+	if err := prepare(ctx, s, "bench"); err != nil {
+		return r, err
+	}
+	if err := each(ctx, *samples, func(n int) error { return s.client.Create(ctx, sample.NewSample("bench", n)) }); err != nil {
+		return r, err
+	}
+	stream, err := s.client.Watch(ctx, client.NewItems(&sample.Sample{}), client.ListOptions{Namespace: "bench", InitialEvents: true, Bookmarks: true})
+	if err != nil {
+		return r, err
+	}
+	defer stream.Stop()
+	begun := time.Now()
+	p, err := begin(which, "reconcile", s)
+	if err != nil {
+		return r, err
+	}
+	ready, err := awaitReady(stream, *samples)
+	if err != nil {
+		return r, err
+	}
+	r.wall = ready.Sub(begun).Seconds()
+	time.Sleep(2 * time.Second) // what follows from it, too
+	p.terminate()
+	if r.Figures, err = p.end(); err != nil {
+		return r, err
+	}
+	r.perSample = r.Reconciles / float64(*samples)
+
+	// One at a time, by an operator that has nothing else to do.
+	if p, err = begin(which, "reconcile", s); err != nil {
+		return r, err
+	}
+	time.Sleep(3 * time.Second)
+	var all []float64
+	for n := range 110 {
+		begun := time.Now()
+		if err := s.client.Create(ctx, sample.NewSample("bench", *samples+n)); err != nil {
+			return r, err
+		}
+		seen, err := awaitReady(stream, 1)
+		if err != nil {
+			return r, err
+		}
+		if n >= 10 { // the first ones warm up
+			all = append(all, seen.Sub(begun).Seconds())
+		}
+	}
+	slices.Sort(all)
+	r.latency = all[len(all)/2]
+	p.terminate()
+	_, err = p.end()
+	return r, err
+}
+
+// awaitReady reads the watch until so many more resources are ready.
+func awaitReady(stream watch.Interface, count int) (time.Time, error) {
+	seen := map[types.UID]bool{}
+	timeout := time.After(3 * time.Minute)
+	for len(seen) < count {
+		select {
+		case event, ok := <-stream.ResultChan():
+			if !ok {
+				return time.Time{}, fmt.Errorf("the watch ended")
+			}
+			s, ok := event.Object.(*sample.Sample)
+			if ok && event.Type == watch.Modified && s.Status.Ready {
+				seen[s.UID] = true
+			}
+		case <-timeout:
+			return time.Time{}, fmt.Errorf("%d of %d are ready after three minutes", len(seen), count)
+		}
+	}
+	return time.Now(), nil
+}

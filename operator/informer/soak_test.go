@@ -1,0 +1,293 @@
+package informer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/informer"
+)
+
+// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that are cut, answers that are slow, errors,
+// conflicts, servers that are away, and servers that come back with nothing but an old backup's versions. Nobody ever reads what was
+// before his own write, no handler misses or doubles anything, and in the end every copy is what the server has. Each round is a new
+// world with a seed of its own. KELSON_SOAK says how long to go on, by the clock; KELSON_SEED repeats one round.
+func TestSoak(t *testing.T) {
+	length := time.Second
+	if text := os.Getenv("KELSON_SOAK"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := os.Getenv("KELSON_SEED"); text != "" {
+		var seed uint64
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatal(err)
+		}
+		soak(t, seed)
+		return
+	}
+	rounds := 0
+	for begin := time.Now(); time.Since(begin) < length && !t.Failed(); rounds++ {
+		soak(t, rand.Uint64())
+	}
+	t.Logf("%d rounds", rounds)
+}
+
+// mirror is what a handler makes of what it is told.
+type mirror struct {
+	name string
+	t    *testing.T
+	slow time.Duration
+
+	mu   sync.Mutex
+	objs map[string]string // name → uid and version
+}
+
+func identityOf(obj client.Object) string {
+	return fmt.Sprintf("%s at %s", obj.GetUID(), obj.GetResourceVersion())
+}
+
+func (m *mirror) OnAdd(obj client.Object, _ bool) {
+	time.Sleep(m.slow)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was, ok := m.objs[obj.GetName()]; ok {
+		m.t.Errorf("%s: %s is added as %s, and was %s", m.name, obj.GetName(), identityOf(obj), was)
+	}
+	m.objs[obj.GetName()] = identityOf(obj)
+}
+
+func (m *mirror) OnUpdate(old, obj client.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was := m.objs[obj.GetName()]; was != identityOf(old) {
+		m.t.Errorf("%s: %s is updated from %s, and was %s", m.name, obj.GetName(), identityOf(old), was)
+	}
+	m.objs[obj.GetName()] = identityOf(obj)
+}
+
+func (m *mirror) OnDelete(obj client.Object, _ bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.objs[obj.GetName()]; !ok {
+		m.t.Errorf("%s: %s is deleted, and was not there", m.name, obj.GetName())
+	}
+	delete(m.objs, obj.GetName())
+}
+
+// weather decides what goes wrong; it is asked by many goroutines.
+type weather struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	calm   bool
+	away   bool // the server
+}
+
+func (w *weather) n(of int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(of)
+}
+
+func (w *weather) set(calm, away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calm, w.away = calm, away
+}
+
+// intercept answers some requests badly, late, or not at all.
+func (w *weather) intercept(rw http.ResponseWriter, r *http.Request) bool {
+	w.mu.Lock()
+	calm, away, luck, delay := w.calm, w.away, w.random.IntN(100), time.Duration(w.random.IntN(3000))*time.Millisecond
+	w.mu.Unlock()
+	answer := func(code int, reason metav1.StatusReason) bool {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(code)
+		_ = json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Code: int32(code), Reason: reason, Message: "bad luck"})
+		return true
+	}
+	switch {
+	case calm:
+	case away:
+		return answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	case luck < 6:
+		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	case luck < 9:
+		return answer(http.StatusGone, metav1.StatusReasonExpired)
+	case luck < 12:
+		rw.Header().Set("Retry-After", "1")
+		return answer(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+	case luck < 16 && r.Method != http.MethodGet:
+		return answer(http.StatusConflict, metav1.StatusReasonConflict)
+	case luck < 30:
+		time.Sleep(delay)
+	}
+	return false
+}
+
+func soak(t *testing.T, seed uint64) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		form := []informer.Form{informer.Full, informer.Compact}[random.IntN(2)]
+		defer func() {
+			if t.Failed() {
+				t.Logf("repeat this round with KELSON_SEED=%d", seed)
+			}
+		}()
+		w := newWorld(t, func(c *informer.Config) { c.Form = form })
+		sky := &weather{random: rand.New(rand.NewPCG(seed, 2))}
+		faults := clienttest.Faults{Intercept: sky.intercept, WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
+		w.server.SetFaults(faults)
+		pods := w.pods()
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		heads, err := w.set.For(metadata)
+		w.must(err)
+		mirrors := []*mirror{{name: "pods"}, {name: "slow", slow: 20 * time.Millisecond}, {name: "metadata"}}
+		for n, m := range mirrors {
+			m.t, m.objs = t, map[string]string{}
+			w.handle([]informer.Informer{pods, pods, heads}[n], m)
+		}
+		w.run()
+
+		ctx, cancel := context.WithCancel(w.ctx)
+		var all sync.WaitGroup
+		all.Go(func() { w.trouble(ctx, sky, random) })
+		var writers sync.WaitGroup
+		for n := range 4 {
+			writers.Go(func() { w.insist(rand.New(rand.NewPCG(seed, 10+uint64(n))), fmt.Sprint("own", n)) })
+		}
+		all.Go(func() { // somebody else
+			other := rand.New(rand.NewPCG(seed, 3))
+			for ctx.Err() == nil {
+				time.Sleep(time.Duration(other.IntN(200)) * time.Millisecond)
+				p := labelled(pod(fmt.Sprint("other", other.IntN(5))), fmt.Sprint(other.IntN(9)))
+				switch other.IntN(3) {
+				case 0:
+					_ = w.direct.Create(ctx, p)
+				case 1:
+					_ = w.direct.Delete(ctx, p)
+				default:
+					_ = w.direct.Patch(ctx, p, client.MergeFrom(pod(p.Name)))
+				}
+			}
+		})
+		writers.Wait()
+		cancel()
+		all.Wait()
+		sky.set(true, false)
+		time.Sleep(30 * time.Minute) // a watch may have to end by its time before it is noticed to be dead
+		synctest.Wait()
+
+		truth := map[string]string{}
+		list, err := client.List[corev1.Pod](t.Context(), w.direct)
+		w.must(err)
+		for _, p := range list {
+			truth[p.Name] = identityOf(p)
+		}
+		for n, i := range []informer.Informer{pods, heads} {
+			held := map[string]string{}
+			for _, obj := range i.List("") {
+				held[obj.GetName()] = identityOf(obj)
+			}
+			if !maps.Equal(held, truth) {
+				t.Errorf("informer %d has %v, the server %v", n, held, truth)
+			}
+		}
+		for _, m := range mirrors {
+			m.mu.Lock()
+			if !maps.Equal(m.objs, truth) {
+				t.Errorf("handler %s was told %v, the server has %v", m.name, m.objs, truth)
+			}
+			m.mu.Unlock()
+		}
+		w.names()
+		w.isDrained()
+		for _, s := range w.set.Statuses() {
+			if !s.Synced || s.Err != nil {
+				t.Errorf("status %s", s)
+			}
+		}
+	})
+}
+
+// trouble makes what no single request can.
+func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
+		switch random.IntN(4) {
+		case 0:
+			w.server.Compact()
+		case 1:
+			w.server.CutWatches()
+		case 2: // a restart
+			sky.set(false, true)
+			w.server.CutWatches()
+			time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+			if random.IntN(2) == 0 {
+				w.server.Compact() // what it had in memory
+			}
+			sky.set(false, false)
+		}
+	}
+}
+
+// insist writes one pod at random, again after each failure, and compares each read with what it must be.
+func (w *world) insist(random *rand.Rand, name string) {
+	key := client.Key{Namespace: "default", Name: name}
+	for step := range 60 {
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+		p := labelled(pod(name), fmt.Sprint(step))
+		var err error
+		gone := false
+		switch random.IntN(4) {
+		case 0:
+			err = w.client.Apply(w.ctx, p)
+		case 1:
+			err = w.client.Create(w.ctx, p)
+		case 2:
+			if err = w.client.Get(w.ctx, key, p); err == nil {
+				err = w.client.Update(w.ctx, labelled(p, fmt.Sprint(step)))
+			}
+		default:
+			err = w.client.Delete(w.ctx, p)
+			gone = err == nil
+		}
+		if err != nil {
+			continue // it did not happen, or not as far as this one knows
+		}
+		got := &corev1.Pod{}
+		readErr := w.client.Get(w.ctx, key, got)
+		list, listErr := client.List[corev1.Pod](w.ctx, w.client)
+		if listErr == nil && slices.ContainsFunc(list, func(l *corev1.Pod) bool { return l.Name == name && (gone || identityOf(l) == identityOf(p)) }) == gone {
+			w.t.Errorf("%s, step %d: the list has not what was written: gone %v, %s", name, step, gone, identityOf(p))
+		}
+		switch {
+		case gone && readErr == nil:
+			w.t.Errorf("%s, step %d: %s is there after its deletion", name, step, identityOf(got))
+		case gone && apierrors.IsNotFound(readErr), readErr != nil && !apierrors.IsNotFound(readErr): // or the server was asked, and had bad luck
+		case readErr != nil:
+			w.t.Errorf("%s, step %d: %s is not there after it was written: %v", name, step, identityOf(p), readErr)
+		case identityOf(got) != identityOf(p):
+			w.t.Errorf("%s, step %d: read %s after %s was written", name, step, identityOf(got), identityOf(p))
+		}
+	}
+}
