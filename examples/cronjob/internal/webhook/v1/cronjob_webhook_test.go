@@ -40,18 +40,28 @@ func newEnv(t *testing.T) *testenv.Env {
 				operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
 				operator.Webhook[batchv1.CronJob](webhookv1.NewCronJobWebhook), operator.Conversion[batchv1.CronJob]())
 		}))
-	env.Eventually(t, 30*time.Second, func() bool {
+	until(t, func() bool {
 		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
 		probe.Spec.Schedule.Minute = "61" // v2 lets it pass, v1 does not: it takes conversion to be refused
 		probe.Spec.JobTemplate = cron("probe", "").Spec.JobTemplate
 		return apierrors.IsInvalid(env.Client().Create(t.Context(), probe, client.DryRunAll))
 	})
-	env.Eventually(t, 30*time.Second, func() bool {
+	until(t, func() bool {
 		probe := cron("probe", "* * * * *")
 		err := env.Client().Create(t.Context(), probe, client.DryRunAll)
 		return err == nil && probe.Spec.Suspend != nil
 	})
 	return env
+}
+
+// until tries until something holds.
+func until(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the webhooks are not called")
+		}
+	}
 }
 
 func cron(name, schedule string) *batchv1.CronJob {
