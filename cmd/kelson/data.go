@@ -169,13 +169,16 @@ func backupServer(ctx context.Context, kubeconfig string, w io.Writer) error {
 }
 
 func dataRestoreCommand() *cobra.Command {
-	return &cobra.Command{
+	var ahead uint64
+	c := &cobra.Command{
 		Use:   "restore FILE [DIRECTORY]",
 		Short: "Make a data directory of a backup",
 		Long: `Make a data directory of a backup.
 
-The directory must have no state yet. The control plane that is then started on
-it goes on from the backup's revision.`,
+The directory must have no state yet. Revisions that were given after the backup
+must not be given again: clients that know them would wait for what never comes.
+So the control plane that is then started on it goes on from the backup's revision
+and --bump-revision more, and tells such clients to list anew.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
@@ -184,7 +187,7 @@ it goes on from the backup's revision.`,
 			}
 			defer f.Close()
 			dir := dataDir(args[1:])
-			if err := disk.Restore(dir, f); err != nil {
+			if err := disk.Restore(dir, f, ahead); err != nil {
 				return err
 			}
 			report, err := disk.Check(dir)
@@ -195,4 +198,6 @@ it goes on from the backup's revision.`,
 			return nil
 		},
 	}
+	c.Flags().Uint64Var(&ahead, "bump-revision", 1_000_000_000, "how many revisions to leave out: more than were given since the backup")
+	return c
 }

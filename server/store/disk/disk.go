@@ -234,8 +234,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Restore makes a data directory of a backup, as archive.Write makes one. The directory must not have a store yet.
-func Restore(dir string, backup io.Reader) (err error) {
+// Restore makes a data directory of a backup, as archive.Write makes one. The directory must not have a store yet. Its revision is that of
+// the backup, and as many more as ahead says: revisions that were given after the backup must not be given again, for clients that know
+// them would be shown other writes, or none. So they are told to begin anew.
+func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	b, err := OpenWith(dir, Options{})
 	if err != nil {
 		return err
@@ -257,7 +259,7 @@ func Restore(dir string, backup io.Reader) (err error) {
 	if err != nil {
 		return fmt.Errorf("read backup: %w", err)
 	}
-	if _, err := writeState(context.Background(), disk.fs, dir, revision, slices.Values(records)); err != nil {
+	if _, err := writeState(context.Background(), disk.fs, dir, revision+ahead, slices.Values(records)); err != nil {
 		return fmt.Errorf("restore to %s: %w", dir, err)
 	}
 	return nil

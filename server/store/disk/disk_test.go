@@ -215,14 +215,20 @@ func TestRestore(t *testing.T) {
 	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "new")
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1])); !errors.Is(err, archive.ErrDamaged) {
-		t.Errorf("a backup that is cut short: %v", err)
-	}
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes())); err != nil {
+	// A client has seen what is written after the backup, and will not be in the state that is restored.
+	later, err := from.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes())); err == nil || !strings.Contains(err.Error(), "there is a store already") {
+	const ahead = 1000
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("a backup that is cut short: %v", err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "there is a store already") {
 		t.Errorf("a second restore: %v", err)
 	}
 	to, err := openStore(dir)
@@ -230,7 +236,16 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	if fmt.Sprint(contentOf(to)) != fmt.Sprint(contentOf(from)) || to.Snapshot().Revision() != sn.Revision() {
+	before := contentOf(from)
+	delete(before, crashKey(50, 0, ""))
+	if fmt.Sprint(contentOf(to)) != fmt.Sprint(before) || to.Snapshot().Revision() != sn.Revision()+ahead {
 		t.Error("another state")
+	}
+	if _, err := to.Watch("things", later[0].Revision); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("a watch of who has seen what is lost: %v", err)
+	}
+	again, err := to.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
+	if err != nil || again[0].Revision <= later[0].Revision {
+		t.Errorf("a revision is given again: %v, %v", again, err)
 	}
 }
