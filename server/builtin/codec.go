@@ -66,6 +66,7 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	if c.completed {
 		c.scheme.Default(versioned)
 	}
+	fillBytes(versioned)
 	data, err := json.Marshal(versioned)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)

@@ -4,11 +4,30 @@ import (
 	"bytes"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Kubernetes stores built-in kinds as protobuf, which can't tell a list without items from none. So a list that a client empties, in a field
 // that is always shown, reads null afterwards.
+
+// fillBytes makes empty bytes of none, in maps, where protobuf knows no nothing either.
+func fillBytes(obj runtime.Object) {
+	var maps []map[string][]byte
+	switch obj := obj.(type) {
+	case *corev1.Secret:
+		maps = append(maps, obj.Data)
+	case *corev1.ConfigMap:
+		maps = append(maps, obj.BinaryData)
+	}
+	for _, m := range maps {
+		for key, value := range m {
+			if value == nil {
+				m[key] = []byte{}
+			}
+		}
+	}
+}
 
 // nullEmptyLists replaces [] by null in JSON without superfluous space.
 func nullEmptyLists(data []byte) []byte {

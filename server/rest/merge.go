@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -25,19 +24,16 @@ import (
 	"kelson.dev/server/store"
 )
 
-// mergeJSON applies the patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
+// mergeJSON applies a JSON or merge patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
 // result shows it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
-	if p.kind != types.StrategicMergePatchType && patches.TooDeep(before, p.body) {
+	if patches.TooDeep(before, p.body) {
 		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object has too much at too deep a level")
 	}
-	switch p.kind {
-	case types.JSONPatchType:
+	if p.kind == types.JSONPatchType {
 		after, strict, err = p.jsonPatch(before)
-	case types.MergePatchType:
+	} else {
 		after, strict, err = p.mergePatch(before)
-	default:
-		return p.strategicPatch(before)
 	}
 	return after, strict, string(after), err
 }
@@ -92,38 +88,48 @@ func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err e
 	return after, strict, err
 }
 
-func (p *patcher) strategicPatch(before []byte) (after []byte, strict []error, shown string, err error) {
-	lookup := p.patchMeta()
+// mergeTyped applies a strategic merge patch to an object as JSON and gives the result as an object of the same Go type as into, which is
+// empty. There is no JSON between the merge and the type, as in Kubernetes: what does not fit a type is told in other words, and a number
+// that is too large for a field is cut off.
+func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	patch, object := map[string]any{}, map[string]any{}
+	var strict []error
+	var err error
 	if p.lenient() {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(p.body, &patch)
 	} else {
 		strict, err = kjson.UnmarshalStrict(p.body, &patch)
 	}
 	if err != nil {
-		return nil, nil, "", apierrors.NewBadRequest(err.Error())
+		return apierrors.NewBadRequest(err.Error())
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(before, &object); err != nil {
-		return nil, nil, "", err
+		return err
 	}
-	shown = fmt.Sprintf("%+v", patch)
 	kind, apiVersion := object["kind"], object["apiVersion"]
-	merged, err := mergeStrategically(object, patch, lookup)
+	merged, err := mergeStrategically(object, patch, p.patchMeta())
 	switch err {
 	case nil:
 	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
-		return nil, nil, "", apierrors.NewBadRequest(err.Error())
+		return apierrors.NewBadRequest(err.Error())
 	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
-		return nil, nil, "", unprocessable(err)
+		return unprocessable(err)
 	default:
-		return nil, nil, "", err
+		return err
 	}
 	if merged != nil { // the type is known: what a patch says of it counts for nothing
 		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
-	after, err = json.Marshal(merged)
-	return after, strict, shown, err
+	shown := fmt.Sprintf("%+v", patch) // as the merge has left it
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, !p.lenient())
+	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
+		strict, err = append(strict, unknown.Errors()...), nil
+	}
+	if err != nil {
+		return invalidPatch(err, shown)
+	}
+	return p.strictPatch(strict, shown)
 }
 
 // patchMeta is what strategic merge patches go by: the object, or the view that is patched.
@@ -143,26 +149,6 @@ func mergeStrategically(object, patch map[string]any, lookup strategicpatch.Look
 		}
 	}()
 	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
-}
-
-// typeError gives the reason why what a strategic merge made is not of the kind's type in the words of Kubernetes, which goes from the
-// merged map to the type without JSON between them.
-func (p *patcher) typeError(err error, after []byte) error {
-	if p.kind != types.StrategicMergePatchType {
-		return err
-	}
-	meta, ok := p.patchMeta().(strategicpatch.PatchMetaFromStruct)
-	if !ok {
-		return err
-	}
-	merged := map[string]any{}
-	if kjson.UnmarshalCaseSensitivePreserveInts(after, &merged) != nil {
-		return err
-	}
-	if words := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, reflect.New(meta.T).Interface()); words != nil {
-		return words
-	}
-	return err
 }
 
 // apply merges an applied configuration into the present state, or makes an object of it.

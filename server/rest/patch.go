@@ -137,13 +137,23 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.kind == types.StrategicMergePatchType {
+		versioned, err := p.empty()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.mergeTyped(before, versioned); err != nil {
+			return nil, err
+		}
+		return p.res.Codec.FromVersion(versioned)
+	}
 	after, strict, shown, err := p.mergeJSON(before)
 	if err != nil {
 		return nil, err
 	}
 	hub, more, err := p.res.Codec.DecodePatched(after, p.version)
 	if err != nil {
-		return nil, invalidPatch(p.typeError(err, after), shown)
+		return nil, invalidPatch(err, shown)
 	}
 	return hub, p.strictPatch(append(strict, more...), shown)
 }
@@ -188,20 +198,28 @@ func (p *patcher) mergeView(view runtime.Object) (runtime.Object, error) {
 		if p.view, err = strategicpatch.NewPatchMetaFromStruct(next); err != nil {
 			return nil, err
 		}
+		err = p.mergeTyped(before, next)
+	} else {
+		err = p.mergeUntyped(before, next)
 	}
-	after, strict, shown, err := p.mergeJSON(before)
 	if err != nil {
-		return nil, err
-	}
-	more, err := kjson.UnmarshalStrict(after, next)
-	if err != nil {
-		return nil, invalidPatch(p.typeError(err, after), shown)
-	}
-	if err := p.strictPatch(append(strict, more...), shown); err != nil {
 		return nil, err
 	}
 	next.GetObjectKind().SetGroupVersionKind(p.scope.kind)
 	return next, p.checkIdentity(next)
+}
+
+// mergeUntyped applies a JSON or merge patch to a view.
+func (p *patcher) mergeUntyped(before []byte, next runtime.Object) error {
+	after, strict, shown, err := p.mergeJSON(before)
+	if err != nil {
+		return err
+	}
+	more, err := kjson.UnmarshalStrict(after, next)
+	if err != nil {
+		return invalidPatch(err, shown)
+	}
+	return p.strictPatch(append(strict, more...), shown)
 }
 
 // strictPatch turns what strict decoding of a patch or its result found into warnings or an error.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,7 +102,7 @@ func unchanged(next, old runtime.Object) bool {
 	}
 	n.SetManagedFields(o.GetManagedFields())
 	n.SetResourceVersion(o.GetResourceVersion())
-	same := equality.Semantic.DeepEqual(next, old)
+	same := reflect.DeepEqual(next, old) // to empty a list is a change, too
 	n.SetResourceVersion(revision)
 	if !same {
 		n.SetManagedFields(fields)

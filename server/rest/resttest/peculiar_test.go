@@ -149,3 +149,53 @@ func TestEmptiedLists(t *testing.T) {
 		t.Errorf("%v", obj["data"])
 	}
 }
+
+// API-04: a strategic merge patch goes from the merged map to the Go type: numbers are cut off there, and the patch is shown as it was merged.
+func TestStrategicPatchIntoTypes(t *testing.T) {
+	p := resttest.New(t)
+	const path, strategic = "/apis/apps/v1/namespaces/default/deployments", "Content-Type: application/strategic-merge-patch+json"
+	p.Want(t, 201, "POST", path, `{"metadata":{"name":"x"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	status := p.Want(t, 422, "PATCH", path+"/x", `{"spec":{"replicas":2147483648}}`, strategic)
+	if got := status["message"]; got != `Deployment.apps "x" is invalid: spec.replicas: Invalid value: -2147483648: must be greater than or equal to 0` {
+		t.Error(got)
+	}
+	status = p.Want(t, 422, "PATCH", path+"/x", `{"spec":{"paused":{"a":null}}}`, strategic)
+	if got := status["message"]; got != ` "" is invalid: patch: Invalid value: "map[spec:map[paused:map[]]]": unrecognized type: bool` {
+		t.Error(got)
+	}
+	resp := p.Do(t, "PATCH", path+"/x", `{"unknown":1,"spec":{"other":2}}`, strategic)
+	resp.Body.Close()
+	if got := resp.Header.Values("Warning"); resp.StatusCode != 200 || fmt.Sprint(got) != `[299 - "unknown field \"spec.other\"" 299 - "unknown field \"unknown\""]` {
+		t.Errorf("%d %q", resp.StatusCode, got)
+	}
+}
+
+// API-03: to send an empty list where there was none is to write the field.
+func TestEmptyListIsAChange(t *testing.T) {
+	p := resttest.New(t)
+	const path, apply = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "Content-Type: application/apply-patch+yaml"
+	p.Want(t, 201, "PATCH", path+"/x?fieldManager=one", `{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"x"},"spec":{"podSelector":{},"egress":[{}]}}`, apply)
+	p.Want(t, 200, "PATCH", path+"/x?fieldManager=two", `{"spec":{"egress":[{"to":[]}]}}`, mergePatch)
+	obj := p.Want(t, 200, "GET", path+"/x", "")
+	owners := map[string]bool{}
+	for _, entry := range resttest.At(obj, "metadata", "managedFields").([]any) {
+		owners[resttest.At(entry, "manager").(string)] = resttest.At(entry, "fieldsV1", "f:spec", "f:egress") != nil
+	}
+	if !owners["two"] || owners["one"] {
+		t.Errorf("%v", owners)
+	}
+}
+
+// API-11: bytes that are null are none, in the maps of Secrets and ConfigMaps.
+func TestNullBytes(t *testing.T) {
+	p := resttest.New(t)
+	obj := p.Want(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"data":{"a":null}}`)
+	if got := resttest.At(obj, "data", "a"); got != "" {
+		t.Errorf("%v", got)
+	}
+	obj = p.Want(t, 201, "POST", maps, `{"metadata":{"name":"c"},"binaryData":{"a":null}}`)
+	if got := resttest.At(obj, "binaryData", "a"); got != "" {
+		t.Errorf("%v", got)
+	}
+}
