@@ -71,6 +71,7 @@ type Authenticator struct {
 	request   authenticator.Request
 	clients   *authorities // nil: none
 	proxies   *authorities
+	header    RequestHeader // of proxies, if there are any
 	audiences authenticator.Audiences
 }
 
@@ -89,6 +90,7 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 		if a.proxies, err = cfg.RequestHeader.authorities(a.clients, cfg.Log); err != nil {
 			return nil, err
 		}
+		a.header = *cfg.RequestHeader
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(cfg.Audiences, cfg.RequestHeader.authenticator(a.proxies)))
 	}
 	if a.clients != nil {

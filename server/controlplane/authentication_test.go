@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -26,11 +27,15 @@ import (
 
 	"gopkg.in/go-jose/go-jose.v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/server/authn"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
 	"kelson.dev/server/pki"
+	"kelson.dev/server/store"
 )
 
 // site is a control plane on a port.
@@ -446,6 +451,58 @@ func TestAuthenticatingProxy(t *testing.T) {
 	overlap.RequestHeader.Usernames = []string{" "}
 	if _, err := authn.New(t.Context(), overlap); err == nil {
 		t.Error("an empty header is accepted")
+	}
+}
+
+// AUTHN-01, AUTHN-07: servers that extend the API find out by a ConfigMap whom this one trusts, beside what others wrote there.
+func TestTrustIsPublished(t *testing.T) {
+	own, more, proxies := newAuthority(t, "own"), newAuthority(t, "more"), newAuthority(t, "proxies")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "more.crt"), more.PEM)
+	write(t, filepath.Join(dir, "proxies.crt"), proxies.PEM)
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	published := func(cfg controlplane.Config) map[string]string {
+		t.Helper()
+		cfg.Store, cfg.NoControllers = st, true
+		plane, err := controlplane.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return read.Data
+	}
+	if data := published(controlplane.Config{}); data != nil {
+		t.Errorf("nobody is trusted: %v", data)
+	}
+	first := published(controlplane.Config{ClientCAs: own.Pool(), RootCA: own.PEM})
+	if len(first) != 1 || first["client-ca-file"] != string(own.PEM) {
+		t.Errorf("%v", first)
+	}
+	cfg := controlplane.Config{RootCA: own.PEM, Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: filepath.Join(dir, "more.crt"),
+		RequestHeader: &authn.RequestHeader{ClientCAFile: filepath.Join(dir, "proxies.crt"), Usernames: []string{"X-Remote-User"}, AllowedNames: []string{"a"}}}}}
+	all := published(cfg)
+	if all["client-ca-file"] != string(own.PEM)+string(more.PEM) || all["requestheader-client-ca-file"] != string(proxies.PEM) ||
+		all["requestheader-username-headers"] != `["X-Remote-User"]` || all["requestheader-group-headers"] != "[]" || all["requestheader-allowed-names"] != `["a"]` {
+		t.Errorf("%v", all)
+	}
+	revision := st.Snapshot().Revision()
+	if again := published(cfg); !maps.Equal(again, all) || st.Snapshot().Revision() != revision {
+		t.Errorf("a second start wrote something: %v", again)
+	}
+	cfg.Authentication.RequestHeader.AllowedNames = []string{"b", "a"}
+	if data := published(cfg); data["requestheader-allowed-names"] != `["a","b"]` {
+		t.Errorf("%v", data)
 	}
 }
 

@@ -127,6 +127,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create what exists from the start: %w", err)
 	}
+	if err := p.publishTrust(ctx, cfg.RootCA); err != nil { // clients are served all the same
+		cfg.Log.Error("publish whom this control plane trusts", "configmap", trustName, "err", err)
+	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return nil, err

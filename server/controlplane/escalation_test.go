@@ -32,6 +32,9 @@ func (s *schemer) name() string { return fmt.Sprint("o", s.IntN(6)) }
 func (s *schemer) namespace() string { return s.one("default", "kube-public") }
 
 func (s *schemer) rules() (rules []rbacv1.PolicyRule) {
+	if s.IntN(2) == 0 {
+		return []rbacv1.PolicyRule{rule("get", "", "pods")} // what everybody here has
+	}
 	for range 1 + s.IntN(2) {
 		r := rule(s.one("get", "list", "create", "update", "*"), s.one("", "apps", "*"), s.one("pods", "secrets", "configmaps", "*"))
 		if s.IntN(4) == 0 {
@@ -51,7 +54,7 @@ func (s *schemer) subjects() []rbacv1.Subject {
 
 func (s *schemer) clusterRole() *rbacv1.ClusterRole {
 	r := clusterRole(s.name(), s.rules()...)
-	switch s.IntN(4) {
+	switch s.IntN(3) {
 	case 0:
 		r.Labels = map[string]string{"gather": s.one("1", "2")}
 	case 1:

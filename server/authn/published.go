@@ -1,0 +1,123 @@
+package authn
+
+import (
+	stdx509 "crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"slices"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// Published is what other servers must know to trust the same clients and proxies, by the keys of Kubernetes' ConfigMap
+// kube-system/extension-apiserver-authentication. Own are authorities (PEM) that may be among Config.ClientCAs, which can't be asked for
+// theirs. It is empty if there is nothing to trust.
+func (a *Authenticator) Published(own []byte) map[string]string {
+	data := map[string]string{}
+	if a.clients != nil {
+		now := a.clients.current()
+		all := now.certs
+		if certs, err := cert.ParseCertsPEM(own); err == nil && (&bundle{certs: certs}).overlap(now) {
+			all = slices.Concat(certs, all)
+		}
+		if len(all) > 0 {
+			data[clientCAs] = string(encodeCerts(all))
+		}
+	}
+	if a.proxies != nil {
+		data[proxyCAs] = string(encodeCerts(a.proxies.current().certs))
+		lists := map[string][]string{
+			"requestheader-username-headers": a.header.Usernames, "requestheader-group-headers": a.header.Groups,
+			"requestheader-extra-headers-prefix": a.header.ExtraPrefixes, "requestheader-allowed-names": a.header.AllowedNames,
+		}
+		if len(a.header.UIDs) > 0 {
+			lists["requestheader-uid-headers"] = a.header.UIDs
+		}
+		for key, list := range lists {
+			data[key] = encodeList(list)
+		}
+	}
+	return data
+}
+
+// The keys whose values are certificates; those of all others are lists.
+const (
+	clientCAs = "client-ca-file"
+	proxyCAs  = "requestheader-client-ca-file"
+)
+
+// JoinPublished adds what one server publishes to what several have; what is there already stays.
+func JoinPublished(there, more map[string]string) map[string]string {
+	joint := make(map[string]string, len(more))
+	for key, value := range there {
+		joint[key] = value
+	}
+	for key, value := range more {
+		switch key {
+		case clientCAs, proxyCAs:
+			joint[key] = joinCerts(there[key], value)
+		default:
+			joint[key] = joinLists(there[key], value)
+		}
+	}
+	return joint
+}
+
+func joinCerts(there, more string) string {
+	all, err := cert.ParseCertsPEM([]byte(there))
+	if err != nil {
+		return more // it is of no use to anybody
+	}
+	added, err := cert.ParseCertsPEM([]byte(more))
+	if err != nil {
+		return there
+	}
+	n := len(all)
+	for _, c := range added {
+		if !slices.ContainsFunc(all, c.Equal) {
+			all = append(all, c)
+		}
+	}
+	if len(all) == n {
+		return there
+	}
+	return string(encodeCerts(all))
+}
+
+func joinLists(there, more string) string {
+	var all, added []string
+	if json.Unmarshal([]byte(there), &all) != nil {
+		return more
+	}
+	if json.Unmarshal([]byte(more), &added) != nil {
+		return there
+	}
+	n := len(all)
+	for _, s := range added {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	if len(all) == n {
+		return there
+	}
+	return encodeList(all)
+}
+
+func encodeList(list []string) string {
+	if list == nil {
+		list = []string{}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return string(text)
+}
+
+func encodeCerts(certs []*stdx509.Certificate) (out []byte) {
+	for _, c := range certs {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: c.Raw})...)
+	}
+	return out
+}
