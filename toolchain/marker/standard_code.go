@@ -95,9 +95,9 @@ func openAPIFamily() Family {
 		{Name: "k8s:openapi-model-package", On: OnPackage | OnType, Value: String, Example: "com.example.shop.v1", Doc: "The prefix of the definitions' names."},
 		{Name: "k8s:validation:*", On: OnField | OnType, Value: Raw, Optional: true, Example: "maxLength=10", Inert: true,
 			Doc: "Values of OpenAPI validation, by their names in the document. Only Kubernetes' own definitions use them."},
-		{Name: "union", On: OnField | OnType, Inert: true, Doc: "A struct of which one field is set, in OpenAPI."},
-		{Name: "unionDiscriminator", On: OnField, Inert: true, Doc: "The field that says which one."},
-		{Name: "unionDeprecated", On: OnField, Inert: true, Doc: "A member that clients should leave."},
+		{Name: "union", On: OnField | OnType, Doc: "A struct of which one field is set, in OpenAPI."},
+		{Name: "unionDiscriminator", On: OnField, Doc: "The field that says which one."},
+		{Name: "unionDeprecated", On: OnField, Doc: "A member that clients should leave."},
 	}}
 }
 

@@ -124,7 +124,7 @@ func TestApply(t *testing.T) {
 		WithToppings(shopac.Topping().WithName("ham").WithGrams(70)).
 		WithWeight(resource.MustParse("300")).
 		WithMatrix([]int32{1, 2}, []int32{3}).
-		WithSeal([]byte("wax")).
+		WithSeal([]byte("wax")...).
 		WithSlices(shared.Limited[int32]{Limit: 8}))
 	got := one(pizzas.Apply(ctx, said, opts))
 	if got.Labels["a"] != "b" || *got.Spec.Degrees != 200 || got.Spec.Toppings[0].Grams != 70 || got.Spec.Weight.Value() != 300 ||

@@ -227,9 +227,6 @@ func (b *$AC) With$Field(entries map[$K]$V) *$AC {
 `, vars)
 		return
 	case *loader.Slice:
-		if b, ok := u.Elem.(*loader.Basic); ok && b.IsByte() {
-			break // bytes are one value
-		}
 		vars["V"], vars["star"] = w.plain(u.Elem), ""
 		if w.configuration(w.f, element(u.Elem)) != "" {
 			w.f.Expand(`// With$Field appends values to $Field and returns the receiver.

@@ -41,7 +41,7 @@ func (g *generator) structure(n *loader.Named) (schema string, refs []string) {
 		}
 		b.WriteString("Required: []string{" + strings.Join(quoted, ", ") + "},\n")
 	}
-	b.WriteString("},\n" + extensions(t.Markers, ""))
+	b.WriteString("},\n" + extensions(t.Markers, "", g.unions(n)...))
 	return b.String(), slices.Sorted(maps.Keys(w.refs))
 }
 
@@ -256,7 +256,7 @@ func (w *writer) enforced(t loader.Type, omit bool) any {
 }
 
 // extensions are x-kubernetes-… members, from markers or, where there are none, from the field's tag.
-func extensions(ms marker.Markers, tag string) string {
+func extensions(ms marker.Markers, tag string, unions ...union) string {
 	values := map[string][]string{}
 	named := map[string]string{"listType": "x-kubernetes-list-type", "listMapKey": "x-kubernetes-list-map-keys", "mapType": "x-kubernetes-map-type",
 		"structType": "x-kubernetes-map-type", "patchStrategy": "x-kubernetes-patch-strategy", "patchMergeKey": "x-kubernetes-patch-merge-key"}
@@ -276,7 +276,7 @@ func extensions(ms marker.Markers, tag string) string {
 			}
 		}
 	}
-	if len(values) == 0 {
+	if len(values)+len(unions) == 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -292,7 +292,7 @@ func extensions(ms marker.Markers, tag string) string {
 			fmt.Fprintf(&b, "%q: %q,\n", x, v[0])
 		}
 	}
-	b.WriteString("},\n},\n")
+	b.WriteString(unionExtension(unions) + "},\n},\n")
 	return b.String()
 }
 

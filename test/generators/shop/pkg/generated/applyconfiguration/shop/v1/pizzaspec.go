@@ -128,9 +128,9 @@ func (b *PizzaSpecApplyConfiguration) WithMatrix(values ...[]int32) *PizzaSpecAp
 	return b
 }
 
-// WithSeal sets Seal and returns the receiver.
-func (b *PizzaSpecApplyConfiguration) WithSeal(value []byte) *PizzaSpecApplyConfiguration {
-	b.Seal = value
+// WithSeal appends values to Seal and returns the receiver.
+func (b *PizzaSpecApplyConfiguration) WithSeal(values ...byte) *PizzaSpecApplyConfiguration {
+	b.Seal = append(b.Seal, values...)
 	return b
 }
 
