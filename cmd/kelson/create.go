@@ -18,7 +18,7 @@ func createCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(createAPICommand())
+	c.AddCommand(createAPICommand(), createWebhookCommand())
 	return c
 }
 
@@ -80,4 +80,38 @@ func follow(ctx context.Context, out io.Writer, generate bool) error {
 	}
 	fmt.Fprintln(out, generated(result))
 	return nil
+}
+
+func createWebhookCommand() *cobra.Command {
+	var hook scaffold.Webhook
+	var generate bool
+	c := &cobra.Command{
+		Use:   "webhook",
+		Short: "Add webhooks for a version of a kind: defaulting, validation, conversion",
+		Long: `Add webhooks for a version of a kind to the project in the current folder.
+
+With --conversion the version becomes the hub of the kind: all its other
+versions, or those that --spoke names, are converted to and from it. The operator
+makes and renews the certificates of its webhooks itself.`,
+		Example: `  kelson create webhook --group batch --version v1 --kind CronJob --defaulting --programmatic-validation
+  kelson create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			changes, err := scaffold.CreateWebhook(".", hook)
+			if err != nil {
+				return err
+			}
+			report(c.OutOrStdout(), changes)
+			return follow(c.Context(), c.OutOrStdout(), generate && len(changes) > 0)
+		},
+	}
+	addKindFlags(c, &hook.Group, &hook.Version, &hook.Kind)
+	f := c.Flags()
+	f.BoolVar(&hook.Defaulting, "defaulting", false, "fill in what users leave out")
+	f.BoolVar(&hook.Validation, "programmatic-validation", false, "refuse what is wrong")
+	f.BoolVar(&hook.Conversion, "conversion", false, "convert between versions")
+	f.StringSliceVar(&hook.Spokes, "spoke", nil, "the versions that are converted to and from this one (default: all others)")
+	f.BoolVar(&generate, "make", true, "generate what follows from it")
+	f.BoolVar(&hook.Force, "force", false, "overwrite files that are there")
+	return c
 }

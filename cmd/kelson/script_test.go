@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := strings.Fields(string(caches))
-	checkout, err := scaffold.Checkout("")
+	checkout, err := scaffold.Checkout(os.Getenv("KELSON_CHECKOUT"))
 	if err != nil {
 		t.Fatal(err)
 	}

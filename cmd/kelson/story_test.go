@@ -204,7 +204,7 @@ func TestDevRunsAProject(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	got := command(t, nil, built(t, binary), "dev", cnat, "--node=process", "--kubeconfig", kubeconfig,
+	got := command(t, nil, built(t, binary), "dev", cnat, "--node=process", "--write-kubeconfig", kubeconfig,
 		"--until", "at/example-at:{.status.phase}=DONE", "--timeout", "40s")
 	if got.code != 0 {
 		t.Fatalf("exit %d\n%s%s", got.code, got.stdout, got.stderr)

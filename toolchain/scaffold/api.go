@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
 	"kelson.dev/toolchain/scaffold/goedit"
-	"kelson.dev/toolchain/scaffold/yamledit"
 )
 
 // API says what CreateAPI makes.
@@ -72,11 +74,11 @@ func (w *work) createAPI(api API) error {
 			return err
 		}
 	} else if !r.API && isNew {
-		domain, known := kubernetesGroups[api.Group]
-		if !known {
-			return fmt.Errorf("there is no %s in this project for a controller: --resource makes it", r)
+		core, err := ofKubernetes(api.Group, api.Version, api.Kind)
+		if err != nil {
+			return err
 		}
-		r.Domain, r.Core, r.Path = domain, true, "k8s.io/api/"+api.Group+"/"+api.Version
+		*r = core
 	}
 	// A kind has one controller, whatever its versions.
 	controlled := slices.ContainsFunc(p.others(r), func(o *Resource) bool { return o.Controller })
@@ -90,6 +92,19 @@ func (w *work) createAPI(api API) error {
 		p.Resources = append(p.Resources, *r)
 	}
 	return nil
+}
+
+// ofKubernetes is a kind of Kubernetes' own, whose types are in k8s.io/api.
+func ofKubernetes(group, version, kind string) (Resource, error) {
+	domain, known := kubernetesGroups[group]
+	if !known {
+		return Resource{}, fmt.Errorf("there is no %s/%s %s in this project: kelson create api makes it", group, version, kind)
+	}
+	r := Resource{Group: group, Version: version, Kind: kind, Domain: domain, Core: true, Path: "k8s.io/api/" + group + "/" + version}
+	if !scheme.Scheme.Recognizes(schema.GroupVersionKind{Group: qualifiedCore(&r), Version: version, Kind: kind}) {
+		return r, fmt.Errorf("there is no %s/%s %s in this project, nor in Kubernetes", group, version, kind)
+	}
+	return r, nil
 }
 
 func (w *work) createResource(r *Resource, api API, isNew bool) error {
@@ -146,12 +161,7 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	if err := w.add("crds", v); err != nil {
 		return err
 	}
-	for _, l := range w.lists(v) {
-		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.AddItem(src, "resources", l.item) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.list("resources", w.lists(v)...)
 }
 
 // checkType sees to it that no other file of the package has the type already.
@@ -270,7 +280,7 @@ func (w *work) createController(r *Resource, force bool) error {
 	v := w.project.valuesOf(r)
 	step := "controller"
 	if r.Core {
-		step, v.Qualified = "core", qualifiedCore(r)
+		step = "core"
 	}
 	if err := w.own(step, v, force); err != nil {
 		return err

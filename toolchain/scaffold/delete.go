@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"kelson.dev/toolchain/scaffold/goedit"
-	"kelson.dev/toolchain/scaffold/yamledit"
 )
 
 // DeleteAPI takes a version of a kind back: what CreateAPI and CreateWebhook made for it. Files that were changed since, and that git does
@@ -58,13 +57,31 @@ func (w *work) made(r *Resource) ([]file, error) {
 		}
 	}
 	if r.Controller && r.Core {
-		v.Qualified = qualifiedCore(r)
 		if err := step("core"); err != nil {
 			return nil, err
 		}
 	} else if r.Controller {
 		if err := step("controller"); err != nil {
 			return nil, err
+		}
+	}
+	for name, made := range map[string]bool{
+		"webhook": r.Webhooks.Defaulting || r.Webhooks.Validation, "defaulting": r.Webhooks.Defaulting, "validation": r.Webhooks.Validation,
+		"hub": r.Webhooks.Conversion, "conversion": r.Webhooks.Conversion,
+	} {
+		if made {
+			if err := step(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, hub := range w.project.others(r) {
+		if slices.Contains(hub.Webhooks.Spokes, r.Version) {
+			hv := w.project.valuesOf(hub)
+			v.HubAlias, v.HubPath = hv.Alias, hv.Path
+			if err := step("spoke"); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return all, nil
@@ -119,6 +136,9 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 			w.stage.remove(f.name)
 		}
 	}
+	if err := w.deleteWebhooks(r); err != nil {
+		return err
+	}
 	err := w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
 		var err error
 		if r.Controller {
@@ -164,19 +184,10 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 	if !ours {
 		w.drop("config/crd/bases/.gitkeep")
 	}
-	for _, l := range lists {
-		if l.item == "../crd" && ours || !w.stage.exists(l.file) {
-			continue
-		}
-		err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.RemoveItem(src, "resources", l.item) })
-		if err != nil {
-			return err
-		}
-		if data, _ := w.stage.read(l.file); len(data) == 0 {
-			w.stage.remove(l.file) // it was made for the list
-		}
+	if ours {
+		lists = slices.DeleteFunc(lists, func(l listed) bool { return l.item == "../crd" })
 	}
-	return nil
+	return w.unlist("resources", lists...)
 }
 
 // drop removes a file if it is there.

@@ -85,8 +85,9 @@ type values struct {
 	Qualified   string // its group, with the domain
 	Alias       string // the name by which its package is imported
 	InGroup     string // group and slash where the project has several groups: part of paths
-	Hub         string // version of the hub, for a spoke
-	HubAlias    string
+	Dashed      string // its group as in the paths of webhooks
+	MarkerGroup string // its group as in markers
+	HubAlias    string // of the hub, for a spoke
 	HubPath     string
 	Controllers string // name of the package of its controller
 }
@@ -103,6 +104,13 @@ func (p *Project) valuesOf(r *Resource) values {
 		v.Many = model.Plural(v.Lower)
 	}
 	v.Alias = packageName(r.Group) + r.Version
+	if r.Core {
+		v.Qualified = qualifiedCore(r)
+	}
+	v.Dashed, v.MarkerGroup = strings.ReplaceAll(v.Qualified, ".", "-"), v.Qualified
+	if v.Qualified == "" {
+		v.MarkerGroup = `""`
+	}
 	v.Controllers = "controller"
 	if p.inGroup(r) {
 		v.InGroup, v.Controllers = r.Group+"/", packageName(r.Group)

@@ -1,6 +1,8 @@
 // Package yamledit adds entries to lists in YAML files and takes them out. All other text stays as it is.
 //
 //	src, err = yamledit.AddItem(src, "resources", "bases/webapp_welcomes.yaml")
+//
+// Items are strings, or a key with its value: "path: patches/a.yaml".
 package yamledit
 
 import (
@@ -25,7 +27,7 @@ func AddItem(src []byte, key, item string) ([]byte, error) {
 			text += "\n"
 		}
 		return []byte(text + key + ":\n- " + item + "\n"), nil
-	case slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return n.Value == item }):
+	case slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return of(n) == item }):
 		return src, nil
 	case list.Kind != yaml.SequenceNode || list.Style&yaml.FlowStyle != 0:
 		return nil, fmt.Errorf("%s is not a list with a line for each item", key)
@@ -46,7 +48,7 @@ func RemoveItem(src []byte, key, item string) ([]byte, error) {
 	}
 	lines := strings.SplitAfter(string(src), "\n")
 	for _, n := range list.Content {
-		if n.Value != item {
+		if of(n) != item {
 			continue
 		}
 		lines = slices.Delete(lines, n.Line-1, n.Line)
@@ -66,9 +68,17 @@ func Items(src []byte, key string) ([]string, error) {
 	}
 	var all []string
 	for _, n := range list.Content {
-		all = append(all, n.Value)
+		all = append(all, of(n))
 	}
 	return all, nil
+}
+
+// of is an item as it is written: a string, or a key with its value.
+func of(n *yaml.Node) string {
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
+		return n.Content[0].Value + ": " + n.Content[1].Value
+	}
+	return n.Value
 }
 
 // find gives the list below a key of the first document, nil if there is none.

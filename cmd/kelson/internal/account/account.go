@@ -32,7 +32,7 @@ type Account struct {
 	out io.Writer
 }
 
-// New returns an account whose clock begins now.
+// New returns an account whose clock begins now. kinds may be nil.
 func New(out io.Writer, kinds *resource.Registry) *Account {
 	return &Account{begin: time.Now(), kinds: kinds, out: out}
 }
@@ -179,6 +179,9 @@ func write(w trace.LineWrite) string {
 // subject names an object as kubectl does.
 func (a *Account) subject(obj *store.Object) string {
 	name := obj.Key.Resource
+	if a.kinds == nil {
+		return name + "/" + obj.Key.Name
+	}
 	if res, ok := a.kinds.Current().ByPrefix(obj.Key.Resource); ok {
 		name = res.Singular
 	}

@@ -35,8 +35,8 @@ type Process struct {
 	done  chan struct{}
 }
 
-// Run starts the operator's binary against the cluster of a kubeconfig.
-func (p *Project) Run(binary, kubeconfig string, listener Listener) (*Process, error) {
+// Run starts the operator's binary against the cluster of a kubeconfig, with env beside this process's own environment.
+func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...string) (*Process, error) {
 	account, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -45,6 +45,7 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener) (*Process, e
 	cmd := exec.Command(binary)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+AccountSuffix)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.ExtraFiles = []*os.File{write}
 	output := listener.Output("operator")
 	cmd.Stdout, cmd.Stderr = output, output
@@ -84,6 +85,19 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener) (*Process, e
 
 // Ended gives the operator's exit, once.
 func (p *Process) Ended() <-chan error { return p.ended }
+
+// Done is closed when the operator has ended and all that it said is told.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// HasEnded says whether it has.
+func (p *Process) HasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Stop ends the operator and waits until it has ended.
 func (p *Process) Stop() {

@@ -9,12 +9,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/jsonpath"
 
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
@@ -92,6 +97,63 @@ func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Re
 	}
 	return ctx.Err()
 }
+
+// WaitIn is Wait for a cluster that is another process.
+func (c *Condition) WaitIn(ctx context.Context, objects client.Client) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	kind, err := c.kindIn(objects)
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", c.text, err)
+	}
+	informers, err := informer.New(informer.Config{Client: objects})
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	i, err := informers.For(obj)
+	if err != nil {
+		return err
+	}
+	if _, err := i.AddHandler(&looker{c, func() { stop(errHeld) }}); err != nil {
+		return err
+	}
+	err = informers.Run(ctx)
+	if errors.Is(context.Cause(ctx), errHeld) {
+		return nil
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+var errHeld = errors.New("the condition holds")
+
+// kindIn finds the kind by its plural, singular or short name, or by itself.
+func (c *Condition) kindIn(objects client.Client) (schema.GroupVersionKind, error) {
+	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
+	return objects.Mapper().KindFor(schema.GroupVersionResource{Group: group, Resource: name})
+}
+
+// looker looks at every state of the object.
+type looker struct {
+	condition *Condition
+	held      func()
+}
+
+func (l *looker) look(obj client.Object) {
+	namespace := l.condition.namespace
+	if obj.GetNamespace() == "" {
+		namespace = ""
+	}
+	data, err := json.Marshal(obj)
+	if err == nil && obj.GetName() == l.condition.name && obj.GetNamespace() == namespace && l.condition.holds(data) {
+		l.held()
+	}
+}
+
+func (l *looker) OnAdd(obj client.Object, _ bool)  { l.look(obj) }
+func (l *looker) OnUpdate(_, obj client.Object)    { l.look(obj) }
+func (l *looker) OnDelete(_ client.Object, _ bool) {}
 
 // in says whether the condition holds in a state.
 func (c *Condition) in(sn *store.Snapshot, kinds *resource.Set) bool {

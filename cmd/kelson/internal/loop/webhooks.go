@@ -1,0 +1,131 @@
+package loop
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/cert"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// webhookAddress is where operators serve webhooks, those of controller-runtime too.
+const webhookAddress = "127.0.0.1:9443"
+
+// webhooks are those of a project on this machine: the manifests' services become URLs. The certificates lie where operators look for them
+// in their temporary folder, which is therefore one of the run's own.
+type webhooks struct {
+	temp           string
+	ca             []byte
+	configurations manifests.Objects
+}
+
+// newWebhooks makes certificates for a project's webhooks; nil if it has none.
+func newWebhooks(dir, temp string) (*webhooks, error) {
+	found, err := manifest.Read(filepath.Join(dir, "config", "webhook", "manifests.yaml"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
+		found, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := manifests.Definitions(dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &webhooks{temp: filepath.Join(temp, "tmp")}
+	converts := false
+	for _, crd := range definitions {
+		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+		converts = converts || strategy == "Webhook"
+	}
+	if len(found) == 0 && !converts {
+		return nil, nil
+	}
+	public, private, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	h.ca = public
+	folder := filepath.Join(h.temp, "k8s-webhook-server", "serving-certs")
+	err = errors.Join(os.MkdirAll(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, "tls.crt"), public, 0o600), os.WriteFile(filepath.Join(folder, "tls.key"), private, 0o600))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range found {
+		list, _, _ := unstructured.NestedSlice(m.Object.Object, "webhooks")
+		for _, hook := range list {
+			if hook, ok := hook.(map[string]any); ok {
+				if config, ok := hook["clientConfig"].(map[string]any); ok {
+					hook["clientConfig"] = h.reached(config)
+				}
+			}
+		}
+		if err := unstructured.SetNestedSlice(m.Object.Object, list, "webhooks"); err != nil {
+			return nil, err
+		}
+		h.configurations = append(h.configurations, m.Object)
+	}
+	return h, nil
+}
+
+func (h *webhooks) env() []string { return []string{"TMPDIR=" + h.temp} }
+
+// reached is a client configuration for this machine.
+func (h *webhooks) reached(config map[string]any) map[string]any {
+	path, _, _ := unstructured.NestedString(config, "service", "path")
+	return map[string]any{"url": "https://" + webhookAddress + path, "caBundle": base64.StdEncoding.EncodeToString(h.ca)}
+}
+
+// convert has definitions that are converted by webhooks reach them here.
+func (h *webhooks) convert(definitions manifests.Objects) {
+	for _, crd := range definitions {
+		config, ok, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig")
+		if ok {
+			_ = unstructured.SetNestedMap(crd.Object, h.reached(config), "spec", "conversion", "webhook", "clientConfig")
+		}
+	}
+}
+
+// withoutConversion has nothing converted: nobody would do it.
+func withoutConversion(definitions manifests.Objects) {
+	for _, crd := range definitions {
+		if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+			unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+		}
+	}
+}
+
+// servedWithin is how long an operator may take until it serves its webhooks.
+const servedWithin = 30 * time.Second
+
+// served waits until the webhooks answer. An operator that ends before is told of elsewhere.
+func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, servedWithin)
+	defer cancel()
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // whether somebody is there is all that is asked
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", webhookAddress)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("the operator does not serve its webhooks at %s: %w", webhookAddress, err)
+		case <-time.After(50 * time.Millisecond): // there is no event for a port of another process
+		}
+	}
+}
