@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // ApplyPatch is the patch that Apply sends.
@@ -39,8 +38,8 @@ func (a applyPatch) Data(obj Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	var doc map[string]any
-	if err := utiljson.Unmarshal(data, &doc); err != nil {
+	doc, err := parseObject(data, nil)
+	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	dropNulls(doc)

@@ -125,7 +125,22 @@ func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
 
 func (jsonCodec) kindIn(data []byte) metav1.TypeMeta {
 	var head metav1.TypeMeta
-	_ = unmarshal(data, &head) // an answer that says no kind is of none
+	p := parser{data: data}
+	// An answer that says no kind is of none. It mostly says so in the first bytes.
+	_ = p.each(func(key []byte) (err error) {
+		switch string(key) {
+		case "kind":
+			head.Kind, err = p.quotedText()
+		case "apiVersion":
+			head.APIVersion, err = p.quotedText()
+		default:
+			err = p.skip()
+		}
+		if err == nil && head.Kind != "" && head.APIVersion != "" {
+			err = errEnough
+		}
+		return err
+	})
 	return head
 }
 

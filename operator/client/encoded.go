@@ -106,10 +106,7 @@ func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
 		default:
 			return p.skip()
 		}
-		if p.peek() != '"' {
-			return errUnusual
-		}
-		*into, err = p.text()
+		*into, err = p.quotedText()
 		return err
 	})
 	if err != nil {
@@ -158,6 +155,14 @@ func headOf(raw []byte) (metav1.ObjectMeta, error) {
 		err = nil
 	}
 	return head, err
+}
+
+// quotedText is the value that comes next, if it is text.
+func (p *parser) quotedText() (string, error) {
+	if p.peek() != '"' {
+		return "", errUnusual
+	}
+	return p.text()
 }
 
 // each calls yield with every key of an object; yield must go behind the value.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +28,7 @@ var (
 	kubeconfig = flag.String("server", "", "kubeconfig of the server")
 	task       = flag.String("task", "", "samples, pods, handlers, queue, reconcile or idle")
 	compact    = flag.Bool("compact", false, "keep objects encoded")
+	profile    = flag.String("profile", "", "file for a profile of the processor")
 	count      = flag.Int("count", 0, "objects or events of the task")
 )
 
@@ -35,6 +37,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
+	if *profile != "" {
+		if f, err := os.Create(*profile); err == nil {
+			defer f.Close()
+			_ = pprof.StartCPUProfile(f)
+			defer pprof.StopCPUProfile()
+		}
+	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "ours:", *task+":", err)
 		os.Exit(1)
