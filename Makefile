@@ -35,6 +35,24 @@ UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.read
 run-cronjob run-home run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
+run-ingress-manager: build ## the example without a framework: a Service with the annotation ingress/http gets its Ingress
+	$(KELSON) dev examples/ingress-manager --until 'ingress/web:{.spec.rules[0].host}=web.example.com' --timeout 2m
+
+run-cnat-kube-apiserver: ## cnat on kube-apiserver: its pod is made; that it ran is said by the test, since there is no kubelet. Builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./bench/against -- $(GO) test -count=1 -v -run OnAServer ./examples/cnat/...
+
+run-ingress-manager-kube-apiserver: ## the ingress-manager's story on kube-apiserver. Builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./bench/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
+
+operator-kube-apiserver: ## the operator library's stories on kube-apiserver: webhooks, adapter. Builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./bench/against -- $(GO) test -count=1 -run 'Story|Injected' ./operator/... ./operator/adapter/...
+
 test: build ## all tests
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
 

@@ -1,0 +1,201 @@
+// Package controller keeps an Ingress for each Service that asks for one. It is written with informers and a work queue alone: what a
+// framework does for an operator is done here by hand, and can be read.
+//
+//	Services  ─▶ informer ─▶ handler ─┐
+//	                                  ├─▶ queue of keys ─▶ workers ─▶ sync: what should there be, and what is there?
+//	Ingresses ─▶ informer ─▶ handler ─┘    (of Services)
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/workqueue"
+)
+
+// Annotation on a Service asks for an Ingress. Its value is the host that the Ingress answers for; "true" or nothing: for all.
+const Annotation = "ingress/http"
+
+// maxRetries is how often a Service that fails is tried again before it is left until something about it changes.
+const maxRetries = 10
+
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;update;delete
+
+type controller struct {
+	client client.Client // reads from the informers, writes to the server
+	queue  *workqueue.Queue[client.Key, struct{}]
+	log    *slog.Logger
+}
+
+// Run keeps Ingresses until ctx ends, and returns when all has stopped.
+func Run(ctx context.Context, config *rest.Config, workers int) error {
+	server, err := client.New(client.Config{REST: config, FieldOwner: "ingress-manager"})
+	if err != nil {
+		return err
+	}
+	informers, err := informer.New(informer.Config{Client: server})
+	if err != nil {
+		return err
+	}
+	c := &controller{
+		client: informers.Client(), log: slog.Default(),
+		queue: workqueue.New(workqueue.Config[client.Key, struct{}]{}),
+	}
+	services, err := c.follow(informers, &corev1.Service{}, func(obj client.Object) { c.enqueue(client.KeyOf(obj)) })
+	if err != nil {
+		return err
+	}
+	ingresses, err := c.follow(informers, &networkingv1.Ingress{}, c.enqueueOwner)
+	if err != nil {
+		return err
+	}
+
+	// The informers outlive the workers: the last of these still read from them.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer stop()
+	failed := make(chan error, 1)
+	ended.Go(func() { failed <- informers.Run(running); cancel() })
+
+	for _, synced := range []<-chan struct{}{services, ingresses} {
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	c.log.Info("all Services and Ingresses are known")
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() { c.work(ctx) })
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	working.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// follow has every change of a kind lead to enqueue; the channel is closed when all that was there has.
+func (c *controller) follow(informers informer.Informers, kind client.Object, enqueue func(client.Object)) (<-chan struct{}, error) {
+	inf, err := informers.For(kind)
+	if err != nil {
+		return nil, err
+	}
+	registration, err := inf.AddHandler(handler(enqueue))
+	if err != nil {
+		return nil, err
+	}
+	return registration.Synced(), nil
+}
+
+// handler does the same with every change: the queue holds keys, and sync looks at what there is.
+type handler func(client.Object)
+
+func (h handler) OnAdd(obj client.Object, _ bool)    { h(obj) }
+func (h handler) OnUpdate(_, obj client.Object)      { h(obj) }
+func (h handler) OnDelete(obj client.Object, _ bool) { h(obj) }
+
+func (c *controller) enqueue(key client.Key) { c.queue.Add(key, struct{}{}) }
+
+// enqueueOwner has the Service looked at that an Ingress belongs to.
+func (c *controller) enqueueOwner(ingress client.Object) {
+	if owner := metav1.GetControllerOf(ingress); owner != nil && owner.Kind == "Service" && owner.APIVersion == "v1" {
+		c.enqueue(client.Key{Namespace: ingress.GetNamespace(), Name: owner.Name})
+	}
+}
+
+// work takes keys from the queue until that is shut down. No key is with two workers at a time.
+func (c *controller) work(ctx context.Context) {
+	for {
+		item, err := c.queue.Get(ctx)
+		if err != nil {
+			return
+		}
+		c.settle(item.Key, c.sync(ctx, item.Key))
+		c.queue.Done(item)
+	}
+}
+
+// settle tries again what failed, later and later, and not for ever.
+func (c *controller) settle(key client.Key, err error) {
+	switch {
+	case err == nil:
+		c.queue.Forget(key)
+	case c.queue.NumRequeues(key) < maxRetries:
+		c.log.Info("sync failed and is tried again", "service", key.String(), "err", err)
+		c.queue.AddRateLimited(key, struct{}{})
+	default:
+		c.log.Error("sync failed and is given up", "service", key.String(), "err", err)
+		c.queue.Forget(key)
+	}
+}
+
+// errForeign says that there is an Ingress which somebody else made.
+var errForeign = errors.New("an Ingress of that name belongs to somebody else")
+
+// sync makes what there is what there should be.
+func (c *controller) sync(ctx context.Context, key client.Key) error {
+	service, err := client.Get[corev1.Service](ctx, c.client, key)
+	if apierrors.IsNotFound(err) {
+		return nil // the Ingress goes with it: it belongs to it
+	}
+	if err != nil {
+		return err
+	}
+	host, wanted := service.Annotations[Annotation]
+	wanted = wanted && service.DeletionTimestamp.IsZero()
+	ingress, err := client.Get[networkingv1.Ingress](ctx, c.client, key)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	exists := err == nil
+	if exists && !metav1.IsControlledBy(ingress, service) {
+		if wanted {
+			return fmt.Errorf("%w: %s", errForeign, key)
+		}
+		return nil
+	}
+	err = nil
+	switch spec := specFor(service, host); {
+	case wanted && !exists:
+		err = c.client.Create(ctx, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+		}, Spec: spec})
+		c.tell("created", key, err)
+	case wanted && !same(ingress.Spec, spec):
+		ingress.Spec.Rules = spec.Rules
+		err = c.client.Update(ctx, ingress)
+		c.tell("updated", key, err)
+	case !wanted && exists:
+		err = client.IgnoreNotFound(c.client.Delete(ctx, ingress))
+		c.tell("deleted", key, err)
+	}
+	return err
+}
+
+func (c *controller) tell(what string, key client.Key, err error) {
+	if err == nil {
+		c.log.Info("ingress "+what, "ingress", key.String())
+	}
+}
