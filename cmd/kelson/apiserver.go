@@ -59,7 +59,7 @@ func apiserverCommand() *cobra.Command {
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "key of the serving certificate")
-	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services")
+	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of services, or two of different families with a comma")
 	opts.gates.authorization.defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.addFlags(&s)
 	f = s.of("accepted")

@@ -45,7 +45,7 @@ type Config struct {
 
 	// Store, where others write to it as well, is asked what they gave of the ranges of Services; nil: nobody else does.
 	Store *store.Store
-	// ServiceRange is the CIDR of cluster IPs; "" means DefaultServiceRange.
+	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means DefaultServiceRange.
 	ServiceRange string
 	// NodePorts is the range of node ports as "first-last"; "" means DefaultNodePorts.
 	NodePorts string

@@ -2,8 +2,10 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +34,8 @@ import (
 // allocateShared. Safe for concurrent use.
 type services struct {
 	kinds *kinds
-	ips   ipallocator.Interface
+	// ips has an allocator for each family of addresses that there is a range of; the first is that of Services that ask for none.
+	ips   []ipallocator.Interface
 	ports portallocator.Interface
 	// begin is the registry of Services, without a storage, for its BeginCreate and BeginUpdate; made at first use.
 	begin func() (*genericregistry.Store, error)
@@ -49,13 +52,9 @@ func newServices(k *kinds) (*services, error) {
 	if portRange == "" {
 		portRange = DefaultNodePorts
 	}
-	_, cidr, err := netutils.ParseCIDRSloppy(ipRange)
+	ips, err := newAllocators(ipRange)
 	if err != nil {
-		return nil, fmt.Errorf("parse service range: %w", err)
-	}
-	ips, err := ipallocator.NewInMemory(cidr)
-	if err != nil {
-		return nil, fmt.Errorf("make service range: %w", err)
+		return nil, err
 	}
 	nodePorts, err := utilnet.ParsePortRange(portRange)
 	if err != nil {
@@ -70,6 +69,46 @@ func newServices(k *kinds) (*services, error) {
 	return s, nil
 }
 
+// newAllocators makes one for each of the ranges, which are separated by a comma: one, or two of different families.
+func newAllocators(ranges string) ([]ipallocator.Interface, error) {
+	var all []ipallocator.Interface
+	for one := range strings.SplitSeq(ranges, ",") {
+		_, cidr, err := netutils.ParseCIDRSloppy(strings.TrimSpace(one))
+		if err != nil {
+			return nil, fmt.Errorf("parse service range: %w", err)
+		}
+		ips, err := ipallocator.NewInMemory(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("make service range: %w", err)
+		}
+		all = append(all, ips)
+	}
+	if len(all) > 2 {
+		return nil, errors.New("service ranges: more than two")
+	}
+	if len(all) == 2 && all[0].IPFamily() == all[1].IPFamily() {
+		return nil, fmt.Errorf("service ranges %s: both are of %s", ranges, all[0].IPFamily())
+	}
+	return all, nil
+}
+
+// allocateIP marks an address as given, releaseIP as free. One that is out of range or so already is left as it is.
+func (s *services) allocateIP(ip net.IP) {
+	s.eachOf(ip, func(ips ipallocator.Interface) { _ = ips.Allocate(ip) })
+}
+func (s *services) releaseIP(ip net.IP) {
+	s.eachOf(ip, func(ips ipallocator.Interface) { _ = ips.Release(ip) })
+}
+
+// eachOf calls do with the allocator of an address's family.
+func (s *services) eachOf(ip net.IP, do func(ipallocator.Interface)) {
+	for _, ips := range s.ips {
+		if (ips.IPFamily() == core.IPv6Protocol) == netutils.IsIPv6(ip) {
+			do(ips)
+		}
+	}
+}
+
 // registry is Kubernetes' own service registry over our allocators.
 func (s *services) registry() (*genericregistry.Store, error) {
 	options := generic.RESTOptions{
@@ -80,8 +119,11 @@ func (s *services) registry() (*genericregistry.Store, error) {
 			return nil, func() {}, nil // nothing is stored through it
 		},
 	}
-	allocators := map[core.IPFamily]ipallocator.Interface{s.ips.IPFamily(): s.ips}
-	rest, _, _, err := servicestorage.NewREST(options, s.ips.IPFamily(), allocators, s.ports, nil, nil, nil)
+	allocators := map[core.IPFamily]ipallocator.Interface{}
+	for _, ips := range s.ips {
+		allocators[ips.IPFamily()] = ips
+	}
+	rest, _, _, err := servicestorage.NewREST(options, s.ips[0].IPFamily(), allocators, s.ports, nil, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make service registry: %w", err)
 	}
@@ -90,6 +132,7 @@ func (s *services) registry() (*genericregistry.Store, error) {
 
 func (s *services) hooks() *resource.Hooks {
 	return &resource.Hooks{
+		Early: true,
 		OnCreate: func(ctx context.Context, hub runtime.Object, dryRun bool) ([]store.Op, func(), error) {
 			return s.allocate(ctx, hub, nil, dryRun, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
 				return r.BeginCreate(ctx, hub, &metav1.CreateOptions{DryRun: dryRunOption(dryRun)})
@@ -149,7 +192,7 @@ func (s *services) load(ctx context.Context) error {
 	for _, hub := range hubs {
 		held := holdings(hub)
 		for ip := range held.ips {
-			_ = s.ips.Allocate(netutils.ParseIPSloppy(ip))
+			s.allocateIP(netutils.ParseIPSloppy(ip))
 		}
 		for port := range held.ports {
 			_ = s.ports.Allocate(port)
@@ -169,7 +212,7 @@ func (s *services) release(hub, old runtime.Object) {
 	had, has := holdings(old), holdings(hub)
 	for ip := range had.ips {
 		if !has.ips[ip] {
-			_ = s.ips.Release(netutils.ParseIPSloppy(ip)) // one out of range was never given
+			s.releaseIP(netutils.ParseIPSloppy(ip))
 		}
 	}
 	for port := range had.ports {

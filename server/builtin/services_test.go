@@ -29,7 +29,10 @@ func TestServiceAddresses(t *testing.T) {
 	for i := range 5 {
 		s.do(201, "POST", servicePath+"?dryRun=All", fmt.Sprintf(`{metadata: {name: dry%d}, spec: {ports: [{port: 80}]}}`, i))
 		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))
-		s.refused(409, "AlreadyExists", "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
+		if i < 4 { // an address is looked for before the name is
+			s.refused(409, "AlreadyExists", "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
+			s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: wrong}, spec: {ports: [{port: -1}]}}`)
+		}
 	}
 	if msg := s.refused(500, "InternalError", "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`); !strings.Contains(msg, "range is full") {
 		t.Errorf("message %s", msg)
@@ -69,9 +72,46 @@ func TestServicesOfBefore(t *testing.T) {
 }
 
 func TestBadRanges(t *testing.T) {
-	for _, cfg := range []Config{{ServiceRange: "10.0.0.0"}, {NodePorts: "a-b"}} {
+	for _, cfg := range []Config{{ServiceRange: "10.0.0.0"}, {ServiceRange: "10.0.0.0/24,10.1.0.0/24"}, {ServiceRange: "10.0.0.0/24,fd00::/112,fd01::/112"}, {NodePorts: "a-b"}} {
 		if _, err := Resources(cfg); err == nil {
 			t.Errorf("%+v was accepted", cfg)
 		}
+	}
+}
+
+// With ranges of both families Services get what they ask for, by policy and by families. API-11
+func TestDualStackServices(t *testing.T) {
+	s := serve(t, Config{ServiceRange: "10.0.0.0/24,fd00::/112"})
+	for _, c := range []struct{ spec, policy, families string }{
+		{`ports: [{port: 80}]`, "SingleStack", `["IPv4"]`},
+		{`ipFamilies: [IPv6], ports: [{port: 80}]`, "SingleStack", `["IPv6"]`},
+		{`ipFamilyPolicy: PreferDualStack, ports: [{port: 80}]`, "PreferDualStack", `["IPv4","IPv6"]`},
+		{`ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6], ports: [{port: 80}]`, "RequireDualStack", `["IPv6","IPv4"]`},
+		{`ipFamilyPolicy: RequireDualStack, clusterIP: "fd00::9", clusterIPs: ["fd00::9", 10.0.0.9], ports: [{port: 80}]`, "RequireDualStack", `["IPv6","IPv4"]`},
+		{`clusterIP: None, ipFamilyPolicy: PreferDualStack, selector: {a: b}, ports: [{port: 80}]`, "PreferDualStack", `["IPv4","IPv6"]`},
+	} {
+		made := s.do(201, "POST", servicePath, `{metadata: {generateName: d}, spec: {`+c.spec+`}}`)
+		if str(made, "spec", "ipFamilyPolicy") != c.policy || str(made, "spec", "ipFamilies") != c.families {
+			t.Errorf("%s: %s", c.spec, mustJSON(t, made))
+		}
+		if ips := str(made, "spec", "clusterIPs"); strings.Contains(ips, "fd00::") != strings.Contains(c.families, "IPv6") && !strings.Contains(ips, "None") {
+			t.Errorf("%s: %s", c.spec, ips)
+		}
+	}
+	msg := s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: e}, spec: {clusterIP: "fd00::9", ports: [{port: 80}]}}`)
+	if !strings.Contains(msg, "provided IP is already allocated") {
+		t.Error(msg)
+	}
+	// From one family to two and back: the second address is given back.
+	s.do(201, "POST", servicePath, `{metadata: {name: u}, spec: {ports: [{port: 80}]}}`)
+	up := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
+	want(t, "families", str(up, "spec", "ipFamilies"), `["IPv4","IPv6"]`)
+	down := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
+	want(t, "families", str(down, "spec", "ipFamilies"), `["IPv4"]`)
+
+	alone := serve(t, Config{ServiceRange: "10.0.0.0/24"})
+	msg = alone.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: e}, spec: {ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}}`)
+	if !strings.Contains(msg, "this cluster is not configured for dual-stack services") {
+		t.Error(msg)
 	}
 }

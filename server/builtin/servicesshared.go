@@ -70,11 +70,13 @@ func (s *services) mark(sn *store.Snapshot) error {
 		}
 		all.addPort(svc.Spec.HealthCheckNodePort)
 	}
-	var ips []net.IP // they can't be released while they are counted
-	s.ips.ForEach(func(ip net.IP) { ips = append(ips, ip) })
-	for _, ip := range ips {
+	var given []net.IP // they can't be released while they are counted
+	for _, ips := range s.ips {
+		ips.ForEach(func(ip net.IP) { given = append(given, ip) })
+	}
+	for _, ip := range given {
 		if !all.ips[ip.String()] {
-			_ = s.ips.Release(ip)
+			s.releaseIP(ip)
 		}
 	}
 	var ports []int
@@ -86,7 +88,7 @@ func (s *services) mark(sn *store.Snapshot) error {
 	}
 	// What is out of range, or marked already, is left as it is.
 	for ip := range all.ips {
-		_ = s.ips.Allocate(netutils.ParseIPSloppy(ip))
+		s.allocateIP(netutils.ParseIPSloppy(ip))
 	}
 	for port := range all.ports {
 		_ = s.ports.Allocate(port)
@@ -96,7 +98,7 @@ func (s *services) mark(sn *store.Snapshot) error {
 
 // record is the write of the record over that of a state.
 func (s *services) record(sn *store.Snapshot) (store.Op, error) {
-	cidr := s.ips.CIDR()
+	cidr := s.ips[0].CIDR() // nobody reads it
 	allocation := corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
 		ObjectMeta: metav1.ObjectMeta{Name: rangesKey.Name},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -92,7 +93,8 @@ func firstAddress(serviceRange string) (string, error) {
 	if serviceRange == "" {
 		return "10.0.0.1", nil
 	}
-	ip, _, err := net.ParseCIDR(serviceRange)
+	primary, _, _ := strings.Cut(serviceRange, ",")
+	ip, _, err := net.ParseCIDR(strings.TrimSpace(primary))
 	if err != nil {
 		return "", fmt.Errorf("service range: %w", err)
 	}

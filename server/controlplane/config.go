@@ -41,7 +41,7 @@ type Config struct {
 	Audit Audit
 	// Limits bounds what is served at once.
 	Limits Limits
-	// ServiceRange is the CIDR of cluster IPs; "" means 10.0.0.0/24.
+	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration

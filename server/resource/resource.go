@@ -253,6 +253,8 @@ type Objects interface {
 // They may change the hub (allocate an address). undo, when not nil, is called if the write is not committed
 // or was a dry run. Extra ops are committed in the same unit.
 type Hooks struct {
+	// Early has OnCreate and OnUpdate run before the strategy prepares and validates, not after: what they give, or don't, is validated.
+	Early bool
 	// Permit says whether the request's user may write this content, beyond what its authorization says of the verb (nobody gives away
 	// rights by a role that it has not itself). It is called before the strategy looks at the hub; old is nil for a create. An error
 	// is the answer.

@@ -161,12 +161,19 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	if err != nil {
 		return nil, err
 	}
+	name(res, object)
 	admitted, unit := resource.WithUnit(ctx)
+	given, err := begin(ctx, res, hub, dryRun)
+	if err != nil {
+		return nil, err
+	}
 	if err := prepareCreate(admitted, res, hub, validate); err != nil {
+		given.undo()
 		return nil, err
 	}
 	// A dry run gets no further than the rules of the kind: what only storage objects to does not count, as in kube-apiserver.
 	if rv := object.GetResourceVersion(); !dryRun && rv != "" && rv != "0" {
+		given.undo()
 		return nil, storage.ErrResourceVersionSetOnCreate
 	}
 	key := res.Key(object.GetNamespace(), object.GetName())
@@ -187,12 +194,14 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	for {
 		sn, err := h.fresh(ctx)
 		if err != nil {
+			given.undo()
 			return nil, err
 		}
 		if current := sn.Get(key); current != nil {
+			given.undo()
 			return nil, exists(current)
 		}
-		done, err := h.add(ctx, res, key, hub, unit, dryRun)
+		done, err := h.add(ctx, res, key, hub, unit, given, dryRun)
 		var conflict *store.ConflictError
 		switch {
 		case !errors.As(err, &conflict) || ctx.Err() != nil:
@@ -200,23 +209,41 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		case conflict.Key == key:
 			return nil, exists(conflict.Current)
 		}
+		if given, err = begin(ctx, res, hub, dryRun); err != nil {
+			return nil, err
+		}
 		// What a hook or admission wanted to write with it has changed meanwhile: ask again.
 	}
 }
 
-// add stores a prepared hub where nothing is. Its hooks run once per call.
-func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, unit *resource.Unit, dryRun bool) (*written, error) {
-	var extra []store.Op
-	undo := func() {}
+// hooked is what the hooks of a write gave: what must be stored with it, and the way back.
+type hooked struct {
+	ops  []store.Op
+	undo func()
+}
+
+// begin runs the hook of a create that comes before all else.
+func begin(ctx context.Context, res *resource.Resource, hub runtime.Object, dryRun bool) (hooked, error) {
+	if res.Hooks == nil || !res.Hooks.Early {
+		return hooked{undo: func() {}}, nil
+	}
+	ops, undo, err := res.Hooks.OnCreate(ctx, hub, dryRun)
+	return hooked{ops, orNothing(undo)}, err
+}
+
+// add stores a prepared hub where nothing is, with what was given to it. Its hooks run once per call.
+func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, unit *resource.Unit, given hooked, dryRun bool) (*written, error) {
+	extra, undo := given.ops, given.undo
 	if !dryRun {
 		ops, done, err := unit.Ops(ctx)
 		defer done()
 		if err != nil {
+			undo()
 			return nil, err
 		}
-		extra = ops
+		extra = append(extra, ops...)
 	}
-	if res.Hooks != nil && res.Hooks.OnCreate != nil {
+	if res.Hooks != nil && res.Hooks.OnCreate != nil && !res.Hooks.Early {
 		ops, back, err := res.Hooks.OnCreate(ctx, hub, dryRun)
 		if err != nil {
 			return nil, err
@@ -251,10 +278,7 @@ func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Obje
 	if err != nil {
 		return err
 	}
-	upstream.FillObjectMetaSystemFields(object)
-	if object.GetGenerateName() != "" && object.GetName() == "" {
-		object.SetName(res.Strategy.GenerateName(object.GetGenerateName()))
-	}
+	name(res, object)
 	if err := upstream.BeforeCreate(res.Strategy, ctx, hub); err != nil {
 		return err
 	}
@@ -262,6 +286,16 @@ func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Obje
 		return validate(ctx, hub.DeepCopyObject())
 	}
 	return nil
+}
+
+// name gives a new object its identity.
+func name(res *resource.Resource, object metav1.Object) {
+	if object.GetUID() == "" {
+		upstream.FillObjectMetaSystemFields(object)
+	}
+	if object.GetGenerateName() != "" && object.GetName() == "" {
+		object.SetName(res.Strategy.GenerateName(object.GetGenerateName()))
+	}
 }
 
 func orNothing(undo func()) func() {

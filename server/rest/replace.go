@@ -88,10 +88,16 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	upstream.WipeObjectMetaSystemFields(object)
 	object.SetResourceVersion("")
 	admitted, unit := resource.WithUnit(ctx)
-	if err := prepareCreate(admitted, c.res, hub, c.validateCreate); err != nil {
+	name(c.res, object)
+	given, err := begin(ctx, c.res, hub, c.dryRun)
+	if err != nil {
 		return nil, err
 	}
-	return h.add(ctx, c.res, c.key, hub, unit, c.dryRun)
+	if err := prepareCreate(admitted, c.res, hub, c.validateCreate); err != nil {
+		given.undo()
+		return nil, err
+	}
+	return h.add(ctx, c.res, c.key, hub, unit, given, c.dryRun)
 }
 
 // replaceCurrent is the case of an object that exists.
@@ -113,6 +119,18 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	if err := c.checkRevision(ctx, hub, current); err != nil {
 		return nil, err
 	}
+	var given hooked
+	if c.early() {
+		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
+			return nil, err
+		}
+	}
+	kept := false
+	defer func() {
+		if !kept && given.undo != nil {
+			given.undo()
+		}
+	}()
 	if err := upstream.BeforeUpdate(c.strategy, ctx, hub, old); err != nil {
 		return nil, err
 	}
@@ -141,19 +159,18 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		}
 		joined = ops
 	}
-	extra, undo, err := onUpdate(ctx, c.res, hub, old, c.dryRun)
-	if err != nil {
-		return nil, err
+	if !c.early() {
+		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
+			return nil, err
+		}
 	}
-	extra = append(extra, joined...)
+	extra := append(given.ops, joined...)
 	if c.dryRun {
-		undo()
 		obj, err := pretend(c.res, c.key, hub, current)
 		return &written{obj: obj, hub: hub}, err
 	}
 	data, err := encode(c.res, hub, revisionString(current.Revision))
 	if err == nil && len(extra) == 0 && sameButRevision(data, current.Data) {
-		undo()
 		return &written{obj: current, hub: hub}, nil
 	}
 	var obj *store.Object
@@ -161,12 +178,15 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		obj, err = h.commit(ctx, c.res, store.Op{Key: c.key, Data: data, Expect: current.Revision}, hub, extra)
 	}
 	if err != nil {
-		undo()
 		return nil, err
 	}
+	kept = true
 	after(ctx, c.res, hub, old, obj.Revision)
 	return &written{obj: obj, hub: hub}, nil
 }
+
+// early says whether the hook of an update comes before the strategy.
+func (c *change) early() bool { return c.res.Hooks != nil && c.res.Hooks.Early }
 
 func onUpdate(ctx context.Context, res *resource.Resource, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error) {
 	if res.Hooks != nil && res.Hooks.OnUpdate != nil {
