@@ -131,7 +131,7 @@ func (c *controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		c.settle(item.Key, c.sync(ctx, item.Key))
+		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key)) // what was begun is finished
 		c.queue.Done(item)
 	}
 }
