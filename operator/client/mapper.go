@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/restmapper"
 )
 
 // Mapper is a RESTMapper that asks discovery when it must: for one group version when a kind is met by its full name, for
@@ -107,9 +106,15 @@ func (m *Mapper) all(ctx context.Context) (meta.RESTMapper, error) {
 			core.PreferredVersion = version
 		}
 	}
-	var found []*restmapper.APIGroupResources
+	found := meta.PriorityRESTMapper{}
+	var kinds meta.MultiRESTMapper
 	for _, group := range append([]metav1.APIGroup{core}, groups.Groups...) {
-		resources := &restmapper.APIGroupResources{Group: group, VersionedResources: map[string][]metav1.APIResource{}}
+		prefer := func(version string) {
+			gv := schema.GroupVersion{Group: group.Name, Version: version}
+			found.ResourcePriority = append(found.ResourcePriority, gv.WithResource(meta.AnyResource))
+			found.KindPriority = append(found.KindPriority, gv.WithKind(meta.AnyKind))
+		}
+		prefer(group.PreferredVersion.Version)
 		for _, v := range group.Versions {
 			path := "/apis/" + v.GroupVersion
 			if group.Name == "" {
@@ -122,11 +127,33 @@ func (m *Mapper) all(ctx context.Context) (meta.RESTMapper, error) {
 				}
 				continue
 			}
-			resources.VersionedResources[v.Version] = list.APIResources
+			prefer(v.Version)
+			kinds = append(kinds, kindsOf(schema.GroupVersion{Group: group.Name, Version: v.Version}, list.APIResources))
 		}
-		found = append(found, resources)
+		prefer(meta.AnyVersion)
 	}
-	return restmapper.NewDiscoveryRESTMapper(found), nil
+	found.Delegate = kinds
+	return found, nil
+}
+
+// kindsOf maps the kinds of one version.
+func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) meta.RESTMapper {
+	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{gv})
+	for _, r := range resources {
+		if strings.Contains(r.Name, "/") {
+			continue // a subresource
+		}
+		var scope meta.RESTScope = meta.RESTScopeRoot
+		if r.Namespaced {
+			scope = meta.RESTScopeNamespace
+		}
+		singular := r.SingularName
+		if singular == "" { // servers of old do not say
+			singular = strings.ToLower(r.Kind)
+		}
+		kinds.AddSpecific(gv.WithKind(r.Kind), gv.WithResource(r.Name), gv.WithResource(singular), scope)
+	}
+	return kinds
 }
 
 // ask answers from what is known, and from a fresh look when that has no match.
