@@ -14,13 +14,14 @@ type load struct {
 	took       time.Duration
 	p50, p99   time.Duration
 	cpu        time.Duration // the server's, per operation
+	client     time.Duration // this process's, per operation
 }
 
 func (l load) perSecond() float64 { return float64(l.operations) / l.took.Seconds() }
 
 // figure is the row's value for a load.
 func (l load) figure() figure {
-	return figure{value: l.perSecond(), cpu: l.cpu, p99: l.p99, measured: true}
+	return figure{value: l.perSecond(), cpu: l.cpu, client: l.client, p99: l.p99, measured: true}
 }
 
 // errEnough ends a client's part of a load without an error.
@@ -36,7 +37,7 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 	begin := time.Now()
 	measureFrom, until := begin, time.Time{}
 	var err error
-	cpu := [2]time.Duration{}
+	cpu, own := [2]time.Duration{}, ownCPU()
 	if cpu[0], err = s.cpu(); err != nil {
 		return load{}, err
 	}
@@ -46,7 +47,7 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 			mu.Lock()
 			defer mu.Unlock()
 			if now, err := s.cpu(); err == nil {
-				cpu[0] = now
+				cpu[0], own = now, ownCPU()
 			}
 		})
 		defer measured.Stop()
@@ -87,6 +88,7 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 	slices.Sort(all)
 	return load{
 		operations: len(all), took: ended.Sub(measureFrom), cpu: (cpu[1] - cpu[0]) / time.Duration(len(all)),
+		client: (ownCPU() - own) / time.Duration(len(all)),
 		p50: all[len(all)/2], p99: all[len(all)*99/100],
 	}, nil
 }

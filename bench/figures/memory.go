@@ -19,6 +19,7 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	l.heapProfile(ctx, id)
 	l.set(id, figure{measured: true, value: float64(m.resident)})
 	l.set(id+"-own", figure{measured: true, value: float64(m.anonymous)})
 	return nil

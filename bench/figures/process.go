@@ -131,6 +131,15 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * tick, errors.Join(err1, err2)
 }
 
+// ownCPU is the processor time that this process has used.
+func ownCPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,3 +26,19 @@ func (l *life) profile(ctx context.Context, id string) func() {
 	}()
 	return func() { l.warn(<-done) }
 }
+
+// heapProfile keeps what is in the memory of kelson serve.
+func (l *life) heapProfile(ctx context.Context, id string) {
+	if l.profiles == "" || !l.side.kelson {
+		return
+	}
+	c := l.client(false)
+	defer c.transport.CloseIdleConnections()
+	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} { // as text, it ends with the runtime's account
+		err := c.do(ctx, http.MethodGet, "/debug/pprof/heap"+query, "", nil)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.%s", id, l.column, suffix)), c.answer, 0o644)
+		}
+		l.warn(err)
+	}
+}

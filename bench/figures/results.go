@@ -28,6 +28,9 @@ func (r *results) set(column int, id string, f figure) {
 		if f.cpu > 0 {
 			fmt.Fprintf(os.Stderr, ", server %s of processor time each", f.cpu.Round(100*time.Nanosecond))
 		}
+		if f.client > 0 {
+			fmt.Fprintf(os.Stderr, ", client %s", f.client.Round(100*time.Nanosecond))
+		}
 		if f.p99 > 0 {
 			fmt.Fprintf(os.Stderr, ", p99 %s", f.p99.Round(10*time.Microsecond))
 		}

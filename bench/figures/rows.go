@@ -27,6 +27,7 @@ type figure struct {
 	measured bool
 	value    float64
 	cpu      time.Duration // the server's processor time per operation; 0: not known
+	client   time.Duration // and the client's
 	p99      time.Duration
 	note     string
 }

@@ -146,12 +146,14 @@ func (l *life) watches(ctx context.Context) error {
 				last = s.last
 			}
 		}
+		own := ownCPU() - made.own
 		closeAll(clients)
 		profiled()
 		slices.Sort(latencies)
 		p99 := latencies[len(latencies)*99/100]
 		l.set(kind.id, figure{
 			measured: true, value: float64(events) / last.Sub(made.begin).Seconds(), p99: p99, cpu: (after - made.cpu) / time.Duration(events),
+			client: own / time.Duration(events),
 		})
 		l.set(kind.id+"-p99", figure{measured: true, value: float64(p99)})
 	}
@@ -162,6 +164,7 @@ func (l *life) watches(ctx context.Context) error {
 type written struct {
 	begin time.Time
 	cpu   time.Duration
+	own   time.Duration // of this process
 }
 
 // write lets 16 clients create what a crowd waits for.
@@ -173,7 +176,7 @@ func (l *life) write(ctx context.Context, w *crowd, collection string, body func
 	defer closeAll(clients)
 	bufs := bodies(len(clients))
 	var next atomic.Int64
-	made.begin = time.Now()
+	made.begin, made.own = time.Now(), ownCPU()
 	_, err = l.drive(ctx, clients, 0, func(ctx context.Context, c *client, who int) error {
 		n := next.Add(1) - 1
 		if n >= int64(w.writes) {

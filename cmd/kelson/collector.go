@@ -14,7 +14,7 @@ import (
 const (
 	// allocatedBetween is how much a small server allocates at least between two collections. Go would collect each time the heap has doubled,
 	// which for a heap of ten megabytes means every few dozen requests, and a quarter of all processor time.
-	allocatedBetween = 128 << 20
+	allocatedBetween = 64 << 20
 	// quiet is after how long without a request memory is given back.
 	quiet = 2 * time.Second
 	// worthwhile is how much there must be to give back.
