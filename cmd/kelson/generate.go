@@ -6,14 +6,18 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/changes"
 	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/loader"
 )
 
 func generateCommand() *cobra.Command {
 	var opts toolchain.Options
+	var watch bool
 	c := &cobra.Command{
 		Use:   "generate [GENERATOR…] [DIR]",
 		Short: "Generate code and manifests from Go types and their markers",
@@ -36,15 +40,20 @@ is. No other program is called.`,
 			if opts.Generators, opts.Dir, err = generateArgs(args); err != nil {
 				return err
 			}
+			if watch {
+				return generateAgain(c, opts)
+			}
 			return generateOnce(c, opts)
 		},
 	}
 	flags := c.Flags()
 	flags.BoolVar(&opts.Check, "check", false, "write nothing; fail if anything would be written")
+	flags.BoolVar(&watch, "watch", false, "generate again after every edit, until interrupted")
 	flags.BoolVar(&opts.Lenient, "lenient", false, "only warn of markers that are unknown, misplaced or malformed")
 	flags.BoolVar(&opts.AllowFloats, "allow-floats", false, "permit float32 and float64 in API types")
 	flags.IntVar(&opts.Descriptions.PerField, "max-description", 0, "the most characters of a description in a definition; negative: no descriptions")
 	flags.IntVar(&opts.Descriptions.Size, "max-size", 0, "the most bytes of a definition, kept by shortening descriptions (default 1 MiB; kubectl's client-side apply takes 262144)")
+	c.MarkFlagsMutuallyExclusive("check", "watch")
 	return c
 }
 
@@ -77,6 +86,41 @@ func generateArgs(args []string) (names []string, dir string, err error) {
 		}
 	}
 	return names, dir, nil
+}
+
+// settled is how long a project must be left alone before it is looked at again: editors write files in several steps.
+const settled = 20 * time.Millisecond
+
+// generateAgain generates now and after every edit. What is wrong with the source is told and waited out.
+func generateAgain(c *cobra.Command, opts toolchain.Options) error {
+	opts.Cache = &loader.Cache{}
+	watch, err := changes.WatchResting(opts.Dir, settled)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	told := ""
+	for {
+		began := time.Now()
+		result, err := toolchain.Generate(c.Context(), opts)
+		took := time.Since(began).Round(100 * time.Microsecond)
+		switch {
+		case c.Context().Err() != nil:
+			return nil
+		case err != nil && err.Error() != told:
+			fmt.Fprintln(c.ErrOrStderr(), err)
+		case err == nil && (told != "" || len(result.Changed()) > 0):
+			fmt.Fprintf(c.OutOrStdout(), "%s (%v)\n", generated(result), took)
+		}
+		if told = ""; err != nil {
+			told = err.Error()
+		}
+		select {
+		case <-watch.C():
+		case <-c.Context().Done():
+			return nil
+		}
+	}
 }
 
 func generateOnce(c *cobra.Command, opts toolchain.Options) error {

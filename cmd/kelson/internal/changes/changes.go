@@ -28,6 +28,7 @@ var passedOver = []string{"bin", "dist", "vendor", "node_modules", "testdata"}
 // Watcher follows a folder.
 type Watcher struct {
 	dir     string
+	rest    time.Duration
 	watcher *fsnotify.Watcher
 	changed chan []string
 	done    chan struct{}
@@ -35,12 +36,15 @@ type Watcher struct {
 }
 
 // Watch begins to follow a folder and what is below it.
-func Watch(dir string) (*Watcher, error) {
+func Watch(dir string) (*Watcher, error) { return WatchResting(dir, rest) }
+
+// WatchResting is Watch for whom a change matters once nothing has happened for the given time.
+func WatchResting(dir string, rest time.Duration) (*Watcher, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{dir: dir, watcher: watcher, changed: make(chan []string), done: make(chan struct{}), sums: map[string][sha256.Size]byte{}}
+	w := &Watcher{dir: dir, rest: rest, watcher: watcher, changed: make(chan []string), done: make(chan struct{}), sums: map[string][sha256.Size]byte{}}
 	if err := w.add(dir); err != nil {
 		watcher.Close()
 		return nil, err
@@ -138,7 +142,7 @@ func (w *Watcher) run() {
 			} else if source(event.Name) {
 				touched[event.Name] = true
 			}
-			timer.Reset(rest)
+			timer.Reset(w.rest)
 		case <-w.watcher.Errors:
 			// Some events are lost: what changed is seen with the next one.
 		case <-timer.C:

@@ -1,0 +1,35 @@
+// Package generators holds Kelson's generators against controller-gen, on real projects and on a small one:
+//
+//	make generators          on the API packages of real projects, the outputs are the same; most of its time are downloads
+//	make bench-generators    the time of a run and of an edit, both sides by turns; writes its part of docs/benchmarks.md
+package generators
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// peer is the version that is compared with.
+const peer = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
+
+// Peer builds controller-gen, with the dependencies of its own module, and returns the binary; if it is there already, at once.
+func Peer(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "kelson", "controller-gen-v0.23.0")
+	bin := filepath.Join(dir, "controller-gen")
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	cmd := exec.CommandContext(ctx, "go", "install", peer)
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=-mod=mod")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", peer, err, out)
+	}
+	return bin, nil
+}
