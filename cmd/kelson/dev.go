@@ -34,7 +34,7 @@ type devOptions struct {
 }
 
 func devCommand() *cobra.Command {
-	opts := devOptions{serveOptions: serveOptions{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1"}}
+	opts := devOptions{serveOptions: serveOptions{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true}}
 	c := &cobra.Command{
 		Use:   "dev [DIR]",
 		Short: "Run an operator project on a control plane of its own and show what happens",
