@@ -19,7 +19,8 @@ import (
 //
 // It is safe for concurrent use; no lock is held while the server is asked.
 type Mapper struct {
-	get func(ctx context.Context, path string, into any) error
+	get   func(ctx context.Context, path string, into any) error
+	keeps bool
 
 	mu     sync.RWMutex
 	kinds  map[schema.GroupVersionKind]*meta.RESTMapping
@@ -31,10 +32,23 @@ var _ meta.ResettableRESTMapper = (*Mapper)(nil)
 // discoveryTimeout bounds the questions of calls that have no context.
 const discoveryTimeout = 30 * time.Second
 
+type fresh struct{}
+
+// IsFresh says that a Mapper has looked in what it knows and not found what it is asked for: what it reads in this context should come from
+// the server, not from where it is kept.
+func IsFresh(ctx context.Context) bool { return ctx.Value(fresh{}) != nil }
+
 // NewMapper makes a mapper that reads discovery documents through get: path is absolute ("/apis/apps/v1"), errors are
 // apierrors.
 func NewMapper(get func(ctx context.Context, path string, into any) error) *Mapper {
 	return &Mapper{get: get, kinds: map[schema.GroupVersionKind]*meta.RESTMapping{}}
+}
+
+// NewKeepingMapper is NewMapper with a get that keeps documents, and asks the server when IsFresh says so.
+func NewKeepingMapper(get func(ctx context.Context, path string, into any) error) *Mapper {
+	m := NewMapper(get)
+	m.keeps = true
+	return m
 }
 
 // Reset forgets everything.
@@ -53,6 +67,15 @@ func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	if found != nil {
 		return found, nil
 	}
+	found, err := m.look(ctx, gvk)
+	if meta.IsNoMatchError(err) && m.keeps {
+		return m.look(context.WithValue(ctx, fresh{}, true), gvk)
+	}
+	return found, err
+}
+
+// look reads the resources of a kind's version.
+func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	gv := gvk.GroupVersion()
 	path := "/apis/" + gv.String()
 	if gv.Group == "" {
@@ -82,10 +105,10 @@ func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version strin
 		kind := gv.WithKind(r.Kind)
 		m.kinds[kind] = &meta.RESTMapping{Resource: gv.WithResource(r.Name), GroupVersionKind: kind, Scope: scope}
 	}
-	if found = m.kinds[gvk]; found == nil {
-		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: []string{version}}
+	if found := m.kinds[gvk]; found != nil {
+		return found, nil
 	}
-	return found, nil
+	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
 // all reads every group version. One that does not answer (the backend of an APIService may be down) is left out.
@@ -168,15 +191,24 @@ func ask[T any](m *Mapper, question func(meta.RESTMapper) (T, error)) (T, error)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 	defer cancel()
-	fresh, err := m.all(ctx)
-	if err != nil {
-		var none T
-		return none, err
+	if m.keeps && known != nil {
+		ctx = context.WithValue(ctx, fresh{}, true)
 	}
-	m.mu.Lock()
-	m.groups = fresh
-	m.mu.Unlock()
-	return question(fresh)
+	for {
+		var none T
+		found, err := m.all(ctx)
+		if err != nil {
+			return none, err
+		}
+		m.mu.Lock()
+		m.groups = found
+		m.mu.Unlock()
+		answer, err := question(found)
+		if !meta.IsNoMatchError(err) || !m.keeps || IsFresh(ctx) {
+			return answer, err
+		}
+		ctx = context.WithValue(ctx, fresh{}, true)
+	}
 }
 
 // RESTMapping finds the resource of a kind, in the first of versions that has it, or in the preferred version.

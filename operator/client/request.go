@@ -110,6 +110,15 @@ func (c *restClient) read(ctx context.Context, r request) (document, error) {
 	return document{data, codecOf(resp, r.share)}, nil
 }
 
+// Document reads what is served at a path and is no object, as discovery, /version or /openapi/v3 are, as JSON.
+func Document(ctx context.Context, c Client, path string, into any) error {
+	r, ok := c.(*restClient)
+	if !ok {
+		return fmt.Errorf("GET %s: a %T does not read documents", path, c)
+	}
+	return r.getDocument(ctx, path, into)
+}
+
 // getDocument reads a document that is not an object, as discovery does.
 func (c *restClient) getDocument(ctx context.Context, path string, into any) error {
 	doc, err := c.read(ctx, request{method: http.MethodGet, path: path, accept: jsonType})

@@ -1,0 +1,124 @@
+package client_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+)
+
+// MACH-01: what a kubeconfig says of credentials holds: a token, a password, a program that is asked (again after a 401), and an
+// authority from a file.
+func TestKubeconfig(t *testing.T) {
+	server := clienttest.New()
+	var seen http.Header
+	var refused int
+	https := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header
+		if r.Header.Get("Authorization") == "Bearer stale" {
+			refused++
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		server.ServeHTTP(w, r)
+	}))
+	defer https.Close()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.crt")
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), mode))
+		return path
+	}
+	must(t, os.WriteFile(ca, pemOf("CERTIFICATE", https.Certificate().Raw), 0o600))
+	tokens := write("tokens", "stale", 0o600)
+	program := write("program", "#!/bin/sh\nprintf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s\"}}' \"$(cat "+tokens+")\"\n", 0o700)
+	for name, tt := range map[string]struct{ user, header, want string }{
+		"token":     {"token: secret", "Authorization", "Bearer secret"},
+		"tokenFile": {"tokenFile: " + write("token", "filed\n", 0o600), "Authorization", "Bearer filed"},
+		"password":  {"username: jane\n    password: pw", "Authorization", "Basic amFuZTpwdw=="},
+		"exec": {"exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: " + program + "\n      interactiveMode: Never",
+			"Authorization", "Bearer fresh"},
+		"as": {"token: secret\n    as: joe\n    as-groups: [ops]", "Impersonate-User", "joe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write("config-"+name, fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters:
+- name: c
+  cluster: {server: %q, certificate-authority: ca.crt}
+users:
+- name: u
+  user:
+    %s
+contexts:
+- name: x
+  context: {cluster: c, user: u}
+current-context: x
+`, https.URL, tt.user), 0o600)
+			cfg, err := clientcmd.BuildConfigFromFlags("", path)
+			must(t, err)
+			c, err := client.New(client.Config{REST: cfg})
+			must(t, err)
+			err = c.Create(t.Context(), pod("of-"+strings.ToLower(name)))
+			if name == "exec" { // a token that is refused has the program asked again
+				if err == nil || refused != 1 {
+					t.Errorf("refused %d times: %v", refused, err)
+				}
+				must(t, os.WriteFile(tokens, []byte("fresh"), 0o600))
+				if err = c.Create(t.Context(), pod("of-exec")); err != nil {
+					err = c.Create(t.Context(), pod("of-exec"))
+				}
+			}
+			must(t, err)
+			if got := seen.Get(tt.header); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.header, got, tt.want)
+			}
+		})
+	}
+}
+
+// MACH-01: a token file is read again, and what debugging wrappers say is said.
+func TestTokenFileReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "token")
+		must(t, os.WriteFile(file, []byte("one"), 0o600))
+		server := clienttest.New()
+		var got string
+		server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			got = r.Header.Get("Authorization")
+			return false
+		}})
+		cfg := server.RESTConfig()
+		cfg.BearerTokenFile = file
+		cfg.Wrap(transport.DebugWrappers)
+		c, err := client.New(client.Config{REST: cfg})
+		must(t, err)
+		must(t, c.Create(t.Context(), pod("a")))
+		if got != "Bearer one" {
+			t.Errorf("got %q", got)
+		}
+		must(t, os.WriteFile(file, []byte("two"), 0o600))
+		time.Sleep(2 * time.Minute)
+		must(t, c.Create(t.Context(), pod("b")))
+		if got != "Bearer two" {
+			t.Errorf("after a while %q", got)
+		}
+	})
+}
+
+func pemOf(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

@@ -1,0 +1,179 @@
+package discovery_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/discovery"
+)
+
+var widget = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+
+func newServer() (*clienttest.Server, *atomic.Int64) {
+	server := clienttest.New(clienttest.Kind{GroupVersionKind: widget, Resource: "widgets", Namespaced: true})
+	asked := &atomic.Int64{}
+	server.SetFaults(clienttest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool { asked.Add(1); return false }})
+	return server, asked
+}
+
+func open(t *testing.T, server *clienttest.Server, cfg discovery.Config) *discovery.Client {
+	t.Helper()
+	cfg.REST = server.RESTConfig()
+	d, err := discovery.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// names asks all there is.
+func names(t *testing.T, d *discovery.Client) string {
+	t.Helper()
+	groups, err := d.Groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, g := range groups {
+		gv, _ := schema.ParseGroupVersion(g.PreferredVersion.GroupVersion)
+		resources, err := d.Resources(t.Context(), gv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, g.Name+"/"+g.PreferredVersion.Version+":"+resources[0].Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// MACH-01: plain, kept in memory, kept in files.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	for name, tt := range map[string]struct {
+		cfg   discovery.Config
+		again int64 // requests of the second time
+		other int64 // requests of another client
+	}{
+		"plain":  {discovery.Config{}, 4, 4},
+		"memory": {discovery.Config{Memory: true}, 0, 4},
+		"disk":   {discovery.Config{Dir: dir}, 0, 0},
+		"both":   {discovery.Config{Dir: filepath.Join(dir, "both"), Memory: true}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, asked := newServer()
+				count := func(what string, want int64) {
+					t.Helper()
+					if got := asked.Swap(0); got != want {
+						t.Errorf("%s: asked %d times, want %d", what, got, want)
+					}
+				}
+				d := open(t, server, tt.cfg)
+				first := names(t, d)
+				if first != "/v1:pods example.com/v1:widgets" {
+					t.Errorf("got %s", first)
+				}
+				count("first", 4)
+				if again := names(t, d); again != first {
+					t.Errorf("again %s", again)
+				}
+				count("again", tt.again)
+				if other := names(t, open(t, server, tt.cfg)); other != first {
+					t.Errorf("other %s", other)
+				}
+				count("another", tt.other)
+				time.Sleep(time.Second)
+				d.Invalidate()
+				names(t, d)
+				count("invalidated", 4)
+				_, err := d.Resources(t.Context(), schema.GroupVersion{Group: "none", Version: "v1"})
+				if !apierrors.IsNotFound(err) {
+					t.Errorf("no such version: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Files that are broken, old or another's do not count.
+func TestFiles(t *testing.T) {
+	server, asked := newServer()
+	dir := t.TempDir()
+	cfg := discovery.Config{Dir: dir, Life: time.Hour}
+	names(t, open(t, server, cfg))
+	var files []string
+	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, _ error) error {
+		if !e.IsDir() {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) != 4 {
+		t.Fatalf("files %v", files)
+	}
+	check := func(what string, change func(path string) error, want int64) {
+		t.Helper()
+		for _, f := range files {
+			if err := change(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asked.Store(0)
+		names(t, open(t, server, cfg))
+		if got := asked.Load(); got != want {
+			t.Errorf("%s: asked %d times, want %d", what, got, want)
+		}
+	}
+	check("as they are", func(string) error { return nil }, 0)
+	check("broken", func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) }, 4)
+	check("mended", func(string) error { return nil }, 0)
+	old := time.Now().Add(-2 * time.Hour)
+	check("old", func(path string) error { return os.Chtimes(path, old, old) }, 4)
+
+	asked.Store(0)
+	rest := server.RESTConfig()
+	rest.Impersonate.UserName = "jane"
+	d, err := discovery.New(discovery.Config{REST: rest, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names(t, d)
+	if asked.Load() != 4 {
+		t.Error("another's files were read")
+	}
+}
+
+// A mapper over files finds what has come since they were written, and asks no more than it must.
+func TestMapper(t *testing.T) {
+	server, asked := newServer()
+	cfg := discovery.Config{Dir: t.TempDir()}
+	names(t, open(t, server, cfg))
+	asked.Store(0)
+	m := open(t, server, cfg).Mapper()
+	if mapping, err := m.RESTMapping(widget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
+		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+	}
+	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
+	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
+	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" || asked.Load() != 1 {
+		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+	}
+	if _, err := m.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Nothing"}, "v1"); !meta.IsNoMatchError(err) {
+		t.Errorf("nothing: %v", err)
+	}
+	if gvr, err := m.ResourceFor(schema.GroupVersionResource{Resource: "gadgets"}); err != nil || gvr.Group != "example.com" {
+		t.Errorf("%v %v", gvr, err)
+	}
+}
