@@ -3,7 +3,7 @@
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . operator examples bench bench/conformance
+MODULES := . operator operator/adapter examples bench bench/conformance
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The linked-in kubectl learns its version as upstream's build stamps it: at link time. Neither it nor the server claims a commit of
 # Kubernetes, so that they match each other.
@@ -13,9 +13,9 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 # Where the fuzz targets are that make fuzz runs, and for how long each.
 FUZZ     ?= server toolchain operator test cmd
 FUZZTIME ?= 30s
-TESTED  := ./... ./operator/... ./examples/...
+TESTED  := ./... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-home run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-home run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,7 @@ race: build ## all tests with the race detector: about ten minutes
 check: build ## what every change must pass: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
 	$(KELSON) generate --check test/generators/shop
+	$(GO) run ./toolchain/internal/reference -check docs/reference
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
@@ -72,6 +73,7 @@ generate: build ## regenerate what is generated
 	$(GO) generate ./...
 	$(KELSON) generate examples/cnat
 	$(KELSON) generate test/generators/shop
+	$(GO) run ./toolchain/internal/reference docs/reference
 
 faults: ## the store under a thousand kills, loss of power, failing calls and flipped bits, forty times as long as in the tests: about three minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./server/store/disk
@@ -135,6 +137,12 @@ client-go: build ## client-go's informers and leader election over a port
 
 client-node: build ## the JavaScript client, from npm: needs Node.js
 	test/client-node/run.sh
+
+generators: ## the generators' output for real projects against controller-gen's: a minute or two after the downloads
+	KELSON_GENERATORS=1 $(GO) test -timeout 30m -v -run Projects ./bench/generators
+
+bench-generators: build ## the time of a run and of an edit against controller-gen's: a minute; writes its part of docs/benchmarks.md
+	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/benchmarks.md
 
 cluster-api: build ## Cluster API's own test suites on this control plane
 	test/cluster-api/run.sh

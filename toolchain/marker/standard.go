@@ -13,7 +13,12 @@ func Standard() *Registry {
 	for _, f := range Families() {
 		defs = append(defs, f.Definitions...)
 	}
-	return NewRegistry(defs, "operator-sdk:", "openshift:", "controllertools:", "go:", "marker:", "lint:", "gengo:", "gencrdrefdocs:")
+	return NewRegistry(defs, Foreign()...)
+}
+
+// Foreign are the beginnings of the names of other tools' markers.
+func Foreign() []string {
+	return []string{"operator-sdk:", "openshift:", "controllertools:", "go:", "marker:", "lint:", "gengo:", "gencrdrefdocs:"}
 }
 
 // Families are the standard definitions, in the order of the reference.
