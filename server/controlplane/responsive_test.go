@@ -1,0 +1,203 @@
+package controlplane_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/server/controlplane"
+)
+
+// browser is a user's client over HTTPS, with connections of its own.
+func (s *site) browser(t *testing.T, name string, groups ...string) *http.Client {
+	t.Helper()
+	pair := certified(t, s.ca, name, groups...)
+	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// code makes a request, and gives the answer's code; 0: the connection was cut.
+func (s *site) code(ctx context.Context, c *http.Client, method, path, media string, body io.Reader) int {
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
+	if err != nil {
+		return -1
+	}
+	req.Header.Set("Content-Type", media)
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// API-03: while one client is beyond a limit, as often as it can, others are served.
+func TestOthersAreServedMeanwhile(t *testing.T) {
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	mallory, ann := s.browser(t, "mallory", user.SystemPrivilegedGroup), s.browser(t, "ann", user.SystemPrivilegedGroup)
+	const (
+		path   = "/api/v1/namespaces/default/configmaps"
+		object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`
+		asJSON = "application/json"
+	)
+	if code := s.code(t.Context(), ann, "POST", path, asJSON, strings.NewReader(object)); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	operation := `{"op":"test","path":"/kind","value":"ConfigMap"}`
+	for _, test := range []struct {
+		name, method, path, media, body, header string
+		code                                    int
+	}{
+		{"body", "POST", path, asJSON, strings.Repeat(" ", 3<<20+1), "", 413},
+		{"depth", "POST", path, asJSON, `{"data":` + nestedJSON(500_000, "1") + `}`, "", 400},
+		{"depth of YAML", "POST", path, "application/yaml", strings.Repeat("[", 3_000_000), "", 400},
+		{"aliases", "POST", path, "application/yaml", laughs(), "", 400},
+		{"width", "POST", path, "application/cbor", "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", "", 400},
+		{"operations", "PATCH", path + "/c", "application/json-patch+json", "[" + strings.Repeat(operation+",", 10_000) + operation + "]", "", 413},
+		{"headers", "GET", path, asJSON, "", strings.Repeat("x", 2<<20), 431},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var attack sync.WaitGroup
+			for range 2 {
+				attack.Go(func() {
+					for range 3 {
+						req, err := http.NewRequestWithContext(t.Context(), test.method, s.url+test.path, strings.NewReader(test.body))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						req.Header.Set("Content-Type", test.media)
+						if test.header != "" {
+							req.Header.Set("X-Large", test.header)
+						}
+						resp, err := mallory.Do(req)
+						if err != nil {
+							continue // the client was told of the limit, or the connection ended while it wrote
+						}
+						resp.Body.Close()
+						if resp.StatusCode != test.code {
+							t.Errorf("%s, want %d", resp.Status, test.code)
+						}
+					}
+				})
+			}
+			over := make(chan struct{})
+			go func() { attack.Wait(); close(over) }()
+			for served := 0; ; served++ {
+				select {
+				case <-over:
+					if served == 0 {
+						t.Error("nobody else was served")
+					}
+					return
+				default:
+				}
+				if code := s.code(t.Context(), ann, "GET", path+"/c", asJSON, nil); code != http.StatusOK {
+					t.Fatalf("GET: %d", code)
+				}
+				if code := s.code(t.Context(), ann, "PATCH", path+"/c", "application/merge-patch+json", strings.NewReader(fmt.Sprintf(`{"data":{"n":"%d"}}`, served))); code != http.StatusOK {
+					t.Fatalf("PATCH: %d", code)
+				}
+			}
+		})
+	}
+}
+
+// API-03: a client's many watches, more than one connection has streams for, are no hindrance to others.
+func TestManyWatchesOfOneClient(t *testing.T) {
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	mallory, ann := s.browser(t, "mallory", user.SystemPrivilegedGroup), s.browser(t, "ann", user.SystemPrivilegedGroup)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches sync.WaitGroup
+	begun := make(chan bool)
+	const n = 1010
+	for range n {
+		watches.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600", nil)
+			if err != nil {
+				begun <- false
+				return
+			}
+			resp, err := mallory.Do(req)
+			if err != nil {
+				begun <- false
+				return
+			}
+			defer resp.Body.Close()
+			begun <- resp.StatusCode == http.StatusOK
+			_, _ = io.Copy(io.Discard, resp.Body)
+		})
+	}
+	for range n {
+		if !<-begun {
+			t.Error("a watch did not begin")
+		}
+	}
+	for range 10 {
+		if code := s.code(t.Context(), ann, "GET", "/api/v1/namespaces/default", "application/json", nil); code != http.StatusOK {
+			t.Errorf("GET: %d", code)
+		}
+	}
+	cancel()
+	watches.Wait()
+}
+
+// API-03: who has all places for writing keeps others neither from reading and watching, nor administrators from writing.
+func TestPlacesInFlight(t *testing.T) {
+	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2}})
+	root := s.browser(t, "root", user.SystemPrivilegedGroup)
+	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {
+		t.Fatal(err)
+	}
+	mallory := s.browser(t, "mallory")
+	const path = "/api/v1/namespaces/default/configmaps"
+	object := func(name string) io.Reader {
+		return strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"` + name + `-"}}`)
+	}
+	var held sync.WaitGroup
+	var ends []*io.PipeWriter
+	for range 2 {
+		body, end := io.Pipe()
+		ends = append(ends, end)
+		held.Go(func() { s.code(t.Context(), mallory, "POST", path, "application/json", body) })
+	}
+	until := func(want int) {
+		t.Helper()
+		code := 0
+		for range 10_000 {
+			if code = s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code == want {
+				return
+			}
+		}
+		t.Fatalf("%d, want %d", code, want)
+	}
+	until(http.StatusTooManyRequests) // both have their place
+	if code := s.code(t.Context(), mallory, "GET", path, "", nil); code != http.StatusOK {
+		t.Errorf("reading: %d", code)
+	}
+	if code := s.code(t.Context(), mallory, "GET", path+"?watch=true&timeoutSeconds=1&resourceVersion=0", "", nil); code != http.StatusOK {
+		t.Errorf("watching: %d", code)
+	}
+	if code := s.code(t.Context(), root, "POST", path, "application/json", object("root")); code != http.StatusCreated {
+		t.Errorf("an administrator: %d", code)
+	}
+	for _, end := range ends {
+		end.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	held.Wait()
+	until(http.StatusCreated) // the server has seen the end
+}
