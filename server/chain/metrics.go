@@ -57,7 +57,7 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 // lasting counts a long-running request while it lasts. It is called when its caller may make it: what others name must not make a
 // time series.
 func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
-	gauge := m.long.WithLabelValues(metricVerb(req, info), info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info), "apiserver")
+	gauge := m.long.WithLabelValues(metricVerb(req, info), label(info.APIGroup), label(info.APIVersion), label(info.Resource), label(info.Subresource), scope(info), "apiserver")
 	gauge.Inc()
 	return gauge.Dec
 }

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +94,7 @@ func (r *requests) of(s series, lasts bool) *seriesOf {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	s.group, s.version, s.resource, s.subresource = label(s.group), label(s.version), label(s.resource), label(s.subresource)
 	if of = r.all[s]; of != nil {
 		return of
 	}
@@ -106,6 +108,9 @@ func (r *requests) of(s series, lasts bool) *seriesOf {
 	}
 	return of
 }
+
+// label is a part of a path as Prometheus takes it, which panics over what is not UTF-8.
+func label(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
 
 func ladderOf(all map[series]*ladder, s series) *ladder {
 	if all[s] == nil {

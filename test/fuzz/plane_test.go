@@ -141,7 +141,8 @@ func (p *plane) roundTrip(t testing.TB, req *http.Request) answer {
 	defer resp.Body.Close()
 	var body bytes.Buffer
 	_, err = body.ReadFrom(resp.Body)
-	if err == nil && resp.StatusCode >= 400 && body.Len() == 0 && req.Method != http.MethodHead {
+	silent := req.Method == http.MethodHead || strings.HasPrefix(req.URL.Path, "/openapi/") // Kubernetes' handler says no more than 406
+	if err == nil && resp.StatusCode >= 400 && body.Len() == 0 && !silent {
 		t.Errorf("%s %s: %d without a word", req.Method, req.URL, resp.StatusCode)
 	}
 	return answer{resp.StatusCode, body.Bytes()}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -88,6 +89,8 @@ func FuzzRequest(f *testing.F) {
 			f.Add([]string{"GET", "GET", "POST", "GET", "OPTIONS"}[i], path, query, []string{"", "*/*", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf;stream=watch"}[i])
 		}
 	}
+	f.Add("GET", "/api//\xa8", "watch", "0")
+	f.Add("GET", "/apis/\xa8/v1/\xff/x/\xfe", "", "")
 	f.Fuzz(func(t *testing.T, method, path, query, accept string) {
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/debug/pprof") || method == "DELETE" || method == "PATCH" || method == "PUT" {
 			t.Skip() // no server hands on what is no path; profiles take their time; and the objects are to stay
@@ -102,5 +105,11 @@ func FuzzRequest(f *testing.F) {
 		}
 		defer cancel()
 		p.within(ctx, t, method, path, query, "", "", "Accept", accept)
+		if utf8.ValidString(path) {
+			return
+		}
+		if got := p.do(t, "GET", "/metrics", "", "", ""); got.code != http.StatusOK { // what was asked for is counted
+			t.Errorf("/metrics after %s %s?%s: %d %s", method, path, query, got.code, got.body)
+		}
 	})
 }
