@@ -116,7 +116,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-func TestSynced(t *testing.T) {
+func TestSynced(t *testing.T) { // MACH-03
 	q, k := newQueue()
 	if q.HasSynced() {
 		t.Error("synced before anything came")
@@ -255,7 +255,7 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 	}
 }
 
-func TestFIFO(t *testing.T) {
+func TestFIFO(t *testing.T) { // MACH-04
 	synctest.Test(t, func(t *testing.T) {
 		q := delta.NewFIFO(key)
 		pop := func() string {

@@ -326,6 +326,50 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 	})
 }
 
+// MACH-05: an informer follows a kind that is not there yet, goes and comes back.
+func TestKindThatComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		gadget := &unstructured.Unstructured{}
+		gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
+		kind := clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets", Namespaced: true}
+		inf, err := w.set.For(gadget)
+		w.must(err)
+		h := &recorder{}
+		w.handle(inf, h)
+		w.run()
+		create := func(name string) {
+			t.Helper()
+			g := gadget.DeepCopy()
+			g.SetNamespace("default")
+			g.SetName(name)
+			w.create(g)
+		}
+		time.Sleep(time.Hour)
+		if s := w.set.Statuses()[0]; s.Synced || s.Err == nil {
+			t.Errorf("before there is the kind: %s", s)
+		}
+		w.server.AddKind(kind)
+		create("a")
+		w.must(w.set.WaitForSync(t.Context()))
+		w.told(h, "+a initial")
+		w.server.RemoveKind("gadgets")
+		time.Sleep(time.Hour)
+		if s := w.set.Statuses()[0]; s.Err == nil {
+			t.Errorf("after the kind is gone: %s", s)
+		}
+		w.server.AddKind(kind)
+		create("b")
+		time.Sleep(time.Minute)
+		w.told(h, "+b, -a stale")
+		create("c")
+		w.told(h, "+c")
+		if s := w.set.Statuses()[0]; s.Err != nil {
+			t.Errorf("after it is back: %s", s)
+		}
+	})
+}
+
 // MACH-02, MACH-05: what was deleted while nobody watched is told as stale.
 func TestMissedDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

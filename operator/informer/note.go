@@ -58,6 +58,10 @@ func (s *informers) noteState(obj client.Object) {
 	e := entry{what: behind, version: parseVersion(obj.GetResourceVersion()), uid: obj.GetUID()}
 	if e.version == 0 {
 		e.what, e.text = opaque, obj.GetResourceVersion()
+		s.opaqueOnce.Do(func() {
+			s.cfg.Log.Warn("the resourceVersions of this server can't be compared: after a write, its object is read from the server until the informer has "+
+				"that very version", "resourceVersion", e.text)
+		})
 	}
 	var state client.Object // one copy for all
 	s.note(obj, func(i *informer) entry {

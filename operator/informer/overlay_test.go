@@ -458,6 +458,49 @@ func TestOpaqueVersions(t *testing.T) {
 	})
 }
 
+// RUN-02: the same on a server that has no other versions, for objects, lists and deletes; and it says so, once.
+func TestServerWithOpaqueVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.SetOpaque()
+		w.run()
+		w.names()
+		w.server.SetFaults(clienttest.Faults{WatchLag: time.Minute})
+		a, b := labelled(pod("a"), "1"), pod("b")
+		w.must(w.client.Create(w.ctx, a))
+		w.must(w.client.Create(w.ctx, b))
+		if got := w.get("a"); got == nil || got.ResourceVersion != a.ResourceVersion {
+			t.Errorf("after the create: %v", got)
+		}
+		if got := w.names(); got != "a b" {
+			t.Errorf("listed %q", got)
+		}
+		w.must(w.client.Update(w.ctx, labelled(a, "2")))
+		if got := w.get("a"); got == nil || got.Labels["v"] != "2" {
+			t.Errorf("after the update: %v", got)
+		}
+		w.must(w.client.Delete(w.ctx, b))
+		if got := w.get("b"); got != nil {
+			t.Errorf("after the delete: %v", got)
+		}
+		if got := w.names(); got != "a" {
+			t.Errorf("listed %q", got)
+		}
+		if n := strings.Count(w.log.String(), "can't be compared"); n != 1 {
+			t.Errorf("it was said %d times:\n%s", n, w.log.String())
+		}
+		time.Sleep(20 * time.Minute)
+		reads := 0
+		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool { reads++; return false }})
+		w.get("a")
+		w.names()
+		if reads != 0 || w.names() != "a" {
+			t.Errorf("the informer has caught up, and the server was asked %d times; %q", reads, w.names())
+		}
+		w.isDrained()
+	})
+}
+
 // A server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
 func TestHistoryThatIsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,6 +31,8 @@ type informers struct {
 	ctx     context.Context // of Run
 	closed  bool            // no goroutine may be started any longer
 	tasks   sync.WaitGroup
+
+	opaqueOnce sync.Once
 }
 
 var _ Informers = (*informers)(nil)

@@ -97,7 +97,7 @@ func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...a
 	return strings.Join(source.calls, ", "), strings.Join(into.lines, ", ")
 }
 
-func TestDriver(t *testing.T) {
+func TestDriver(t *testing.T) { // MACH-02
 	added := func(name string, v int) watch.Event { return watch.Event{Type: watch.Added, Object: obj(name, v)} }
 	expired := errExpired.Status()
 	for name, tt := range map[string]struct {
@@ -148,7 +148,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-func TestResyncAndTransform(t *testing.T) {
+func TestResyncAndTransform(t *testing.T) { // MACH-02
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config[object]{Resync: time.Minute, Transform: func(o object) object {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.ToUpper(o.Name), ResourceVersion: o.ResourceVersion}}
@@ -165,7 +165,7 @@ func TestResyncAndTransform(t *testing.T) {
 }
 
 // A server that does not end a watch in time is not waited for.
-func TestWatchThatHangs(t *testing.T) {
+func TestWatchThatHangs(t *testing.T) { // MACH-02
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
 		if calls != "watch  true, watch 2 false" {
@@ -175,7 +175,7 @@ func TestWatchThatHangs(t *testing.T) {
 }
 
 // A server that is down is asked less and less, and never in a row without a pause.
-func TestBackoff(t *testing.T) {
+func TestBackoff(t *testing.T) { // MACH-02
 	synctest.Test(t, func(t *testing.T) {
 		var failures []error
 		var times []time.Time

@@ -141,7 +141,7 @@ func TestIndexerInParallel(t *testing.T) {
 	}
 }
 
-func TestHeap(t *testing.T) {
+func TestHeap(t *testing.T) { // MACH-04
 	synctest.Test(t, func(t *testing.T) {
 		h := store.NewHeap(key, func(a, b thing) bool { return cmp.Less(a.n, b.n) })
 		if _, any := h.Peek(); any {
@@ -188,7 +188,7 @@ func TestHeap(t *testing.T) {
 	})
 }
 
-func TestExpiring(t *testing.T) {
+func TestExpiring(t *testing.T) { // MACH-04
 	synctest.Test(t, func(t *testing.T) {
 		e := store.NewExpiring(key, func(t thing) time.Duration { return time.Duration(t.n) * time.Minute })
 		e.Put(thing{name: "one", n: 1})
@@ -214,7 +214,7 @@ func TestExpiring(t *testing.T) {
 	})
 }
 
-func TestUndelta(t *testing.T) {
+func TestUndelta(t *testing.T) { // MACH-04
 	var told []string
 	u := store.NewUndelta(key, func(all []thing) { told = append(told, names(all)) })
 	u.Add(thing{name: "a"})

@@ -21,7 +21,7 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) {
+func TestBucket(t *testing.T) { // MACH-06
 	synctest.Test(t, func(t *testing.T) {
 		l := &Bucket[string]{Every: time.Second, Burst: 3}
 		for i, want := range []time.Duration{0, 0, 0, 1, 2} {
@@ -38,7 +38,7 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-func TestMaxOfAndJitter(t *testing.T) {
+func TestMaxOfAndJitter(t *testing.T) { // MACH-06
 	l := MaxOf[string]{
 		&Exponential[string]{Base: time.Second, Max: time.Hour},
 		&Bucket[string]{Every: 3 * time.Second, Burst: 1},

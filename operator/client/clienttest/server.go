@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -53,6 +54,7 @@ type Server struct {
 	changed   chan struct{}
 	watches   map[chan struct{}]bool
 	faults    Faults
+	opaque    bool
 }
 
 type change struct {
@@ -333,10 +335,39 @@ func (c *call) notFound() {
 	fail(c.w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.kind.Resource, c.name))
 }
 
+// version is a revision as clients see it: a number, unless the server is opaque.
+func (s *Server) version(revision uint64) string {
+	if s.opaque {
+		return "v" + strconv.FormatUint(revision*2654435761%1_000_003, 36) + "." + strconv.FormatUint(revision, 36)
+	}
+	return strconv.FormatUint(revision, 10)
+}
+
+func (s *Server) revisionOf(version string) uint64 {
+	base := 10
+	if _, after, ok := strings.Cut(version, "."); ok {
+		version, base = after, 36
+	}
+	revision, _ := strconv.ParseUint(version, base, 64)
+	return revision
+}
+
+// SetOpaque has resourceVersions be texts that cannot be compared. It is called before anything is written.
+func (s *Server) SetOpaque() { s.opaque = true }
+
+// RemoveKind serves a kind no longer: its objects are gone, and so are its watches.
+func (s *Server) RemoveKind(resource string) {
+	s.mu.Lock()
+	s.kinds = slices.DeleteFunc(s.kinds, func(k Kind) bool { return k.Resource == resource })
+	delete(s.objects, resource)
+	s.mu.Unlock()
+	s.CutWatches()
+}
+
 // record, under the lock, makes a change. obj gets its version, also when it is deleted.
 func (s *Server) record(kind string, resource string, old, obj *unstructured.Unstructured) {
 	s.revision++
-	obj.SetResourceVersion(strconv.FormatUint(s.revision, 10))
+	obj.SetResourceVersion(s.version(s.revision))
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	if s.objects[resource] == nil {
 		s.objects[resource] = map[types.NamespacedName]*unstructured.Unstructured{}

@@ -202,7 +202,7 @@ func (c *call) list() {
 	objs, version, next := c.sorted(), c.revision, ""
 	if token := q.Get("continue"); token != "" {
 		v, after, _ := strings.Cut(token, " ")
-		version, _ = strconv.ParseUint(v, 10, 64)
+		version = c.revisionOf(v)
 		if version < c.compacted {
 			fail(c.w, http.StatusGone, metav1.StatusReasonExpired, "The provided continue parameter is too old")
 			return
@@ -225,7 +225,7 @@ func (c *call) list() {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
 	reply(c.w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": apiVersion, "items": items,
-		"metadata": map[string]any{"resourceVersion": strconv.FormatUint(version, 10), "continue": next}})
+		"metadata": map[string]any{"resourceVersion": c.version(version), "continue": next}})
 }
 
 // render is the object as the call wants it: a shallow copy, of its metadata only where that is asked for.

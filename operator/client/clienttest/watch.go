@@ -23,7 +23,7 @@ func (c *call) watch() {
 			"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		return
 	case !initial && version != "":
-		from, _ = strconv.ParseUint(version, 10, 64)
+		from = c.revisionOf(version)
 		if from < c.compacted {
 			c.mu.Unlock()
 			fail(c.w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+version)
@@ -136,7 +136,7 @@ func (c *call) seen(ch change) (string, *unstructured.Unstructured) {
 }
 
 func (c *call) bookmark(version uint64, initialEnd bool) map[string]any {
-	metadata := map[string]any{"resourceVersion": strconv.FormatUint(version, 10), "creationTimestamp": nil}
+	metadata := map[string]any{"resourceVersion": c.version(version), "creationTimestamp": nil}
 	if initialEnd {
 		metadata["annotations"] = map[string]any{metav1.InitialEventsAnnotationKey: "true"}
 	}
