@@ -26,6 +26,7 @@ var (
 	errExpired = apierrors.NewResourceExpired("too old")
 	errServer  = apierrors.NewInternalError(fmt.Errorf("broken"))
 	errRefused = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	errMissing = apierrors.NewNotFound(schema.GroupResource{}, "")
 	errBusy    = apierrors.NewTooManyRequests("busy", 7)
 )
 
@@ -173,7 +174,7 @@ func (w *world) move(honest bool) {
 }
 
 func (w *world) failure() {
-	err := []*apierrors.StatusError{errServer, errBusy, errExpired, errRefused}[w.choose(4)]
+	err := []*apierrors.StatusError{errServer, errBusy, errExpired, errRefused, errMissing}[w.choose(5)]
 	switch {
 	case w.next.Do == Wait:
 		return
