@@ -1,0 +1,44 @@
+// Speed measures Kelson's generators beside controller-gen, by turns, on a project with three kinds:
+//
+//	go run ./bench/generators/speed -kelson bin/kelson -docs docs/benchmarks.md
+//
+// A run is a process from its start to its end, with warm caches of the build and of the disk. An edit is from the moment a source file is
+// written to the moment the definition has changed: with controller-gen a run, with Kelson what `kelson generate --watch` needs.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+func main() {
+	kelson := flag.String("kelson", "bin/kelson", "the binary")
+	docs := flag.String("docs", "", "the page whose section is written")
+	rounds := flag.Int("rounds", 15, "how often each is measured")
+	flag.Parse()
+	if err := run(context.Background(), *kelson, *docs, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kelson, docs string, rounds int) error {
+	b, err := newBench(ctx, kelson)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	figures, err := b.measure(ctx, rounds)
+	if err != nil {
+		return err
+	}
+	text := section(figures, rounds, runtime.NumCPU())
+	fmt.Print(text)
+	if docs == "" {
+		return nil
+	}
+	return replace(docs, text)
+}
