@@ -1,0 +1,208 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kwatch "k8s.io/apimachinery/pkg/watch"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/manager"
+)
+
+// Client is a manager's client in controller-runtime's terms: it reads from the informers, writes to the server, and reads what it has
+// written.
+func Client(m *manager.Manager) crclient.WithWatch { return Wrap(m.Client()) }
+
+// APIReader reads past the informers.
+func APIReader(m *manager.Manager) crclient.Reader { return Wrap(m.LiveClient()) }
+
+// Wrap is any client in controller-runtime's terms.
+func Wrap(c client.Client) crclient.WithWatch { return wrapped{c} }
+
+type wrapped struct{ c client.Client }
+
+var _ crclient.WithWatch = wrapped{}
+
+func (w wrapped) Scheme() *runtime.Scheme     { return w.c.Scheme() }
+func (w wrapped) RESTMapper() meta.RESTMapper { return w.c.Mapper() }
+
+func (w wrapped) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	return client.KindOf(obj, w.c.Scheme())
+}
+
+func (w wrapped) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	kind, err := client.KindOf(obj, w.c.Scheme())
+	if err != nil {
+		return false, err
+	}
+	return controller.Namespaced(w.c.Mapper(), kind)
+}
+
+func (w wrapped) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object, opts ...crclient.GetOption) error {
+	o := crclient.GetOptions{}
+	o.ApplyOptions(opts)
+	get := client.GetOptions{}
+	if o.Raw != nil {
+		get.ResourceVersion = o.Raw.ResourceVersion
+	}
+	return w.c.Get(ctx, key, obj, get)
+}
+
+func listOptions(opts []crclient.ListOption) client.ListOptions {
+	o := crclient.ListOptions{}
+	o.ApplyOptions(opts)
+	list := client.ListOptions{
+		Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector, Limit: o.Limit, Continue: o.Continue,
+	}
+	if o.Raw != nil {
+		list.ResourceVersion, list.ResourceVersionMatch = o.Raw.ResourceVersion, o.Raw.ResourceVersionMatch
+	}
+	return list
+}
+
+func (w wrapped) List(ctx context.Context, list crclient.ObjectList, opts ...crclient.ListOption) error {
+	return w.c.List(ctx, list, listOptions(opts))
+}
+
+func (w wrapped) Watch(ctx context.Context, list crclient.ObjectList, opts ...crclient.ListOption) (kwatch.Interface, error) {
+	return w.c.Watch(ctx, list, listOptions(opts))
+}
+
+func dryRun(values []string) bool { return slices.Contains(values, metav1.DryRunAll) }
+
+func (w wrapped) Create(ctx context.Context, obj crclient.Object, opts ...crclient.CreateOption) error {
+	o := (&crclient.CreateOptions{}).ApplyOptions(opts)
+	return w.c.Create(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+func (w wrapped) Update(ctx context.Context, obj crclient.Object, opts ...crclient.UpdateOption) error {
+	o := (&crclient.UpdateOptions{}).ApplyOptions(opts)
+	return w.c.Update(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+func (w wrapped) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.PatchOption) error {
+	o := (&crclient.PatchOptions{}).ApplyOptions(opts)
+	return w.c.Patch(ctx, obj, patch{p}, patchOptions(p, o))
+}
+
+// patchOptions leave an apply to conflict unless it is forced, as there.
+func patchOptions(p crclient.Patch, o *crclient.PatchOptions) client.WriteOptions {
+	write := client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation, Force: o.Force}
+	if p.Type() == types.ApplyPatchType && write.Force == nil {
+		no := false
+		write.Force = &no
+	}
+	return write
+}
+
+type patch struct{ of crclient.Patch }
+
+func (p patch) Type() types.PatchType                  { return p.of.Type() }
+func (p patch) Data(obj client.Object) ([]byte, error) { return p.of.Data(obj) }
+
+func (w wrapped) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.ApplyOption) error {
+	o := (&crclient.ApplyOptions{}).ApplyOptions(opts)
+	return applied(obj, func(u *unstructured.Unstructured) error { return w.c.Apply(ctx, u, applyOptions(o)) })
+}
+
+func applyOptions(o *crclient.ApplyOptions) client.WriteOptions {
+	force := o.Force
+	if force == nil {
+		no := false
+		force = &no
+	}
+	return client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, Force: force}
+}
+
+// applied applies a configuration as an object, and fills it with the answer.
+func applied(obj runtime.ApplyConfiguration, apply func(*unstructured.Unstructured) error) error {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	if err := apply(u); err != nil {
+		return err
+	}
+	if data, err = u.MarshalJSON(); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, obj)
+}
+
+func (w wrapped) Delete(ctx context.Context, obj crclient.Object, opts ...crclient.DeleteOption) error {
+	o := (&crclient.DeleteOptions{}).ApplyOptions(opts)
+	return w.c.Delete(ctx, obj, deleteOptions(o))
+}
+
+func deleteOptions(o *crclient.DeleteOptions) client.DeleteOptions {
+	return client.DeleteOptions{
+		DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriodSeconds, Preconditions: o.Preconditions, PropagationPolicy: o.PropagationPolicy,
+	}
+}
+
+func (w wrapped) DeleteAllOf(ctx context.Context, obj crclient.Object, opts ...crclient.DeleteAllOfOption) error {
+	o := (&crclient.DeleteAllOfOptions{}).ApplyOptions(opts)
+	return w.c.DeleteAllOf(ctx, obj, client.DeleteAllOfOptions{
+		ListOptions:   client.ListOptions{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector},
+		DeleteOptions: deleteOptions(&o.DeleteOptions),
+	})
+}
+
+func (w wrapped) Status() crclient.SubResourceWriter { return w.SubResource("status") }
+
+func (w wrapped) SubResource(name string) crclient.SubResourceClient {
+	return subresource{w.c.Subresource(name)}
+}
+
+type subresource struct{ s client.SubresourceWriter }
+
+func (s subresource) Get(ctx context.Context, obj, into crclient.Object, _ ...crclient.SubResourceGetOption) error {
+	return s.s.Get(ctx, obj, into)
+}
+
+func (s subresource) Create(ctx context.Context, obj, body crclient.Object, opts ...crclient.SubResourceCreateOption) error {
+	o := (&crclient.SubResourceCreateOptions{}).ApplyOptions(opts)
+	return s.s.Create(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+func (s subresource) Update(ctx context.Context, obj crclient.Object, opts ...crclient.SubResourceUpdateOption) error {
+	o := (&crclient.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	var body runtime.Object
+	if o.SubResourceBody != nil {
+		body = o.SubResourceBody
+	}
+	return s.s.Update(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
+	o := (&crclient.SubResourcePatchOptions{}).ApplyOptions(opts)
+	var of client.Patch = patch{p}
+	if o.SubResourceBody != nil {
+		data, err := p.Data(o.SubResourceBody)
+		if err != nil {
+			return err
+		}
+		of = client.RawPatch(p.Type(), data)
+	}
+	return s.s.Patch(ctx, obj, of, patchOptions(p, &o.PatchOptions))
+}
+
+func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.SubResourceApplyOption) error {
+	o := (&crclient.SubResourceApplyOptions{}).ApplyOpts(opts)
+	return applied(obj, func(u *unstructured.Unstructured) error { return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions)) })
+}
