@@ -90,7 +90,7 @@ var errNotFoundPath = errors.New("404 page not found")
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s, err := h.resolve(w, req)
 	if err == nil {
-		err = s.serve()
+		err = s.serveOrRefuse()
 	}
 	switch {
 	case err == nil:
@@ -103,6 +103,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		wire.Error(w, req, err)
 	}
+}
+
+// impossible is what Kubernetes' libraries panic with over a value that is neither a number nor a string, which protobuf can express.
+const impossible = "impossible IntOrString.Type"
+
+// serveOrRefuse is serve, where such a value is the client's mistake.
+func (s *scope) serveOrRefuse() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if e, ok := p.(error); !ok || e.Error() != impossible {
+				panic(p)
+			}
+			err = apierrors.NewBadRequest(impossible)
+		}
+	}()
+	return s.serve()
 }
 
 // resolve finds what a request is about.
