@@ -50,7 +50,7 @@ func documentStreams(ctx context.Context, peer *side) ([]*stream, error) {
 		get("openapi v3 xml", "/openapi/v3/apis/apps/v1", "application/xml")}
 	documents, _ := at(a.body, "paths").(map[string]any)
 	for _, path := range slices.Sorted(maps.Keys(documents)) {
-		openapi = append(openapi, get("openapi v3 document", "/openapi/v3/"+path))
+		openapi = append(openapi, get("openapi v3 document "+path, "/openapi/v3/"+path))
 	}
 	var paths2 []step
 	for _, path := range []string{"/version", "/version/", "/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/healthz/nothing", "/healthz?verbose", "/livez?verbose",

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/server/resource"
@@ -29,10 +30,22 @@ func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresou
 		Update: &resource.UpdateView{
 			Strategy: &strategy{compiled: k.compiled, hub: hub},
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
+			Table: func() upstream.TableConvertor {
+				return newTable(&apiextensionsv1.CustomResourceDefinitionVersion{AdditionalPrinterColumns: scaleColumns()})
+			},
 			Replicas: k.replicasPath,
 			Get:      func(hub runtime.Object) (runtime.Object, error) { return view.get(hub.(*unstructured.Unstructured)) },
 			Set:      func(hub, scale runtime.Object) error { return view.set(hub.(*unstructured.Unstructured), scale) },
 		},
+	}
+}
+
+// scaleColumns are those of a Scale, read from the Scale itself.
+func scaleColumns() []apiextensionsv1.CustomResourceColumnDefinition {
+	return []apiextensionsv1.CustomResourceColumnDefinition{
+		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
+		{Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas"},
+		ageColumn(),
 	}
 }
 

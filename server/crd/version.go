@@ -134,11 +134,15 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 func newTable(spec *apiextensionsv1.CustomResourceDefinitionVersion) upstream.TableConvertor {
 	columns := spec.AdditionalPrinterColumns
 	if len(columns) == 0 {
-		columns = []apiextensionsv1.CustomResourceColumnDefinition{{
-			Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
-			Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
-		}}
+		columns = []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
 	}
 	t, _ := tableconvertor.New(columns)
 	return t
+}
+
+func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{
+		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	}
 }

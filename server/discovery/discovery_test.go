@@ -198,7 +198,7 @@ func TestForms(t *testing.T) {
 		{"/apis", "application/vnd.kubernetes.protobuf", 200, "application/vnd.kubernetes.protobuf", "k8s\x00"},
 		{"/apis", strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), 200, strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), "k8s\x00"},
 		{"/apis/apps/v1?pretty=true", "", 200, "application/json", "{\n  \"kind\": \"APIResourceList\""},
-		{"/apis/apps/v2", "", 404, "text/plain; charset=utf-8", "404 page not found"},
+		{"/apis/apps/v2", "", 404, "application/json", `{"kind":"Status"`},
 		{"/apis/nope", "", 404, "text/plain; charset=utf-8", "404 page not found"},
 		{"/api/v2", "", 404, "application/json", `{"kind":"Status"`},
 		{"/apis", "text/html", 406, "application/json", "{\n  \"kind\": \"Status\""},

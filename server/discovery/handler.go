@@ -112,9 +112,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// missing is the answer where there is no document. Below /api there is a router, whose errors can be read by machines.
+// missing is the answer where there is no document. Below /api and the built-in groups there is a router, whose errors can be read by
+// machines.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
-	if strings.HasPrefix(req.URL.Path, "/api/") {
+	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
+	routed := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && compiled(res) })
+	if routed || strings.HasPrefix(req.URL.Path, "/api/") {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
 		return
 	}

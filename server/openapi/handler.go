@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,6 +123,7 @@ func (h *Handler) serveV3(w http.ResponseWriter, req *http.Request, docs *docume
 }
 
 func (h *Handler) serveV2(w http.ResponseWriter, req *http.Request, docs *documents) {
+	w.Header().Set("Vary", "Accept-Encoding") // before it is known whether there is anything
 	mediaType, ok := negotiate(w, req, protoV2)
 	if !ok {
 		return
@@ -162,7 +164,9 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)
 	header.Set("Etag", etag)
-	header.Add("Vary", "Accept-Encoding")
+	if vary := header.Values("Vary"); !slices.Contains(vary, "Accept-Encoding") {
+		header.Add("Vary", "Accept-Encoding")
+	}
 	if match := req.Header.Get("If-None-Match"); match == etag || match == "W/"+etag {
 		w.WriteHeader(http.StatusNotModified)
 		return

@@ -218,6 +218,8 @@ type UpdateView struct {
 	Set func(hub runtime.Object, view runtime.Object) error
 	// Replicas is where a version of a kind has what a Scale calls spec.replicas, for managedFields; nil: at the same place. It may give nil.
 	Replicas func(version string) fieldpath.Path
+	// Table gives the columns of the view; nil: the resource's own table knows the view's hub.
+	Table func() upstream.TableConvertor
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
 	NewView func() runtime.Object
 }

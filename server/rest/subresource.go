@@ -106,8 +106,9 @@ func (s *scope) createSubresource() error {
 	return s.answerView(http.StatusCreated, f, result)
 }
 
-// viewAllow is what a subresource's own kind can be read and written as. Those kinds are compiled in, whatever the resource is.
-func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: true, Transform: true} }
+// viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
+// have one.
+func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }
 
 func (s *scope) viewBody() ([]byte, string, error) {
 	media, err := wire.BodyMedia(s.req, s.viewAllow())
@@ -133,8 +134,10 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	}
 	obj, kind, err := decoder.Decode(body, &s.kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
-		if err := s.strictBody(directive, strict.Errors()); err != nil {
-			return nil, err
+		if compiled(s.res) || *kind == s.kind {
+			if err := s.strictBody(directive, strict.Errors()); err != nil {
+				return nil, err
+			}
 		}
 	} else if err != nil {
 		if kind != nil && kind.Kind != "" {

@@ -202,11 +202,13 @@ func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, er
 	switch {
 	case s.sub == nil || s.sub.Update == nil:
 		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
-	case compiled(s.res):
+	case s.sub.Update.Table != nil:
+		form.convert = s.sub.Update.Table()
+	default:
 		if hub, err = s.viewHub(view); err != nil {
 			return nil, err
 		}
-	} // the columns of a custom kind look for their fields in the view itself
+	}
 	table, err := form.convert.ConvertToTable(s.ctx, hub, form.opts)
 	if err != nil {
 		return nil, err

@@ -129,9 +129,14 @@ func TestScaleIsOfItsOwnKind(t *testing.T) {
 	if !strings.Contains(got, "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/x, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID") {
 		t.Error(got)
 	}
-	// The columns of a custom kind are read from the Scale.
+	// The columns are those of the Scale, also below a custom kind, where it is not to be had in protobuf.
+	resp := p.Do(t, "GET", fleets+"/x/scale", "", "Accept: application/vnd.kubernetes.protobuf")
+	resp.Body.Close()
+	if resp.StatusCode != 406 {
+		t.Errorf("protobuf: %d", resp.StatusCode)
+	}
 	table := p.Want(t, 200, "GET", fleets+"/x/scale", "", tables)
-	if got := fmt.Sprint(resttest.At(table["rows"].([]any)[0], "cells")); !strings.HasPrefix(got, "[x 1 ") {
+	if got := fmt.Sprint(resttest.At(table["rows"].([]any)[0], "cells")); !strings.HasPrefix(got, "[x 1 0 ") {
 		t.Error(got)
 	}
 }
