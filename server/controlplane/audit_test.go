@@ -2,7 +2,9 @@ package controlplane_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
+	"io"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -69,16 +71,25 @@ func record(t *testing.T, change func(*audit.Config)) *recorded {
 	return r
 }
 
-// do makes a request and gives the status.
+// do makes a request over the port and gives the status.
 func (r *recorded) do(method, path, token, media, body string) int {
-	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		return -1
+	}
 	req.Header.Set("Content-Type", media)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	w := httptest.NewRecorder()
-	r.Handler().ServeHTTP(w, req)
-	return w.Code
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: r.ca.Pool()}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
 }
 
 func (r *recorded) events(t *testing.T) []auditv1.Event {
