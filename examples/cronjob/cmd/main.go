@@ -5,7 +5,7 @@ import (
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 	batchv2 "kelson.dev/examples/cronjob/api/v2"
 	"kelson.dev/examples/cronjob/internal/controller"
-	webhookv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
+	webhookbatchv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
 	"kelson.dev/operator"
 )
 
@@ -18,7 +18,7 @@ func main() {
 		operator.Name("cronjob"),
 		operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
 		controller.CronJobController(),
-		operator.Webhook[batchv1.CronJob](webhookv1.NewCronJobWebhook),
+		webhookbatchv1.CronJobWebhook(),
 		operator.Conversion[batchv1.CronJob](),
 	)
 }

@@ -98,9 +98,6 @@ type CronJob struct {
 	Status CronJobStatus `json:"status,omitempty"`
 }
 
-// Hub makes this the version that all others are converted to and from.
-func (*CronJob) Hub() {}
-
 // CronJobList is a list of CronJob objects.
 // +kubebuilder:object:root=true
 type CronJobList struct {

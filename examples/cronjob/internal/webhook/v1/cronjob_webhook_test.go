@@ -38,7 +38,7 @@ func newEnv(t *testing.T) *testenv.Env {
 				REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
 			},
 				operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
-				operator.Webhook[batchv1.CronJob](webhookv1.NewCronJobWebhook), operator.Conversion[batchv1.CronJob]())
+				webhookv1.CronJobWebhook(), operator.Conversion[batchv1.CronJob]())
 		}))
 	until(t, func() bool {
 		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
