@@ -1,6 +1,11 @@
 package controller
 
 import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
@@ -89,4 +94,27 @@ func Not(p Predicate) Predicate { return func(e Event) bool { return !p(e) } }
 // Why is the cause of what comes from outside the API server, in a few words.
 func Why(what string) trace.Causes {
 	return trace.Because(trace.Cause{Event: trace.Other, Key: client.Key{Name: what}})
+}
+
+// AnnotationsChanged drops updates that leave the annotations as they were.
+func AnnotationsChanged(e Event) bool {
+	return e.Old == nil || !maps.Equal(e.Old.GetAnnotations(), e.Object.GetAnnotations())
+}
+
+// LabelsChanged drops updates that leave the labels as they were.
+func LabelsChanged(e Event) bool {
+	return e.Old == nil || !maps.Equal(e.Old.GetLabels(), e.Object.GetLabels())
+}
+
+// Selected drops events about objects that a selector does not select. An update passes if it selects the object before or after: an
+// object that is selected no longer is news.
+func Selected(s labels.Selector) Predicate {
+	return func(e Event) bool {
+		return s.Matches(labels.Set(e.Object.GetLabels())) || e.Old != nil && s.Matches(labels.Set(e.Old.GetLabels()))
+	}
+}
+
+// On drops events of other types than those given, which are trace.Add, Update, Delete, Sync, Resync, Other.
+func On(types ...string) Predicate {
+	return func(e Event) bool { return slices.Contains(types, e.Type) }
 }

@@ -1,0 +1,31 @@
+package reconcile
+
+import (
+	"slices"
+
+	"kelson.dev/operator/client"
+)
+
+// HasFinalizer says whether an object has a finalizer.
+func HasFinalizer(obj client.Object, finalizer string) bool {
+	return slices.Contains(obj.GetFinalizers(), finalizer)
+}
+
+// AddFinalizer adds a finalizer to the object in hand, and says whether it was not there. Typed reconcilers need it not: they have a
+// method Finalize.
+func AddFinalizer(obj client.Object, finalizer string) bool {
+	if HasFinalizer(obj, finalizer) {
+		return false
+	}
+	obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), finalizer))
+	return true
+}
+
+// RemoveFinalizer removes a finalizer from the object in hand, and says whether it was there.
+func RemoveFinalizer(obj client.Object, finalizer string) bool {
+	if !HasFinalizer(obj, finalizer) {
+		return false
+	}
+	obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer }))
+	return true
+}

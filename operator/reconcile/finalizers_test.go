@@ -1,0 +1,26 @@
+package reconcile_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/operator/reconcile"
+)
+
+// RUN-04
+func TestFinalizers(t *testing.T) {
+	shared := []string{"a", "b", "a"}
+	pod := &corev1.Pod{}
+	pod.Finalizers = shared
+	if !reconcile.AddFinalizer(pod, "c") || reconcile.AddFinalizer(pod, "c") || !reconcile.HasFinalizer(pod, "c") {
+		t.Errorf("got %v", pod.Finalizers)
+	}
+	if !reconcile.RemoveFinalizer(pod, "a") || reconcile.RemoveFinalizer(pod, "a") || !slices.Equal(pod.Finalizers, []string{"b", "c"}) {
+		t.Errorf("got %v", pod.Finalizers)
+	}
+	if !slices.Equal(shared, []string{"a", "b", "a"}) {
+		t.Errorf("what others hold was changed: %v", shared)
+	}
+}
