@@ -8,10 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ApplyPatch is the patch that Apply sends.
-func ApplyPatch(scheme *runtime.Scheme) Patch { return applyPatch{scheme: scheme} }
-
-// applyPatch makes the document of a server-side apply from an object.
+// ApplyDocument is a server-side apply, as a Patch. Make it with NewApplyDocument.
 //
 // Whatever the document holds becomes the owner's: it would fight over it with others, and be refused where it must not
 // be set. A Go struct, though, writes more than its author has set. Dropped are therefore
@@ -22,23 +19,31 @@ func ApplyPatch(scheme *runtime.Scheme) Patch { return applyPatch{scheme: scheme
 //
 // Empty maps and lists elsewhere stay: emptyDir: {} says something. So do zero numbers, strings and booleans: a type whose
 // fields are written without omitempty cannot say "unset".
-type applyPatch struct {
-	scheme     *runtime.Scheme
+type ApplyDocument struct {
+	// Encoded is the object with all that its type writes. Objects that are encoded alike are applied alike.
+	Encoded    []byte
 	keepStatus bool
 }
 
-func (applyPatch) Type() types.PatchType { return types.ApplyPatchType }
-
-func (a applyPatch) Data(obj Object) ([]byte, error) {
-	kind, err := KindOf(obj, a.scheme)
+// NewApplyDocument is what Apply sends for an object.
+func NewApplyDocument(obj Object, scheme *runtime.Scheme) (ApplyDocument, error) {
+	kind, err := KindOf(obj, scheme)
 	if err != nil {
-		return nil, err
+		return ApplyDocument{}, err
 	}
 	data, err := json.Marshal(withKind(obj, kind))
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return ApplyDocument{}, fmt.Errorf("encode: %w", err)
 	}
-	doc, err := parseObject(data, nil)
+	return ApplyDocument{Encoded: data}, nil
+}
+
+// Type is that of an apply.
+func (ApplyDocument) Type() types.PatchType { return types.ApplyPatchType }
+
+// Data is the document, which is that of the object it was made of.
+func (a ApplyDocument) Data(Object) ([]byte, error) {
+	doc, err := parseObject(a.Encoded, nil)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
@@ -50,6 +55,23 @@ func (a applyPatch) Data(obj Object) ([]byte, error) {
 		delete(doc, "status")
 	}
 	return json.Marshal(doc)
+}
+
+// applyPatch makes the document when it is asked for.
+type applyPatch struct {
+	scheme     *runtime.Scheme
+	keepStatus bool
+}
+
+func (applyPatch) Type() types.PatchType { return types.ApplyPatchType }
+
+func (a applyPatch) Data(obj Object) ([]byte, error) {
+	doc, err := NewApplyDocument(obj, a.scheme)
+	if err != nil {
+		return nil, err
+	}
+	doc.keepStatus = a.keepStatus
+	return doc.Data(obj)
 }
 
 func dropNulls(v any) {

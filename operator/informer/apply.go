@@ -27,15 +27,15 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	if o.DryRun || i == nil || c.set.cfg.Transform != nil { // a copy that was transformed is not what the server would answer
 		return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
 	}
-	data, err := client.ApplyPatch(c.Scheme()).Data(obj)
+	doc, err := client.NewApplyDocument(obj, c.Scheme())
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
 	}
-	want := applied{document: i.documentHash(data, o)}
+	want := applied{document: i.documentHash(doc.Encoded, o)}
 	if i.isApplied(want, obj) {
 		return nil
 	}
-	if err := c.wrote(c.Client.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, data), opts...), obj, opts); err != nil {
+	if err := c.wrote(c.Client.Patch(ctx, obj, doc, opts...), obj, opts); err != nil {
 		return err
 	}
 	want.uid, want.version = obj.GetUID(), obj.GetResourceVersion()
