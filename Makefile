@@ -15,7 +15,7 @@ FUZZ     ?= server toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-home run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm kustomize client-go client-node cluster-api generators bench-generators tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-home run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -128,6 +128,9 @@ test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten 
 
 helm: build ## Helm's install, upgrade, rollback and uninstall of a chart with hooks: half a minute after the build of Helm
 	test/helm/run.sh
+
+scaffold: build ## the way of a new user, from kelson init to a deployed operator, on kelson serve and kube-apiserver (bin/peers): about ten minutes
+	test/scaffold/run.sh
 
 kustomize: build ## trees of kustomizations applied with the linked-in kubectl, and built with Kustomize itself
 	test/kustomize/run.sh

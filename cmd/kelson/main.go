@@ -33,17 +33,7 @@ func main() {
 
 // run carries out a command line and gives the exit code.
 func run(ctx context.Context, args []string) int {
-	root := &cobra.Command{
-		Use:           "kelson",
-		Short:         "The operator workbench for Kubernetes",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(),
-		manifestsCommand(), installCommand(), uninstallCommand(), runCommand(), deployCommand(), undeployCommand(), buildCommand(), testCommand(),
-		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), whyCommand(), versionCommand(), kubectlHelp(),
-		apiserverCommand(), etcdCommand())
+	root := rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var code exitCode
@@ -56,6 +46,22 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "kelson:", err)
 		return 1
 	}
+}
+
+// rootCommand is kelson with all its commands.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kelson",
+		Short:         "The operator workbench for Kubernetes",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(), upgradeCommand(),
+		manifestsCommand(), installCommand(), uninstallCommand(), runCommand(), deployCommand(), undeployCommand(), buildCommand(), testCommand(), packageCommand(),
+		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), whyCommand(), versionCommand(), kubectlHelp(),
+		apiserverCommand(), etcdCommand())
+	return root
 }
 
 // exitCode is an error that was already told and only sets the exit code.

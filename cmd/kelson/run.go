@@ -25,9 +25,9 @@ func runCommand() *cobra.Command {
 		Short: "Run a project's operator on this machine, for a cluster",
 		Long: `Run a project's operator on this machine, for a cluster.
 
-It is generated, built and run; flags after -- are the operator's own. The
-cluster's API server must be able to reach this machine if the operator has
-webhooks; with ENABLE_WEBHOOKS=false in the environment it serves none.`,
+It is generated, built and run; flags after -- are the operator's own. Where the
+cluster's API server is on this machine too, it is made to call the operator's
+webhooks here. With ENABLE_WEBHOOKS=false in the environment there are none.`,
 		Example: `  kelson run
   ENABLE_WEBHOOKS=false kelson run . -- --v=1`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,6 +52,9 @@ webhooks; with ENABLE_WEBHOOKS=false in the environment it serves none.`,
 					return err
 				}
 				env = append(env, "KUBECONFIG="+path)
+			}
+			if os.Getenv("KELSON_LOCAL_WEBHOOKS") == "" && cluster.isHere() {
+				env = append(env, "KELSON_LOCAL_WEBHOOKS=true") // the API server can call this machine, and is told to
 			}
 			if cluster.context != "" {
 				rest = append([]string{"--context=" + cluster.context}, rest...)

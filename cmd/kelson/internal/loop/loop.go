@@ -75,7 +75,7 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 		return nil, err
 	}
 	if cfg.Webhooks {
-		if l.hooks, err = newWebhooks(cfg.Project.Dir, l.temp); err != nil {
+		if l.hooks, err = newWebhooks(cfg.Project, l.temp); err != nil {
 			return nil, err
 		}
 	}

@@ -16,22 +16,25 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// webhookAddress is where operators serve webhooks, those of controller-runtime too.
-const webhookAddress = "127.0.0.1:9443"
+// fieldPort is where operators of controller-runtime serve webhooks.
+const fieldPort = "127.0.0.1:9443"
 
 // webhooks are those of a project on this machine: the manifests' services become URLs. The certificates lie where operators look for them
 // in their temporary folder, which is therefore one of the run's own.
 type webhooks struct {
+	address        string
 	temp           string
 	ca             []byte
 	configurations manifests.Objects
 }
 
 // newWebhooks makes certificates for a project's webhooks; nil if it has none.
-func newWebhooks(dir, temp string) (*webhooks, error) {
+func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
+	dir := p.Dir
 	found, err := manifest.Read(filepath.Join(dir, "config", "webhook", "manifests.yaml"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
 		found, err = nil, nil
@@ -43,7 +46,7 @@ func newWebhooks(dir, temp string) (*webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &webhooks{temp: filepath.Join(temp, "tmp")}
+	h := &webhooks{temp: filepath.Join(temp, "tmp"), address: fieldPort}
 	converts := false
 	for _, crd := range definitions {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
@@ -51,6 +54,12 @@ func newWebhooks(dir, temp string) (*webhooks, error) {
 	}
 	if len(found) == 0 && !converts {
 		return nil, nil
+	}
+	if p.Requires("kelson.dev/operator") { // it can be told of a port, so that several may run
+		if h.address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		p.Args = append(p.Args, "--webhook-bind-address="+h.address)
 	}
 	public, private, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -80,12 +89,21 @@ func newWebhooks(dir, temp string) (*webhooks, error) {
 	return h, nil
 }
 
+// freeAddress is one that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
 func (h *webhooks) env() []string { return []string{"TMPDIR=" + h.temp} }
 
 // reached is a client configuration for this machine.
 func (h *webhooks) reached(config map[string]any) map[string]any {
 	path, _, _ := unstructured.NestedString(config, "service", "path")
-	return map[string]any{"url": "https://" + webhookAddress + path, "caBundle": base64.StdEncoding.EncodeToString(h.ca)}
+	return map[string]any{"url": "https://" + h.address + path, "caBundle": base64.StdEncoding.EncodeToString(h.ca)}
 }
 
 // convert has definitions that are converted by webhooks reach them here.
@@ -116,7 +134,7 @@ func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 	defer cancel()
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // whether somebody is there is all that is asked
 	for {
-		conn, err := dialer.DialContext(ctx, "tcp", webhookAddress)
+		conn, err := dialer.DialContext(ctx, "tcp", h.address)
 		if err == nil {
 			return conn.Close()
 		}
@@ -124,7 +142,7 @@ func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 		case <-ended:
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("the operator does not serve its webhooks at %s: %w", webhookAddress, err)
+			return fmt.Errorf("the operator does not serve its webhooks at %s: %w", h.address, err)
 		case <-time.After(50 * time.Millisecond): // there is no event for a port of another process
 		}
 	}

@@ -42,7 +42,7 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 		return nil, err
 	}
 	defer write.Close()
-	cmd := exec.Command(binary)
+	cmd := exec.Command(binary, p.Args...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+AccountSuffix)
 	cmd.Env = append(cmd.Env, env...)

@@ -1,4 +1,4 @@
-// Package project is an operator project as a folder: where its main package and its manifests are, how it is built, run and applied.
+// Package project is an operator project as a folder: where its main package is, how it is built and run.
 package project
 
 import (
@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
-	"kelson.dev/operator/client"
-	"kelson.dev/operator/operatortest/manifest"
+	"golang.org/x/mod/modfile"
 )
 
 // Project is an operator's folder.
@@ -21,6 +21,8 @@ type Project struct {
 	Dir string
 	// Main is the folder of the operator's main package.
 	Main string
+	// Args are those that the operator is run with.
+	Args []string
 }
 
 // Open finds an operator project in a folder: a Go module, or part of one, with a main package in it, in cmd or in a folder below cmd.
@@ -52,6 +54,20 @@ func Open(dir string) (*Project, error) {
 	return nil, fmt.Errorf("open project %s: no main.go in it, in cmd or in a folder below cmd: is it an operator project?", dir)
 }
 
+// Requires says whether the Go module that the project is, or is part of, requires another.
+func (p *Project) Requires(module string) bool {
+	for dir := p.Dir; ; dir = filepath.Dir(dir) {
+		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil {
+			mod, err := modfile.ParseLax("go.mod", data, nil)
+			return err == nil && slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == module })
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
 // Build builds the operator to a file. The error holds what the compiler said.
 func (p *Project) Build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
@@ -60,34 +76,4 @@ func (p *Project) Build(ctx context.Context, binary string) error {
 		return fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
 	}
 	return nil
-}
-
-// Apply applies, server-side, every manifest in a folder of the project, in the order of the files' names; a folder that is not there
-// holds none. What the server refuses is named by file.
-func (p *Project) Apply(ctx context.Context, c client.Client, folder string) error {
-	objects, err := p.manifests(folder)
-	if err != nil {
-		return err
-	}
-	for _, m := range objects {
-		if m.Object.GetNamespace() == "" {
-			if mapping, err := c.Mapper().RESTMapping(m.Object.GroupVersionKind().GroupKind(), m.Object.GroupVersionKind().Version); err == nil &&
-				mapping.Scope.Name() == "namespace" {
-				m.Object.SetNamespace("default")
-			}
-		}
-		if err := c.Apply(ctx, m.Object); err != nil {
-			return fmt.Errorf("apply %s: %w", m.File, err)
-		}
-	}
-	return nil
-}
-
-// manifests reads the objects in a folder of the project.
-func (p *Project) manifests(folder string) ([]manifest.Manifest, error) {
-	all, err := manifest.Read(filepath.Join(p.Dir, folder))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
-		return nil, nil
-	}
-	return all, err
 }

@@ -1,0 +1,200 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+)
+
+// Bundle is a bundle for the Operator Lifecycle Manager, in the format registry+v1: manifests, metadata and the Dockerfile of its image. The
+// ClusterServiceVersion has the Deployment and its permissions; the definitions and what else there is lie beside it.
+func Bundle(o Operator) (Files, error) {
+	objects, err := o.withImage()
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	var deployments, permissions, clusterPermissions, owned, hooks []any
+	roles, clusterRoles := rulesOf(objects)
+	for _, obj := range objects {
+		switch kind := obj.GetKind(); kind {
+		case "Namespace", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy":
+			// OLM makes the account and its bindings in the namespace that the operator is installed in.
+		case "Deployment":
+			deployments = append(deployments, map[string]any{"name": obj.GetName(), "label": obj.GetLabels(), "spec": obj.Object["spec"]})
+		case "CustomResourceDefinition":
+			owned = append(owned, ownedBy(obj)...)
+			unstructured.RemoveNestedField(obj.Object, "spec", "conversion") // OLM's to fill in, of the webhook definitions below
+			if err := files.add("manifests/"+obj.GetName()+".crd.yaml", obj); err != nil {
+				return nil, err
+			}
+		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+			hooks = append(hooks, admissionHooks(obj, o.deployment().GetName())...)
+		case "ClusterRoleBinding":
+		case "ClusterRole":
+			if !clusterRoles.bound[obj.GetName()] { // those that are bound are the operator's own
+				if err := files.add("manifests/"+fileName(obj), obj); err != nil {
+					return nil, err
+				}
+			}
+		default:
+			obj.SetNamespace("")
+			if err := files.add("manifests/"+fileName(obj), obj); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for account, rules := range roles.rules {
+		permissions = append(permissions, map[string]any{"serviceAccountName": account, "rules": rules})
+	}
+	for account, rules := range clusterRoles.rules {
+		clusterPermissions = append(clusterPermissions, map[string]any{"serviceAccountName": account, "rules": rules})
+	}
+	hooks = append(hooks, conversionHooks(o.Objects, o.deployment().GetName())...)
+	examples, err := json.Marshal(append(manifests.Objects{}, o.Samples...))
+	if err != nil {
+		return nil, err
+	}
+	spec := map[string]any{
+		"displayName": o.Name, "description": "The operator " + o.Name + ".", "version": o.Version, "maturity": "alpha",
+		"provider":       map[string]any{"name": o.Name},
+		"minKubeVersion": "1.30.0",
+		"installModes": []any{
+			map[string]any{"type": "OwnNamespace", "supported": false}, map[string]any{"type": "SingleNamespace", "supported": false},
+			map[string]any{"type": "MultiNamespace", "supported": false}, map[string]any{"type": "AllNamespaces", "supported": true},
+		},
+		"install": map[string]any{"strategy": "deployment", "spec": map[string]any{
+			"deployments": deployments, "permissions": permissions, "clusterPermissions": clusterPermissions}},
+		"customresourcedefinitions": map[string]any{"owned": owned},
+	}
+	if len(hooks) > 0 {
+		spec["webhookdefinitions"] = hooks
+	}
+	csv := map[string]any{
+		"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+		"metadata": map[string]any{"name": o.Name + ".v" + o.Version, "annotations": map[string]any{"alm-examples": string(examples), "capabilities": "Basic Install"}},
+		"spec":     spec,
+	}
+	if files["manifests/"+o.Name+".clusterserviceversion.yaml"], err = encode(csv); err != nil {
+		return nil, err
+	}
+	labels := [][2]string{
+		{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"}, {"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
+		{"operators.operatorframework.io.bundle.metadata.v1", "metadata/"}, {"operators.operatorframework.io.bundle.package.v1", o.Name},
+		{"operators.operatorframework.io.bundle.channels.v1", "alpha"}, {"operators.operatorframework.io.bundle.channel.default.v1", "alpha"},
+	}
+	annotations, dockerfile := "annotations:\n", "FROM scratch\n"
+	for _, l := range labels {
+		annotations += fmt.Sprintf("  %s: %s\n", l[0], l[1])
+		dockerfile += fmt.Sprintf("LABEL %s=%s\n", l[0], l[1])
+	}
+	files["metadata/annotations.yaml"] = []byte(annotations)
+	files["bundle.Dockerfile"] = []byte(dockerfile + "COPY manifests /manifests/\nCOPY metadata /metadata/\n")
+	return files, nil
+}
+
+func (f Files) add(name string, obj *unstructured.Unstructured) error {
+	data, err := encode(obj.Object)
+	if err != nil {
+		return err
+	}
+	if _, twice := f[name]; twice {
+		return fmt.Errorf("two objects would be in %s", name)
+	}
+	f[name] = data
+	return nil
+}
+
+// granted are the rules of roles, by the service account that they are bound to.
+type granted struct {
+	rules map[string][]any
+	bound map[string]bool // names of roles
+}
+
+// rulesOf gives what is granted in the namespace, and in all of the cluster.
+func rulesOf(objects []*unstructured.Unstructured) (roles, clusterRoles granted) {
+	roles, clusterRoles = granted{map[string][]any{}, map[string]bool{}}, granted{map[string][]any{}, map[string]bool{}}
+	of := map[string][]any{}
+	for _, obj := range objects {
+		if kind := obj.GetKind(); kind == "Role" || kind == "ClusterRole" {
+			rules, _, _ := unstructured.NestedSlice(obj.Object, "rules")
+			of[kind+"/"+obj.GetName()] = rules
+		}
+	}
+	for _, obj := range objects {
+		to := roles
+		if obj.GetKind() == "ClusterRoleBinding" {
+			to = clusterRoles
+		} else if obj.GetKind() != "RoleBinding" {
+			continue
+		}
+		kind, _, _ := unstructured.NestedString(obj.Object, "roleRef", "kind")
+		name, _, _ := unstructured.NestedString(obj.Object, "roleRef", "name")
+		subjects, _, _ := unstructured.NestedSlice(obj.Object, "subjects")
+		for _, s := range subjects {
+			if s, ok := s.(map[string]any); ok && s["kind"] == "ServiceAccount" {
+				account, _ := s["name"].(string)
+				to.rules[account] = append(to.rules[account], of[kind+"/"+name]...)
+				to.bound[name] = true
+			}
+		}
+	}
+	return roles, clusterRoles
+}
+
+func ownedBy(crd *unstructured.Unstructured) []any {
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var all []any
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok {
+			description, _, _ := unstructured.NestedString(v, "schema", "openAPIV3Schema", "description")
+			all = append(all, map[string]any{"name": crd.GetName(), "kind": kind, "version": v["name"], "displayName": kind, "description": description})
+		}
+	}
+	return all
+}
+
+// admissionHooks are the webhooks of a configuration as OLM registers them.
+func admissionHooks(config *unstructured.Unstructured, deployment string) []any {
+	list, _, _ := unstructured.NestedSlice(config.Object, "webhooks")
+	var all []any
+	for _, item := range list {
+		hook, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		definition := map[string]any{
+			"type": strings.TrimSuffix(config.GetKind(), "Configuration"), "generateName": hook["name"], "deploymentName": deployment, "webhookPath": path,
+			"containerPort": int64(443), "targetPort": int64(9443),
+		}
+		for _, key := range []string{"admissionReviewVersions", "failurePolicy", "sideEffects", "rules", "objectSelector", "matchPolicy", "timeoutSeconds", "reinvocationPolicy"} {
+			if v, ok := hook[key]; ok {
+				definition[key] = v
+			}
+		}
+		all = append(all, definition)
+	}
+	return all
+}
+
+func conversionHooks(objects []*unstructured.Unstructured, deployment string) []any {
+	var crds []any
+	for _, obj := range objects {
+		if strategy, _, _ := unstructured.NestedString(obj.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+			crds = append(crds, obj.GetName())
+		}
+	}
+	if len(crds) == 0 {
+		return nil
+	}
+	return []any{map[string]any{
+		"type": "ConversionWebhook", "generateName": "convert.kelson.dev", "deploymentName": deployment, "webhookPath": "/convert",
+		"containerPort": int64(443), "targetPort": int64(9443), "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "conversionCRDs": crds,
+	}}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+const reference = "../../docs/reference/commands.md"
+
+// docs/reference/commands.md is what the commands say of themselves; go test ./cmd/kelson -run Reference -update writes it.
+func TestReferenceIsUpToDate(t *testing.T) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Defaults that depend on the machine have names.
+	want := []byte(strings.ReplaceAll(referenceOf(rootCommand()), home, "~"))
+	if *update {
+		if err := os.WriteFile(reference, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, want) {
+		t.Error("docs/reference/commands.md is not what the commands say: go test ./cmd/kelson -run Reference -update writes it")
+	}
+}
+
+// referenceOf is what a command and those below it say of themselves, as Markdown.
+func referenceOf(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("# Commands\n\nWhat `kelson help` says, in one page. It is generated from the commands.\n\n")
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", sub.CommandPath(), strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
+				visit(sub)
+			}
+		}
+	}
+	visit(root)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				b.WriteString(sectionOf(sub))
+				visit(sub)
+			}
+		}
+	}
+	visit(root)
+	return b.String()
+}
+
+func sectionOf(c *cobra.Command) string {
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
+	}
+	s := fmt.Sprintf("\n## %s\n\n```text\n%s\n```\n\n```console\n$ %s\n", c.CommandPath(), strings.TrimSpace(text), c.UseLine())
+	if c.Example != "" {
+		s += "\n" + c.Example + "\n"
+	}
+	s += "```\n"
+	if flags := c.LocalFlags().FlagUsages(); flags != "" {
+		s += "\n```text\n" + flags + "```\n"
+	}
+	return s
+}

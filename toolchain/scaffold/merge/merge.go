@@ -1,0 +1,112 @@
+// Package merge joins what two sides made of the same text, line by line.
+//
+//	text, conflicts := merge.Merge(base, ours, theirs)
+//
+// Where both sides changed the same lines in different ways, the text has both, between marks as git makes them.
+package merge
+
+import (
+	"slices"
+	"strings"
+)
+
+// Marks around what is in conflict.
+const (
+	Begin  = "<<<<<<< yours\n"
+	Middle = "=======\n"
+	End    = ">>>>>>> template\n"
+)
+
+// Merge gives the joined text and how many conflicts it has.
+func Merge(base, ours, theirs []byte) (merged []byte, conflicts int) {
+	b, o, t := lines(base), lines(ours), lines(theirs)
+	inOurs, inTheirs := match(b, o), match(b, t)
+	var out strings.Builder
+	atB, atO, atT := 0, 0, 0
+	for {
+		// The next line of the base that both sides have kept ends the part that somebody may have changed.
+		next := atB
+		for next < len(b) && (inOurs[next] < 0 || inTheirs[next] < 0) {
+			next++
+		}
+		endO, endT := len(o), len(t)
+		if next < len(b) {
+			endO, endT = inOurs[next], inTheirs[next]
+		}
+		was, mine, new := b[atB:next], o[atO:endO], t[atT:endT]
+		switch {
+		case slices.Equal(mine, new), slices.Equal(was, new):
+			write(&out, mine)
+		case slices.Equal(was, mine):
+			write(&out, new)
+		default:
+			conflicts++
+			out.WriteString(Begin)
+			write(&out, mine)
+			out.WriteString(Middle)
+			write(&out, new)
+			out.WriteString(End)
+		}
+		if next == len(b) {
+			return []byte(out.String()), conflicts
+		}
+		out.WriteString(o[endO])
+		atB, atO, atT = next+1, endO+1, endT+1
+	}
+}
+
+func lines(text []byte) []string { return slices.Collect(strings.Lines(string(text))) }
+
+func write(out *strings.Builder, lines []string) {
+	for _, l := range lines {
+		out.WriteString(l)
+	}
+	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
+		out.WriteString("\n")
+	}
+}
+
+// match says, for each line of a, which one of b it is, or -1: a longest common subsequence.
+func match(a, b []string) []int {
+	of := make([]int, len(a))
+	for i := range of {
+		of[i] = -1
+	}
+	start := 0
+	for start < len(a) && start < len(b) && a[start] == b[start] {
+		of[start] = start
+		start++
+	}
+	endA, endB := len(a), len(b)
+	for endA > start && endB > start && a[endA-1] == b[endB-1] {
+		endA, endB = endA-1, endB-1
+		of[endA] = endB
+	}
+	// common[i][j] is the length of what a[start+i:endA] and b[start+j:endB] have in common.
+	n, m := endA-start, endB-start
+	common := make([][]int32, n+1)
+	for i := range common {
+		common[i] = make([]int32, m+1)
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := m - 1; j >= 0; j-- {
+			if a[start+i] == b[start+j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < n && j < m; {
+		switch {
+		case a[start+i] == b[start+j]:
+			of[start+i] = start + j
+			i, j = i+1, j+1
+		case common[i+1][j] >= common[i][j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return of
+}

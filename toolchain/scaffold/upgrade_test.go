@@ -1,0 +1,171 @@
+package scaffold
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// next is a later template: a file more, one less, one changed, and a changed type.
+func next(t *testing.T) fs.FS {
+	t.Helper()
+	all := fstest.MapFS{}
+	err := fs.WalkDir(present(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(present(), name)
+		all[name] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(name, old, new string) {
+		t.Helper()
+		data := string(all[name].Data)
+		if !strings.Contains(data, old) {
+			t.Fatalf("%s lacks %q", name, old)
+		}
+		all[name] = &fstest.MapFile{Data: []byte(strings.Replace(data, old, new, 1))}
+	}
+	all["project/CONTRIBUTING.md"] = &fstest.MapFile{Data: []byte("# {{.ProjectName}}\n")}
+	delete(all, "project/.dockerignore")
+	change("project/Makefile", "##@ Build\n", "##@ Build it\n")
+	change("project/cmd/main.go.tmpl", "// Command", "// Program")
+	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example:", "// foo is only an example:")
+	return all
+}
+
+// CLI-01
+func TestUpgradeMergesThreeWays(t *testing.T) {
+	checkout, err := Checkout("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	do := func(_ []Change, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(Init(InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Checkout: checkout}))
+	do(CreateAPI(dir, API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
+	do(CreateAPI(dir, API{Group: "webapp", Version: "v2", Kind: "Welcome", Resource: true}))
+	do(CreateWebhook(dir, Webhook{Group: "webapp", Version: "v1", Kind: "Welcome", Defaulting: true, Conversion: true}))
+
+	read := func(name string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	edit := func(name, old, new string) {
+		t.Helper()
+		before := read(name)
+		after := strings.Replace(before, old, new, 1)
+		if before == after {
+			t.Fatalf("%s lacks %q", name, old)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("Makefile", "KELSON         ?= kelson", "KELSON         ?= ../kelson")
+	edit("api/v1/welcome_types.go", "// foo is an example: put", "// foo is mine: put")
+	edit("cmd/main.go", "operator.Main(", "operator.Main( // all of it")
+	if err := os.Remove(filepath.Join(dir, "hack/boilerplate.go.txt")); err != nil {
+		t.Fatal(err)
+	}
+	to := next(t)
+	templates := func(version int) (fs.FS, error) {
+		if version == TemplateVersion+1 {
+			return to, nil
+		}
+		return templateOf(version)
+	}
+
+	// Not in git, then not committed.
+	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
+		t.Fatalf("outside of git: %v", err)
+	}
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not committed") {
+		t.Fatalf("not committed: %v", err)
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "all")
+
+	// The version of today changes nothing.
+	if done, err := Upgrade(dir, checkout, false); err != nil || len(done.Changes) > 0 {
+		t.Fatalf("%+v %v", done, err)
+	}
+	done, err := upgrade(dir, checkout, false, TemplateVersion+1, templates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(done.Conflicts, []string{"api/v1/welcome_types.go"}) {
+		t.Errorf("conflicts in %v", done.Conflicts)
+	}
+	for name, parts := range map[string][]string{
+		"Makefile":                {"?= ../kelson", "##@ Build it"},
+		"cmd/main.go":             {"// Program p", "operator.Main( // all of it", "controller.WelcomeController()"},
+		"CONTRIBUTING.md":         {"# p"},
+		"api/v2/welcome_types.go": {"// foo is only an example: put"},
+		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine: put", ">>>>>>> template"},
+		"PROJECT":                 {"template: 2"},
+	} {
+		for _, part := range parts {
+			if text := read(name); !strings.Contains(text, part) {
+				t.Errorf("%s lacks %q:\n%s", name, part, text)
+			}
+		}
+	}
+	for _, name := range []string{".dockerignore", "hack/boilerplate.go.txt"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "upgraded")
+	if _, err := Upgrade(dir, checkout, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
+		t.Errorf("by an older kelson: %v", err)
+	}
+}
+
+// A disk that fails in the middle leaves what was there.
+func TestNothingIsHalfWritten(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Log("as root no folder is read-only: a file stands where a folder should be")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	st := newStage(dir)
+	st.write("a/new.txt", []byte("new"))
+	st.write("b/c.txt", []byte("cannot be"))
+	if _, err := st.commit(); err == nil {
+		t.Fatal("it was written")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v is left: %v", entries, err)
+	}
+}
