@@ -1,0 +1,173 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/webhook"
+)
+
+var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
+
+// visits counts who reconciled what.
+type visits struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (v *visits) note(ctx context.Context, cm *corev1.ConfigMap) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seen == nil {
+		v.seen = map[string]bool{}
+	}
+	name := cm.Name
+	if cluster := reconcile.Cluster(ctx); cluster != "" {
+		name = cluster + ":" + name
+	}
+	v.seen[name] = true
+}
+
+func (v *visits) names() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.seen))
+}
+
+type visitor struct{ *visits }
+
+func (v visitor) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	v.note(ctx, cm)
+	return operator.Result{}, nil
+}
+
+func visiting(v *visits) func(operator.Client) visitor {
+	return func(operator.Client) visitor { return visitor{v} }
+}
+
+func create(t *testing.T, s *apitest.Server, namespace, name string, labels map[string]string) {
+	t.Helper()
+	c, err := client.New(client.Config{REST: s.REST()})
+	must(t, err)
+	must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}))
+}
+
+// runIn runs an operator in the bubble of the test, until the result is called.
+func runIn(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func()) {
+	t.Helper()
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- operator.Run(ctx, cfg, append(parts, operator.Name("test"))...) }()
+	return func() { cancel(); must(t, <-ended) }
+}
+
+// RUN-03: controllers see what the caches hold.
+func TestCaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		for _, namespace := range []string{"a", "b", "c"} {
+			create(t, s, namespace, "in-"+namespace, nil)
+		}
+		var all, scoped visits
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.Namespaces("a", "b"), operator.For(visiting(&all)))
+		stopScoped := runIn(t, operator.Config{REST: s.REST()}, operator.For(visiting(&scoped)),
+			operator.Cache[corev1.ConfigMap](informer.Scope{Namespaces: []string{"c"}}, informer.Compact),
+			operator.Transform(func(cm *corev1.ConfigMap) *corev1.ConfigMap { cm.ManagedFields = nil; return cm }))
+		time.Sleep(time.Second)
+		if got := all.names(); !slices.Equal(got, []string{"in-a", "in-b"}) {
+			t.Errorf("with Namespaces: %v", got)
+		}
+		if got := scoped.names(); !slices.Equal(got, []string{"in-c"}) {
+			t.Errorf("with Cache: %v", got)
+		}
+		stop()
+		stopScoped()
+	})
+}
+
+// RUN-03: further clusters, and what an operator does in them.
+func TestClustersOfAnOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		create(t, own, "default", "here", nil)
+		create(t, east, "default", "there", nil)
+		var v visits
+		stop := runIn(t, operator.Config{REST: own.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}}, operator.For(visiting(&v)))
+		time.Sleep(time.Second)
+		if got := v.names(); !slices.Equal(got, []string{"east:there", "here"}) {
+			t.Errorf("got %v", got)
+		}
+		stop()
+	})
+}
+
+// RUN-03: two replicas share the objects.
+func TestSharded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		var a, b visits
+		election := &leader.Config{Lease: client.Key{Namespace: "system"}}
+		stopA := runIn(t, operator.Config{REST: s.REST(), Election: election}, operator.For(visiting(&a), operator.Sharded()))
+		stopB := runIn(t, operator.Config{REST: s.REST(), Election: election}, operator.For(visiting(&b), operator.Sharded()))
+		time.Sleep(time.Minute)
+		for i := range 30 {
+			create(t, s, "default", fmt.Sprint("cm", i), nil)
+		}
+		time.Sleep(time.Second)
+		if na, nb := len(a.names()), len(b.names()); na+nb != 30 || na < 5 || nb < 5 {
+			t.Errorf("they have %d and %d of 30", na, nb)
+		}
+		stopA()
+		time.Sleep(time.Second)
+		if n := len(b.names()); n != 30 {
+			t.Errorf("the one that is left has %d of 30", n)
+		}
+		stopB()
+	})
+}
+
+type half struct{}
+
+func (half) ValidateCreate(context.Context, *corev1.ConfigMap) (webhook.Warnings, error) {
+	return nil, nil
+}
+
+// RUN-05: what is wrong with a webhook is told at the start.
+func TestWrongWebhooks(t *testing.T) {
+	for want, part := range map[string]operator.Part{
+		"operator_test.half has neither Default nor ValidateCreate": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
+		"is its AddToScheme among the parts?":                       operator.Webhook[Boat](newBoatWebhook),
+		"it may take an operator.Client or operator.Deps":           operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
+	} {
+		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
+		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		cfg.NoWebhooks = true
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("at once"))
+		if err := operator.Run(ctx, cfg, part); err != nil {
+			t.Errorf("without webhooks: %v", err)
+		}
+	}
+}
