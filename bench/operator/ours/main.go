@@ -196,10 +196,10 @@ func queue() error {
 		q := workqueue.New(workqueue.Config[string, struct{}]{})
 		f.Rate[fmt.Sprint("kelson ", workers)] = sample.QueueRate(workers, func(key string, priority int) {
 			q.AddWith(key, struct{}{}, workqueue.Options{Priority: priority})
-		}, func() string {
-			item, _ := q.Get(context.Background())
+		}, func() bool {
+			item, err := q.Get(context.Background())
 			q.Done(item)
-			return item.Key
+			return err == nil
 		})
 		q.ShutDown()
 	}

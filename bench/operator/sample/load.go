@@ -27,31 +27,33 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// QueueRate is how many times a second so many workers can take a key out of a queue, be done with it, and add it again. A thousand keys
-// are in the queue, each with one of four priorities.
-func QueueRate(workers int, add func(key string, priority int), takeAndDone func() string) float64 {
-	const keys, warm, long = 1000, 100 * time.Millisecond, time.Second
-	for n := range keys {
-		add(fmt.Sprint("namespace/name-", n), n%4)
+// QueueRate is how many keys a second go through a queue: one goroutine adds them, each with one of four priorities, as a watch does, and
+// so many workers take one and are done with it. Rounds of distinct keys are worked off before the next, so that no add is dropped as a
+// double.
+func QueueRate(workers int, add func(key string, priority int), takeAndDone func() bool) float64 {
+	const keys, warm, long = 10000, 2, time.Second
+	names := make([]string, keys)
+	for n := range names {
+		names[n] = fmt.Sprint("namespace/name-", n)
 	}
-	var turns atomic.Int64
-	var stop atomic.Bool
-	var all sync.WaitGroup
+	var left sync.WaitGroup
 	for range workers {
-		all.Go(func() {
-			for !stop.Load() {
-				for n := range 64 {
-					add(takeAndDone(), n%4)
-				}
-				turns.Add(64)
+		go func() {
+			for takeAndDone() {
+				left.Done()
 			}
-		})
+		}()
 	}
-	time.Sleep(warm)
-	before, begin := turns.Load(), time.Now()
-	time.Sleep(long)
-	rate := float64(turns.Load()-before) / time.Since(begin).Seconds()
-	stop.Store(true)
-	all.Wait()
-	return rate
+	rounds, begin := 0, time.Now()
+	for ; rounds < warm || time.Since(begin) < long; rounds++ {
+		if rounds == warm {
+			begin = time.Now()
+		}
+		left.Add(keys)
+		for n, name := range names {
+			add(name, n%4)
+		}
+		left.Wait()
+	}
+	return float64((rounds-warm)*keys) / time.Since(begin).Seconds()
 }

@@ -215,19 +215,19 @@ func queue() error {
 		typed := workqueue.NewTyped[string]()
 		f.Rate[fmt.Sprint("client-go ", workers)] = sample.QueueRate(workers, func(key string, _ int) {
 			typed.Add(key)
-		}, func() string {
-			item, _ := typed.Get()
+		}, func() bool {
+			item, shut := typed.Get()
 			typed.Done(item)
-			return item
+			return !shut
 		})
 		typed.ShutDown()
 		just := priorityqueue.New[string]("bench")
 		f.Rate[fmt.Sprint("controller-runtime ", workers)] = sample.QueueRate(workers, func(key string, priority int) {
 			just.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
-		}, func() string {
-			item, _, _ := just.GetWithPriority()
+		}, func() bool {
+			item, _, shut := just.GetWithPriority()
 			just.Done(item)
-			return item
+			return !shut
 		})
 		just.ShutDown()
 	}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The section is appended once, and replaced after that; the rest of the page stays.
+func TestWrite(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write := func(ours float64) string {
+		t.Helper()
+		table := &table{}
+		table.group("Group")
+		table.row("what", seconds, 2, ours, atMost(0.5))
+		if err := table.write(page); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := write(1); !strings.HasPrefix(text, "# Page\n\nbefore\n\n"+sectionBegin) || !strings.Contains(text, "| what | 2.00 s | 1.00 s | 0.50 × | ≤ 0.50 × | met |") {
+		t.Errorf("first:\n%s", text)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, append(text, "after\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := write(1.5)
+	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") || !strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {
+		t.Errorf("second:\n%s", got)
+	}
+}
