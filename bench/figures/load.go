@@ -89,6 +89,6 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 	return load{
 		operations: len(all), took: ended.Sub(measureFrom), cpu: (cpu[1] - cpu[0]) / time.Duration(len(all)),
 		client: (ownCPU() - own) / time.Duration(len(all)),
-		p50: all[len(all)/2], p99: all[len(all)*99/100],
+		p50:    all[len(all)/2], p99: all[len(all)*99/100],
 	}, nil
 }

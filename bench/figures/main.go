@@ -176,7 +176,10 @@ func (o *options) live(ctx context.Context, column int, s side, r *results) erro
 				}
 			}
 			if err := step.run(l, ctx); err != nil {
-				return err
+				if s.kelson || ctx.Err() != nil {
+					return err
+				}
+				o.warn(fmt.Errorf("%s: %w", s.name, err)) // the row stays empty
 			}
 		}
 		srv.stop()
@@ -194,7 +197,12 @@ func (o *options) live(ctx context.Context, column int, s side, r *results) erro
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
-	return l.idleWatchers(ctx)
+	err = l.idleWatchers(ctx)
+	if err != nil && !s.kelson && ctx.Err() == nil {
+		o.warn(fmt.Errorf("%s: %w", s.name, err))
+		return nil
+	}
+	return err
 }
 
 func (o *options) wantsAny(lists ...string) bool {

@@ -114,7 +114,7 @@ func (l *life) watches(ctx context.Context) error {
 		}
 		clients := l.clients(l.options, watchers)
 		all := make([]seen, watchers)
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
 		var wg sync.WaitGroup
 		crowd.ready.Add(watchers)
