@@ -134,6 +134,9 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	return slices.Compact(out)
 }
 
+// hashedAs are kinds whose hash in Kubernetes is that of an older version, in which they are still stored there, or were at first.
+var hashedAs = map[string]string{"CustomResourceDefinition": "v1beta1", "ClusterTrustBundle": "v1beta1"}
+
 // storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
 // that is not served.
 func storageHash(set *resource.Set, res *resource.Resource) string {
@@ -148,8 +151,8 @@ func storageHash(set *resource.Set, res *resource.Resource) string {
 		return ""
 	}
 	version := res.StorageVersion
-	if res.Owner == "apiextensions" {
-		version = "v1beta1" // the hash is still that of the version in which definitions were stored at first
+	if compiled(res) && hashedAs[res.Kind] != "" {
+		version = hashedAs[res.Kind]
 	}
 	return discovery.StorageVersionHash(res.Group, version, res.Kind)
 }
