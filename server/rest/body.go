@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,10 @@ func (s *scope) body() ([]byte, error) {
 	}
 	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) && deepProtobuf(data) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", maxDepth))
+	}
+	if strings.Contains(s.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
+		// Decoders do so with strings, but not with what they keep as it is, as of managedFields: it could not be shown as YAML.
+		data = []byte(string([]rune(string(data))))
 	}
 	return data, err
 }

@@ -262,6 +262,9 @@ func (w *world) live() {
 		w.check()
 		w.resume()
 		err := w.write(12)
+		for err == nil && w.disk.logged == 0 { // so that the next start has a log to read
+			err = w.write(1)
+		}
 		w.store.Close()
 		if err != nil {
 			return
