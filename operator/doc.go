@@ -46,8 +46,11 @@
 //	controller  events → predicates → handlers → queue → reconciler
 //	workqueue   the queue between them
 //	events      Events about objects, as kubectl describe shows them
-//	trace       the account of reconciles, causes and writes
-//	manager     the composition: lifecycle, probes, metrics
+//	trace       the account of reconciles, causes and writes; hot loops; spans
+//	webhook     admission and conversion, with certificates of the operator's own
+//	leader      which replica leads, or which does what
+//	manager     the composition: lifecycle, clusters, probes, metrics
+//	adapter     reconcilers of controller-runtime, run here; a module of its own
 //
 // # Testing
 //

@@ -1,15 +1,23 @@
-// Package manager composes an operator: client, informers, events, controllers, probes and metrics, with one life.
+// Package manager composes an operator: clusters, informers, events, webhooks, controllers, election, probes and metrics, with one life.
 //
 // # Model
 //
 // [Manager.Run] starts, in this order, what serves others, what is read, and what works:
 //
-//  1. the servers of probes and metrics, if they have an address
-//  2. the informers and the writer of events
-//  3. everything that was added: controllers and other runnables
+//  1. the servers of probes, metrics and the account, if they have an address
+//  2. the webhooks: their certificates, then their server, then their registration with the API server
+//  3. the informers of all clusters, and the writers of events
+//  4. what runs in every replica ([OnEveryReplica]); controllers that don't lead yet fill their queues
+//  5. when this replica leads, or at once where there is no election: controllers and all else that was added
 //
 // When its context ends, or anything fails, it stops them in the opposite order, each group when the one above it has ended: so the
-// last reconciles still find their informers, and the last events are written. All that is bounded by [Config].GracePeriod.
+// last reconciles still find their informers, the Lease is given back when the leader's work has ended and not before, and the last events
+// are written. All that is bounded by [Config].GracePeriod.
+//
+// # Clusters
+//
+// A manager may look after several clusters ([Manager.AddCluster]). The cluster is part of a request; in a reconcile, the manager's client
+// reads and writes in the cluster of the request.
 //
 // Nothing listens, and nothing is global, unless asked for: any number of managers may run in one process, and in a testing/synctest
 // bubble.
