@@ -1,0 +1,34 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BarSpec says what a Bar says.
+type BarSpec struct {
+	// message that it has.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1000
+	Message string `json:"message,omitempty"`
+}
+
+// Bar is a kind of foobar.demo.welcome.domain.
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.spec.message`
+type Bar struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec BarSpec `json:"spec"`
+}
+
+// BarList is a list of Bar objects.
+// +kubebuilder:object:root=true
+type BarList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Bar `json:"items"`
+}

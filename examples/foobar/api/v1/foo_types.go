@@ -1,0 +1,58 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FooSpec says how many Bars there should be, and what they say.
+type FooSpec struct {
+	// bars is how many there should be.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Bars int32 `json:"bars"`
+
+	// message that each of them has.
+	// +required
+	// +kubebuilder:validation:MaxLength=1000
+	Message string `json:"message"`
+}
+
+// FooStatus is how many there are.
+type FooStatus struct {
+	// bars is how many there are.
+	// +optional
+	Bars int32 `json:"bars"`
+
+	// observedGeneration is the generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Foo is a kind of foobar.demo.welcome.domain.
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.spec.bars`
+// +kubebuilder:printcolumn:name="Bars",type=integer,JSONPath=`.status.bars`
+type Foo struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec FooSpec `json:"spec"`
+
+	// status is how it was last seen to be.
+	// +optional
+	Status FooStatus `json:"status,omitempty"`
+}
+
+// FooList is a list of Foo objects.
+// +kubebuilder:object:root=true
+type FooList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Foo `json:"items"`
+}

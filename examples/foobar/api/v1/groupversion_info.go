@@ -1,0 +1,22 @@
+// Package v1 is the API group foobar.demo.welcome.domain in version v1.
+//
+// +kubebuilder:object:generate=true
+// +kelson:generate=applyconfiguration;client;lister;informer
+// +groupName=foobar.demo.welcome.domain
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion names the group and version of the kinds here.
+var GroupVersion = schema.GroupVersion{Group: "foobar.demo.welcome.domain", Version: "v1"}
+
+// AddToScheme makes the kinds of this package known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Foo{}, &FooList{}, &Bar{}, &BarList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

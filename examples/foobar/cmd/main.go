@@ -1,0 +1,32 @@
+// Command foobar keeps Bars for Foos.
+package main
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/examples/foobar/internal/controller"
+)
+
+func main() {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules() // KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
+	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`path` of a kubeconfig file")
+	workers := flag.Int("workers", 2, "`number` of Foos that are looked at a time")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err == nil {
+		err = controller.Run(ctx, config, *workers)
+	}
+	if err != nil {
+		slog.Error("foobar ended", "err", err)
+		os.Exit(1)
+	}
+}
