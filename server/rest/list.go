@@ -113,15 +113,11 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	}
 
 	var last store.Key
-	more, remaining := false, int64(0)
+	more := false
 	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
 		if limit > 0 && int64(len(p.objects)) == limit {
 			more = true
-			if !sel.empty() {
-				break
-			}
-			remaining++
-			continue
+			break
 		}
 		ok, err := sel.matches(obj)
 		if err != nil {
@@ -139,6 +135,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 			return nil, err
 		}
 		if sel.empty() {
+			remaining := int64(snap.CountAfter(s.res.Prefix(), namespace, last))
 			p.meta.RemainingItemCount = &remaining
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"sort"
 	"strings"
 	"sync"
 
@@ -31,18 +32,27 @@ func (sn *Snapshot) Scan(resource, namespace string, after Key) iter.Seq[*Object
 	return func(yield func(*Object) bool) { sn.scan(resource, namespace, after, yield) }
 }
 
+// scope is the prefix of the paths of a resource, in one namespace or ("") in all.
+func scope(resource, namespace string) string {
+	if namespace == "" {
+		return resource + separator
+	}
+	return resource + separator + namespace + separator
+}
+
+// begin is the least path with the prefix that lies after a key, if that is not the zero Key.
+func begin(prefix string, after Key) string {
+	if after == (Key{}) {
+		return prefix
+	}
+	return max(prefix, after.path()+separator)
+}
+
 // scan returns false when yield did.
 func (sn *Snapshot) scan(resource, namespace string, after Key, yield func(*Object) bool) bool {
-	prefix := resource + separator
-	if namespace != "" {
-		prefix += namespace + separator
-	}
-	from := prefix
-	if after != (Key{}) {
-		from = max(from, after.path()+separator) // the least path above it
-	}
+	prefix := scope(resource, namespace)
 	goOn := true
-	sn.view.objects.Ascend(from, func(path string, obj *Object) bool {
+	sn.view.objects.Ascend(begin(prefix, after), func(path string, obj *Object) bool {
 		if !strings.HasPrefix(path, prefix) {
 			return false
 		}
@@ -53,15 +63,26 @@ func (sn *Snapshot) scan(resource, namespace string, after Key, yield func(*Obje
 }
 
 // Count returns how many objects of a resource there are, in one namespace or ("") in all.
-// O(1) for all namespaces; for one it costs a scan.
 func (sn *Snapshot) Count(resource, namespace string) int {
 	if namespace == "" {
 		n, _ := sn.view.counts.Get(resource)
 		return n
 	}
-	n := 0
-	sn.scan(resource, namespace, Key{}, func(*Object) bool { n++; return true })
-	return n
+	return sn.CountAfter(resource, namespace, Key{})
+}
+
+// CountAfter returns how many objects Scan would yield, without a scan.
+func (sn *Snapshot) CountAfter(resource, namespace string, after Key) int {
+	prefix := scope(resource, namespace)
+	return max(0, sn.rank(strings.TrimSuffix(prefix, separator)+nextSeparator)-sn.rank(begin(prefix, after)))
+}
+
+// rank is how many paths are less than this one. The nodes of the tree know how much is below them.
+func (sn *Snapshot) rank(path string) int {
+	return sort.Search(sn.view.objects.Len(), func(i int) bool {
+		at, _, _ := sn.view.objects.GetAt(i)
+		return at >= path
+	})
 }
 
 // Resources yields the Resource names that have objects, in order.

@@ -110,6 +110,9 @@ func sameReferences(a, b *Head) bool {
 // separator sorts before everything that names may contain, so paths sort as keys do.
 const separator = "\x00"
 
+// nextSeparator sorts after all that begins with a separator, and before everything else.
+const nextSeparator = "\x01"
+
 func join(uid types.UID, path string) string { return string(uid) + separator + path }
 
 func (k Key) path() string { return k.Resource + separator + k.Namespace + separator + k.Name }
