@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
 	"kelson.dev/operator/workqueue"
@@ -31,7 +32,7 @@ type Config struct {
 	// ReconcileTimeout, if positive, bounds each Reconcile: its context ends then.
 	ReconcileTimeout time.Duration
 	// GracePeriod is how long a Reconcile may go on after the end of Run's context, before its own context ends, too. Zero: at
-	// once.
+	// once. It is at once, too, if the cause of that end is leader.ErrLost: somebody else may be working by then.
 	GracePeriod time.Duration
 	// SyncTimeout bounds the wait for the sources to be synced; 2 minutes if zero.
 	SyncTimeout time.Duration
@@ -161,6 +162,9 @@ func (c *Controller) Run(ctx context.Context) error {
 func outlive(parent context.Context, by time.Duration) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
+		if errors.Is(context.Cause(parent), leader.ErrLost) {
+			by = 0
+		}
 		time.AfterFunc(by, func() { cancel(context.Cause(parent)) })
 	})
 	return ctx, func() { stop(); cancel(context.Canceled) }

@@ -99,16 +99,28 @@ func TestOneReplicaLeads(t *testing.T) {
 	})
 }
 
-// RUN-01: who has lost the election stops, and says why.
+// RUN-01: who has lost the election stops, gives nothing under way any grace, and says why.
 func TestLostElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
-		a := startReplica(t, s, "a", nil)
+		var begun, ended time.Time
+		a := startReplica(t, s, "a", func(_ *manager.Config, c *controller.Config) {
+			c.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				begun = time.Now()
+				<-ctx.Done()
+				ended = time.Now()
+				return reconcile.Result{}, ctx.Err()
+			})
+		})
+		must(t, a.LiveClient().Create(t.Context(), configMap("one")))
 		time.Sleep(time.Minute)
-		lease := leaseObject()
-		must(t, a.LiveClient().Delete(t.Context(), lease))
+		must(t, a.LiveClient().Delete(t.Context(), leaseObject()))
+		lost := time.Now()
 		if err := <-a.err; !errors.Is(err, leader.ErrLost) {
 			t.Errorf("got %v", err)
+		}
+		if begun.IsZero() || ended.Sub(lost) > 2*time.Second {
+			t.Errorf("a reconcile went on for %v", ended.Sub(lost))
 		}
 	})
 }

@@ -20,7 +20,7 @@ func (f Func) Run(ctx context.Context) error { return f(ctx) }
 // group is a set of runnables that are stopped together.
 type group struct {
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	failed func(error) // told of each error
 	wg     sync.WaitGroup
 }
@@ -28,7 +28,7 @@ type group struct {
 // newGroup's members get the values of ctx, but don't end with it.
 func newGroup(ctx context.Context, failed func(error)) *group {
 	g := &group{failed: failed}
-	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	g.ctx, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return g
 }
 
@@ -40,9 +40,9 @@ func (g *group) start(r Runnable) {
 	})
 }
 
-// stop ends the members and waits for them until the time is up.
-func (g *group) stop(what string, timeUp context.Context) error {
-	g.cancel()
+// stop ends the members, who can ask for the cause, and waits for them until the time is up.
+func (g *group) stop(what string, timeUp context.Context, cause error) error {
+	g.cancel(cause)
 	ended := make(chan struct{})
 	go func() {
 		g.wg.Wait()

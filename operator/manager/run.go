@@ -34,7 +34,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer stopTimer()
 
 	if err := m.startServers(groups.servers); err != nil {
-		groups.servers.cancel()
+		groups.servers.cancel(nil)
 		return err
 	}
 	if err := m.hooks.start(ctx, m, groups.hooks); err != nil {
@@ -59,7 +59,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			end(&failure{context.Cause(leading)}) // the time to stop begins now
 		}
-		return groups.leaders.stop("controllers", timeUp)
+		return groups.leaders.stop("controllers", timeUp, context.Cause(leading))
 	})
 	if electionErr != nil && ctx.Err() == nil {
 		failed(electionErr)
@@ -69,10 +69,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Unlock()
 	errs := []error{
 		electionErr,
-		groups.others.stop("runnables", timeUp),
-		groups.sources.stop("informers and events", timeUp),
-		groups.hooks.stop("webhooks", timeUp),
-		groups.servers.stop("servers", timeUp),
+		groups.others.stop("runnables", timeUp, context.Cause(ctx)),
+		groups.sources.stop("informers and events", timeUp, context.Cause(ctx)),
+		groups.hooks.stop("webhooks", timeUp, context.Cause(ctx)),
+		groups.servers.stop("servers", timeUp, context.Cause(ctx)),
 	}
 	if cause := (*failure)(nil); errors.As(context.Cause(ctx), &cause) && !errors.Is(electionErr, cause.err) {
 		errs = append([]error{cause.err}, errs...)
@@ -84,6 +84,7 @@ func (m *Manager) Run(ctx context.Context) error {
 type failure struct{ err error }
 
 func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
 
 // deadlineAfter is a context that ends some time after ctx has.
 func deadlineAfter(ctx context.Context, by time.Duration) (context.Context, func()) {

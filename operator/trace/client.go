@@ -68,7 +68,7 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 
 func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
 	err := r.Client.Get(ctx, key, into, opts...)
-	if err == nil {
+	if err == nil && r.tracer.Keeps() {
 		r.tracer.known.saw(subject{reconcile.Cluster(ctx), r.kind(into), key}, into.GetResourceVersion())
 	}
 	return err

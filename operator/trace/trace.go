@@ -177,7 +177,7 @@ func (s *Span) End(result reconcile.Result, err error) {
 	s.mu.Unlock()
 	r.Result, r.Err, r.Duration = result, err, time.Since(r.Time)
 	// Only now: the event of a write can arrive before the answer to it, and is then a cause before its writer is known.
-	r.Causes = s.tracer.known.resolve(r.Causes)
+	r.Causes = s.tracer.known.resolve(r.Causes, r.ID)
 	if s.otel != nil {
 		s.tracer.endSpan(s.otel, r)
 	}

@@ -75,15 +75,17 @@ func (v *versions) saw(s subject, resourceVersion string) {
 	v.last.set(s, resourceVersion)
 }
 
-// resolve fills in who made the changes.
-func (v *versions) resolve(c Causes) Causes {
+// resolve fills in who made the changes that caused a reconcile: earlier ones.
+func (v *versions) resolve(c Causes, reconcile uint64) Causes {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list := slices.Clone(c.list)
 	for i := range list {
 		o := &list[i]
 		if o.By == 0 && o.Kind != "" {
-			o.By, _ = v.writers.get(written{o.Cluster, o.Kind, o.Key, o.ResourceVersion})
+			if by, ok := v.writers.get(written{o.Cluster, o.Kind, o.Key, o.ResourceVersion}); ok && by < reconcile {
+				o.By = by
+			}
 		}
 	}
 	return Causes{list: list, more: c.more}
