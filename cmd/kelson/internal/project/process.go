@@ -25,6 +25,9 @@ type Listener interface {
 // AccountSuffix is what an operator's account is called, behind the name of its kubeconfig.
 const AccountSuffix = ".account"
 
+// maxAccount is how long an account may be before it is begun anew.
+const maxAccount = 32 << 20
+
 // stopGrace is how long an operator may take to end.
 const stopGrace = 10 * time.Second
 
