@@ -188,6 +188,8 @@ func FuzzSigningRequest(f *testing.F) {
 			if code != http.StatusCreated {
 				return
 			}
+			synctest.Wait() // the approver of kubelets has looked at it
+			_, answer = ask(t, plane, root, "GET", path+"/r", "")
 			var made map[string]any
 			if err := json.Unmarshal([]byte(answer), &made); err != nil {
 				t.Fatal(err)
