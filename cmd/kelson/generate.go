@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -115,12 +117,29 @@ func generateAgain(c *cobra.Command, opts toolchain.Options) error {
 		if told = ""; err != nil {
 			told = err.Error()
 		}
-		select {
-		case <-watch.C():
-		case <-c.Context().Done():
-			return nil
+		for own := true; own; {
+			select {
+			case changed := <-watch.C():
+				own = err == nil && written(opts.Dir, changed, result)
+			case <-c.Context().Done():
+				return nil
+			}
 		}
 	}
+}
+
+// written says that the files that changed are those that were generated, as they were.
+func written(dir string, changed []string, result toolchain.Result) bool {
+	for _, name := range changed {
+		i := slices.IndexFunc(result.Files, func(f toolchain.File) bool { return f.Path == name })
+		if i < 0 {
+			return false
+		}
+		if data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))); err != nil || !bytes.Equal(data, result.Files[i].Content) {
+			return false
+		}
+	}
+	return true
 }
 
 func generateOnce(c *cobra.Command, opts toolchain.Options) error {

@@ -34,7 +34,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 	if budget.PerField != 0 {
 		shorten(def, max(budget.PerField, 0))
 	}
-	doc, err = YAML(def)
+	doc, err = g.emit.definition(def)
 	limit := budget.Size
 	if limit == 0 {
 		limit = DefaultSize
@@ -47,7 +47,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 	fits := func(per int) ([]byte, bool) {
 		short := def.DeepCopy()
 		shorten(short, per)
-		out, failed := YAML(short)
+		out, failed := g.emit.definition(short)
 		if failed != nil {
 			err = failed
 		}

@@ -22,12 +22,13 @@ type Options struct {
 
 // Generator makes the definitions of one API. Schemas of types that several kinds share are made once.
 type Generator struct {
-	b *builder
+	b    *builder
+	emit *emitter
 }
 
 // New makes a Generator.
 func New(api *model.API, opts Options) *Generator {
-	return &Generator{b: newBuilder(api, opts)}
+	return &Generator{b: newBuilder(api, opts), emit: newEmitter()}
 }
 
 // FileName is what the file of a resource is called.
