@@ -1,0 +1,57 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PizzaSpec is the recipe.
+type PizzaSpec struct {
+	// toppings by name; one that stands there twice is there twice. Their order does not matter.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=63
+	Toppings []string `json:"toppings,omitempty"`
+}
+
+// PizzaStatus is what became of it.
+type PizzaStatus struct {
+	// cost of all toppings, in cents.
+	// +optional
+	Cost int64 `json:"cost,omitempty"`
+
+	// observedGeneration is the generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions say what holds of it: Priced.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Pizza is a kind of restaurant.programming-kubernetes.info.
+// +kubebuilder:object:root=true
+// +kubebuilder:printcolumn:name="Cost",type=integer,JSONPath=`.status.cost`
+// +kubebuilder:subresource:status
+type Pizza struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec PizzaSpec `json:"spec"`
+
+	// status is how it was last seen to be.
+	// +optional
+	Status PizzaStatus `json:"status,omitempty"`
+}
+
+// PizzaList is a list of Pizza objects.
+// +kubebuilder:object:root=true
+type PizzaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Pizza `json:"items"`
+}

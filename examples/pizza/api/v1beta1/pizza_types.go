@@ -1,0 +1,75 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PizzaSpec is the recipe.
+type PizzaSpec struct {
+	// toppings and how much there is of them; none is a pizza with tomato, mozzarella and salami.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	Toppings []PizzaTopping `json:"toppings,omitempty"`
+}
+
+// PizzaTopping is some of a topping.
+type PizzaTopping struct {
+	// name of the Topping.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// quantity of it.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Quantity int32 `json:"quantity"`
+}
+
+// PizzaStatus is what became of it.
+type PizzaStatus struct {
+	// cost of all toppings, in cents.
+	// +optional
+	Cost int64 `json:"cost,omitempty"`
+
+	// observedGeneration is the generation that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions say what holds of it: Priced.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Pizza is a kind of restaurant.programming-kubernetes.info.
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Cost",type=integer,JSONPath=`.status.cost`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:subresource:status
+type Pizza struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how it should be.
+	// +required
+	Spec PizzaSpec `json:"spec"`
+
+	// status is how it was last seen to be.
+	// +optional
+	Status PizzaStatus `json:"status,omitempty"`
+}
+
+// PizzaList is a list of Pizza objects.
+// +kubebuilder:object:root=true
+type PizzaList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Pizza `json:"items"`
+}
