@@ -45,6 +45,9 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 		return nil, err
 	}
 	defer write.Close()
+	if info, err := os.Stat(kubeconfig + AccountSuffix); err == nil && info.Size() > maxAccount {
+		_ = os.Remove(kubeconfig + AccountSuffix)
+	}
 	cmd := exec.Command(binary, p.Args...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+AccountSuffix)
