@@ -1,8 +1,15 @@
 package client_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 
@@ -121,4 +129,56 @@ func TestTokenFileReloads(t *testing.T) {
 
 func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// MACH-01: a client's certificate is read again when its files change: connections with the old one are given up.
+func TestCertificateReloads(t *testing.T) {
+	transport.CertCallbackRefreshDuration = 10 * time.Millisecond // only of clients that are made from here on
+	names := make(chan string, 100)
+	server := clienttest.New()
+	https := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names <- r.TLS.PeerCertificates[0].Subject.CommonName
+		server.ServeHTTP(w, r)
+	}))
+	https.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	https.StartTLS()
+	defer https.Close()
+	dir := t.TempDir()
+	cfg := &rest.Config{Host: https.URL, TLSClientConfig: rest.TLSClientConfig{
+		CAData: pemOf("CERTIFICATE", https.Certificate().Raw), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
+	}}
+	write := func(name string) {
+		t.Helper()
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(t, err)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		must(t, err)
+		private, err := x509.MarshalECPrivateKey(key)
+		must(t, err)
+		must(t, os.WriteFile(cfg.CertFile, pemOf("CERTIFICATE", der), 0o600))
+		must(t, os.WriteFile(cfg.KeyFile, pemOf("EC PRIVATE KEY", private), 0o600))
+	}
+	write("one")
+	c, err := client.New(client.Config{REST: cfg})
+	must(t, err)
+	ask := func() string {
+		t.Helper()
+		_ = c.Get(t.Context(), web, dynamic(podKind, "")) // it is not there; a connection may end under it
+		select {
+		case name := <-names:
+			return name
+		default:
+			return ""
+		}
+	}
+	if name := ask(); name != "one" {
+		t.Fatalf("the first is %q", name)
+	}
+	write("two")
+	for begin := time.Now(); ask() != "two"; time.Sleep(5 * time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("the new certificate is not used")
+		}
+	}
 }

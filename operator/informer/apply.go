@@ -39,8 +39,12 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 		return err
 	}
 	want.uid, want.version = obj.GetUID(), obj.GetResourceVersion()
+	in, err := i.inScope(obj)
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if err != nil || !in {
+		return nil // the copy will never have it
+	}
 	i.applied[client.KeyOf(obj)] = want
 	return nil
 }
