@@ -105,6 +105,25 @@ on() {
 	}
 	step "$where: make deploy: its own service account, with what it needs and no more" deploys
 
+	# In a pod it would find its namespace and its token by itself.
+	suffices() {
+		token=$(kubectl -n welcome-system create token welcome-controller-manager)
+		kubectl config view --raw -o json | jq --arg token "$token" '.users[0].user = {token: $token}' >"$scratch/as-deployed"
+		bin/manager --kubeconfig "$scratch/as-deployed" --leader-elect --leader-election-namespace=welcome-system --webhook-namespace=welcome-system \
+			--metrics-bind-address=127.0.0.1:0 --health-probe-bind-address=127.0.0.1:0 --webhook-bind-address=127.0.0.1:0 >"$work/deployed.log" 2>&1 &
+		operator=$!
+		trap 'kill $operator; wait $operator || true' EXIT
+		tries=0
+		until grep -q 'this replica leads' "$work/deployed.log" && [ "$(grep -c 'registered webhooks' "$work/deployed.log")" = 3 ]; do
+			tries=$((tries + 1)) && [ $tries -lt 60 ] || { cat "$work/deployed.log" && return 1; }
+			sleep 1
+		done
+		kubectl get secret -n welcome-system welcome-webhook-cert
+		refused forbidden kubectl --kubeconfig "$scratch/as-deployed" get secrets -A
+		same "$(grep -ci forbidden "$work/deployed.log" || true)" 0
+	}
+	step "$where: the operator as its service account leads, makes its certificate and registers its webhooks" suffices
+
 	ends() {
 		finalise &
 		finaliser=$!

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kelson.dev/toolchain/scaffold"
+)
+
+// A controller, a type, a sample and something that does not compile are saved while kelson dev runs. CLI-02
+func TestDevReloadsOnSave(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the time of several builds")
+	}
+	checkout, err := scaffold.Checkout(os.Getenv("KELSON_CHECKOUT"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	made := func(_ []scaffold.Change, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Checkout: checkout}))
+	made(scaffold.CreateAPI(dir, scaffold.API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
+
+	cmd := exec.Command(built(t, binary), "dev", dir)
+	var said output
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		<-ended
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	seen := 0
+	says := func(part string) {
+		t.Helper()
+		for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			if at := strings.Index(said.String()[seen:], part); at >= 0 {
+				seen += at + len(part)
+				return
+			}
+			if time.Now().After(deadline) || cmd.ProcessState != nil {
+				t.Fatalf("it does not say %q", part)
+			}
+		}
+	}
+	edit := func(name, old, new string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(data), old) {
+			t.Fatalf("%s lacks %q: %v", name, old, err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(data), old, new, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const controller, types = "internal/controller/welcome_controller.go", "api/v1/welcome_types.go"
+
+	says("welcome/welcome-sample        created")
+	says("reconciled")
+	edit(controller, "nothing is left to do", "all is well")
+	says("changed                       " + controller)
+	says("stopped, and run anew")
+	says("patched status of welcome/welcome-sample")
+
+	// What does not compile is shown, and the operator goes on.
+	edit(controller, "return operator.Result{}, nil", "return operator.Result{}, undefined")
+	says("✗")
+	says("undefined: undefined")
+	edit("config/samples/webapp_v1_welcome.yaml", "foo: bar", "foo: baz")
+	says("changed (generation 2)")
+	says("⟳ welcome reconciled")
+	edit(controller, "return operator.Result{}, undefined", "return operator.Result{}, nil")
+	says("changed                       " + controller)
+
+	// A type becomes a definition, which is in force.
+	edit(types, "	Foo *string", "	// +kubebuilder:validation:MinLength=1\n	Foo *string")
+	says("generated config/crd/bases/webapp.example.com_welcomes.yaml")
+	says("customresourcedefinition/welcomes.webapp.example.com  changed")
+}
