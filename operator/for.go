@@ -67,6 +67,13 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 		s.finalizer = finalizerName(kind.Group, s.name)
 	}
 	deps := h.deps(s.name)
+	var c *controller.Controller
+	deps.Watch = func(source controller.Source) (func(), error) {
+		if c == nil {
+			return nil, fmt.Errorf("controller %s: Watch was called by the constructor: it may be from the first Reconcile on", s.name)
+		}
+		return c.Watch(source)
+	}
 	d, err := pick[D](deps)
 	if err != nil {
 		return err
@@ -85,8 +92,7 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 			return err
 		}
 	}
-	c, err := h.NewController(cfg)
-	if err != nil {
+	if c, err = h.NewController(cfg); err != nil {
 		return err
 	}
 	// Each cluster has its sources.

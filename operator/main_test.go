@@ -3,10 +3,12 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"kelson.dev/operator/trace"
 )
@@ -99,5 +101,46 @@ func TestProgram(t *testing.T) {
 func TestDefaultName(t *testing.T) {
 	if name := defaultName(); name != "operator" {
 		t.Errorf("got %q", name)
+	}
+}
+
+// RUN-01, RUN-05: the flags of a kubebuilder project's main mean the same here.
+func TestFlagsOfKubebuilder(t *testing.T) {
+	parse := func(env map[string]string, args string) Config {
+		t.Helper()
+		f, err := parseFlags(append([]string{"test"}, strings.Fields(args)...), os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := f.config(func(name string) string { return env[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	cfg := parse(nil, "--leader-elect --metrics-bind-address=:8443 --health-probe-bind-address=:8081 --webhook-cert-path=/certs --webhook-cert-name=a.crt --webhook-cert-key=a.key --enable-http2=false")
+	if cfg.Election == nil || cfg.Election.Duration != 15*time.Second || cfg.SecureMetrics == nil || cfg.MetricsAddress != ":8443" || cfg.HealthAddress != ":8081" {
+		t.Errorf("got %+v", cfg)
+	}
+	if w := cfg.Webhooks; w.CertDir != "/certs" || w.CertName != "a.crt" || w.KeyName != "a.key" || w.Address != ":9443" || w.Local {
+		t.Errorf("got %+v", w)
+	}
+	protocols := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	if cfg.Webhooks.TLS(protocols); len(protocols.NextProtos) != 1 {
+		t.Errorf("HTTP/2 is spoken: %v", protocols.NextProtos)
+	}
+	cfg = parse(map[string]string{"ENABLE_WEBHOOKS": "false"}, "--metrics-bind-address=0 --metrics-secure=false")
+	if !cfg.NoWebhooks || cfg.SecureMetrics != nil || cfg.MetricsAddress != "" || cfg.Election != nil {
+		t.Errorf("got %+v", cfg)
+	}
+	if cfg = parse(map[string]string{"KELSON_LOCAL_WEBHOOKS": "true"}, ""); !cfg.Webhooks.Local || cfg.Webhooks.Address != "127.0.0.1:0" || cfg.NoWebhooks {
+		t.Errorf("got %+v", cfg.Webhooks)
+	}
+	f, err := parseFlags([]string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.config(os.Getenv); err == nil {
+		t.Error("a certificate that is not there is no mistake")
 	}
 }

@@ -47,6 +47,8 @@ type Deps struct {
 	Log *slog.Logger
 	// Informers are those that Client reads from, for indexes.
 	Informers informer.Informers
+	// Watch adds a source to the controller, also while it runs: for kinds that are known only then. stop ends it.
+	Watch func(controller.Source) (stop func(), err error)
 	// Manager runs all of it, for what has no name here: further clusters, checks, metrics.
 	Manager *manager.Manager
 

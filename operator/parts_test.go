@@ -19,6 +19,7 @@ import (
 
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/leader"
@@ -170,4 +171,65 @@ func TestWrongWebhooks(t *testing.T) {
 			t.Errorf("without webhooks: %v", err)
 		}
 	}
+}
+
+// watcher begins to watch Pods when it is told to.
+type watcher struct {
+	operator.Deps
+	*visits
+	stop func()
+}
+
+func (w *watcher) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	w.note(ctx, cm)
+	var err error
+	switch {
+	case cm.Labels["watch"] == "pods" && w.stop == nil:
+		w.stop, err = w.Watch(&controller.Kind{Informers: w.Informers, Object: &corev1.Pod{}, Handler: controller.EnqueueMapped(
+			func(pod client.Object) []operator.Request {
+				return []operator.Request{{NamespacedName: client.Key{Namespace: "default", Name: pod.GetLabels()["for"]}}}
+			})})
+	case cm.Labels["watch"] == "stop":
+		w.stop()
+	}
+	return operator.Result{}, err
+}
+
+// RUN-03: sources at run time.
+func TestDynamicWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		c, err := client.New(client.Config{REST: s.REST()})
+		must(t, err)
+		var v visits
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(deps operator.Deps) *watcher { return &watcher{Deps: deps, visits: &v} }))
+		create(t, s, "default", "target", nil)
+		visited := func() bool {
+			time.Sleep(time.Second)
+			seen := slices.Contains(v.names(), "target")
+			v.mu.Lock()
+			clear(v.seen)
+			v.mu.Unlock()
+			return seen
+		}
+		pod := func(name string) {
+			must(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"for": "target"}}}))
+		}
+		visited()
+		if pod("one"); visited() {
+			t.Error("a kind is watched that nobody asked for")
+		}
+		if create(t, s, "default", "begin", map[string]string{"watch": "pods"}); !visited() {
+			t.Error("what is there was not seen")
+		}
+		if pod("two"); !visited() {
+			t.Error("what comes is not seen")
+		}
+		create(t, s, "default", "end", map[string]string{"watch": "stop"})
+		visited()
+		if pod("three"); visited() {
+			t.Error("it is still watched")
+		}
+		stop()
+	})
 }
