@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// differ says that two custom objects are surely not the same, whatever their managedFields and resourceVersions: a plain value that
-// both have is another one. Writes mostly change such a value, and it is found at a fraction of what it costs to prepare a comparison.
-// false means that they must be compared.
+// differ says that two custom objects are surely not the same, whatever their managedFields and resourceVersions: one has a field that
+// the other has not (as when the first status is written), or a plain value is another one. Writes mostly change such a thing, and it is
+// found at a fraction of what it costs to prepare a comparison. false means that they must be compared.
 func differ(a, b runtime.Object) bool {
 	x, ok := a.(*unstructured.Unstructured)
 	if !ok {
@@ -17,8 +17,12 @@ func differ(a, b runtime.Object) bool {
 	if !ok {
 		return false
 	}
+	if len(x.Object) != len(y.Object) {
+		return true
+	}
 	for name, value := range x.Object {
-		if other, ok := y.Object[name]; ok && name != "metadata" && differentValue(value, other) {
+		other, ok := y.Object[name]
+		if !ok || name != "metadata" && differentValue(value, other) {
 			return true
 		}
 	}
@@ -32,15 +36,21 @@ func differentValue(a, b any) bool {
 		if !ok {
 			return false
 		}
+		if len(x) != len(y) {
+			return true
+		}
 		for name, value := range x {
-			if other, ok := y[name]; ok && differentValue(value, other) {
+			if other, ok := y[name]; !ok || differentValue(value, other) {
 				return true
 			}
 		}
 	case []any:
 		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
+		if !ok {
 			return false
+		}
+		if len(x) != len(y) {
+			return true
 		}
 		for i := range x {
 			if differentValue(x[i], y[i]) {
