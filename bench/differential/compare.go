@@ -149,6 +149,8 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 			c.differ(at, "(absent)", short(k))
 		case !inKelson:
 			c.differ(at, short(p), "(absent)")
+		case (name == "uid" || name == "resourceVersion") && plain(fmt.Sprint(peer["name"])) != fmt.Sprint(peer["name"]):
+			// of several generated names the first is another on each side
 		case name == "resourceVersion" && c.own != "" && !isList(where, peer) && !c.belongs(peer):
 			// what the servers began with has no common order
 		case name == "resourceVersion" && isList(where, peer):
@@ -186,12 +188,54 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 		sortManagers(peer)
 		sortManagers(kelson)
 	}
+	if len(peer) != len(kelson) && catalogues[key] {
+		c.catalogue(where, key, peer, kelson)
+		return
+	}
 	if len(peer) != len(kelson) {
 		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
 		return
 	}
 	for i := range peer {
 		c.value(where+"[]", key, peer[i], kelson[i])
+	}
+}
+
+// catalogues are lists in discovery documents, whose entries are found by their names: what one side lacks says nothing of the others.
+var catalogues = map[string]bool{"groups": true, "resources": true, "subresources": true, "versions": true, "items": true}
+
+func (c *comparer) catalogue(where, key string, peer, kelson []any) {
+	entry := func(v any) string {
+		for _, path := range [][]string{{"metadata", "name"}, {"name"}, {"resource"}, {"subresource"}, {"version"}} {
+			if name := at(v, path...); name != nil {
+				return fmt.Sprint(name)
+			}
+		}
+		return ""
+	}
+	missing := func(from, in []any) (names []string) {
+		for _, v := range from {
+			if !slices.ContainsFunc(in, func(o any) bool { return plain(entry(o)) == plain(entry(v)) }) {
+				names = append(names, plain(entry(v)))
+			}
+		}
+		return names
+	}
+	peerOnly, kelsonOnly := missing(peer, kelson), missing(kelson, peer)
+	if len(peerOnly)+len(kelsonOnly) == 0 { // one is there several times
+		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
+		return
+	}
+	for _, name := range peerOnly {
+		c.differ(where+"["+name+"]", "there", "(absent)")
+	}
+	for _, name := range kelsonOnly {
+		c.differ(where+"["+name+"]", "(absent)", "there")
+	}
+	for _, p := range peer {
+		if i := slices.IndexFunc(kelson, func(k any) bool { return plain(entry(k)) == plain(entry(p)) }); i >= 0 {
+			c.value(where+"[]", key, p, kelson[i])
+		}
 	}
 }
 
@@ -325,7 +369,7 @@ var (
 	invalid  = regexp.MustCompile(`(?s)^(.* is invalid: \[)(.*)(\])$`)
 	inText   = regexp.MustCompile(`(\\?"resourceVersion\\?":\\?")\d+|(resourceVersion:)\d+`)
 	suffix   = regexp.MustCompile(`(-gen-|\bBad_)[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
-	service  = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	service  = regexp.MustCompile(`\b(10\.0\.0|192\.168\.0)\.\d+\b|\bfd00::[0-9a-f]+\b`)
 	age      = regexp.MustCompile(`^(<invalid>|\d+s)$`)
 	pointer  = regexp.MustCompile(`\b0x[c0-9a-f]{8,}\b`)
 )

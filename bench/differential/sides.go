@@ -38,7 +38,7 @@ func serverFlags(dir string, admission string) []string {
 	return []string{
 		"--bind-address", "127.0.0.1", "--authorization-mode", "RBAC", "--allow-privileged=true",
 		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-private-key-file", filepath.Join(dir, "server.key"),
-		"--client-ca-file", filepath.Join(dir, "ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24",
+		"--client-ca-file", filepath.Join(dir, "ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24,fd00::/112",
 		"--disable-admission-plugins", admission, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", filepath.Join(dir, "sa.key"), "--service-account-signing-key-file", filepath.Join(dir, "sa.key"),
 		"--feature-gates", "CBORServingAndStorage=true", // Kelson always speaks it

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
@@ -76,6 +78,9 @@ func (s *scope) answerTable(code int, f wire.Format, list metav1.ListMeta, objec
 	return nil
 }
 
+// plainTable is the type of what prints names and ages.
+var plainTable = reflect.TypeOf(upstream.NewDefaultTableConvertor(schema.GroupResource{}))
+
 // table puts the rows of all objects under one head.
 func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ListMeta: list, Rows: make([]metav1.TableRow, 0, len(objects))}
@@ -87,6 +92,9 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 			return nil, err
 		}
 		table.ColumnDefinitions = part.ColumnDefinitions
+	}
+	if len(objects) == 0 && reflect.TypeOf(t.convert) == plainTable {
+		table.Rows = nil // so says Kubernetes of kinds that have no columns of their own
 	}
 	for i, obj := range objects {
 		hub, err := t.res.Codec.Load(obj.Data)

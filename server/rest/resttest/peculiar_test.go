@@ -204,3 +204,14 @@ func TestNullBytes(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// API-08: a table without rows says [], and null for kinds without columns of their own.
+func TestEmptyTables(t *testing.T) {
+	p := resttest.New(t)
+	if rows, ok := p.Want(t, 200, "GET", maps, "", tables)["rows"].([]any); !ok || len(rows) > 0 {
+		t.Errorf("config maps: %v", rows)
+	}
+	if rows := p.Want(t, 200, "GET", "/api/v1/namespaces/default/limitranges", "", tables)["rows"]; rows != nil {
+		t.Errorf("limit ranges: %v", rows)
+	}
+}
