@@ -148,7 +148,8 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	return f, nil
 }
 
-// localWebhooks is the environment variable by which kelson dev tells an operator that the API server reaches it on this machine.
+// localWebhooks is the environment variable that says that the API server reaches the operator on this machine, and is to call its webhooks
+// there: manager.WebhookConfig.Local.
 const localWebhooks = "KELSON_LOCAL_WEBHOOKS"
 
 // config is what the flags say.

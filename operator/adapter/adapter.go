@@ -29,7 +29,6 @@ package adapter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -193,7 +192,8 @@ func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler {
 		case result.RequeueAfter > 0:
 			again.Forget(req)
 			return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
-		case result.Requeue: //nolint:staticcheck // there are reconcilers that use it
+		//lint:ignore SA1019 there are reconcilers that use it
+		case result.Requeue:
 			return reconcile.Result{RequeueAfter: again.When(req)}, nil
 		}
 		again.Forget(req)
@@ -217,4 +217,4 @@ func theirs(r reconcile.Request) crreconcile.Request {
 	return crreconcile.Request{NamespacedName: r.NamespacedName}
 }
 
-var errNoGet = fmt.Errorf("a handler may add to the queue, and nothing else")
+var errNoGet = errors.New("a handler may add to the queue, and nothing else")

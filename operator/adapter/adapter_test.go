@@ -55,7 +55,8 @@ func (r *copier) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	switch cm.Labels["copy"] {
 	case "again":
-		return reconcile.Result{Requeue: runs < 4}, nil //nolint:staticcheck // as people have written
+		//lint:ignore SA1019 as people have written
+		return reconcile.Result{Requeue: runs < 4}, nil
 	case "terminal":
 		return reconcile.Result{}, reconcile.TerminalError(errors.New("never"))
 	case "error":
