@@ -116,6 +116,9 @@ func (s scope) named(at ast.Expr, d *Decl, args []Type) Type {
 	if len(args) != len(d.params) {
 		return s.invalid(at.Pos(), "%s takes %d type arguments, not %d", d.Name, len(d.params), len(args))
 	}
+	if deep(args) > maxInstance {
+		return s.invalid(at.Pos(), "%s is instantiated with itself without end", d.Name)
+	}
 	n := d.Type()
 	if len(args) > 0 {
 		n = &Named{Decl: d, Args: args}
@@ -171,4 +174,35 @@ func embeddedName(e ast.Expr) string {
 		return e.Name
 	}
 	return ""
+}
+
+// maxInstance is how deep type arguments may nest.
+const maxInstance = 16
+
+// deep is how deep type arguments nest.
+func deep(args []Type) int {
+	most := 0
+	for _, t := range args {
+		for inside := true; inside; {
+			switch u := t.(type) {
+			case *Pointer:
+				t = u.Elem
+			case *Slice:
+				t = u.Elem
+			case *Array:
+				t = u.Elem
+			case *Map:
+				t = u.Elem
+			default:
+				inside = false
+			}
+		}
+		if n, ok := t.(*Named); ok && len(n.Args) > 0 {
+			most = max(most, deep(n.Args))
+		}
+	}
+	if len(args) == 0 {
+		return 0
+	}
+	return most + 1
 }

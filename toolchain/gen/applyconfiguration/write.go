@@ -2,6 +2,7 @@ package applyconfiguration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kelson.dev/toolchain/gen/source"
@@ -18,7 +19,7 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 	f.Printf("// %s is what one wants to say of a %s by server-side apply.", name, d.Name)
 	comment(f, "", t.Doc)
 	f.Printf("type %s struct {", name)
-	w := &writer{generator: g, f: f, ac: name}
+	w := &writer{generator: g, f: f, ac: name, within: []*loader.Decl{d}}
 	for _, m := range g.members(d.Type()) {
 		w.field(m)
 	}
@@ -95,8 +96,9 @@ func namespaced(t *model.Type) bool {
 // writer writes the members of one apply configuration.
 type writer struct {
 	*generator
-	f  *source.File
-	ac string
+	f      *source.File
+	ac     string
+	within []*loader.Decl // embedded structs, against circles
 }
 
 // field writes a member's declaration. Values without a nil of their own become pointers.
@@ -188,9 +190,11 @@ func (w *writer) with(m member, at, ensure string) {
 			return
 		}
 		ac := w.configuration(w.f, n)
-		if ac == "" {
+		if ac == "" || slices.Contains(w.within, n.Decl) {
 			return
 		}
+		w.within = append(w.within, n.Decl)
+		defer func() { w.within = w.within[:len(w.within)-1] }()
 		at += "." + n.Decl.Name + "ApplyConfiguration"
 		if m.json != "" {
 			ensure += fmt.Sprintf("if %s == nil {\n%s = &%s{}\n}\n", at, at, ac)

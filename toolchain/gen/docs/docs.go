@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/token"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -73,6 +74,7 @@ type writer struct {
 	local  map[string]bool
 	wanted map[string]*model.Type
 	queue  []*model.Type
+	within []string // embedded structs, against circles
 }
 
 func (w *writer) linef(format string, args ...any) { fmt.Fprintf(&w.b, format+"\n", args...) }
@@ -158,6 +160,11 @@ func (w *writer) table(t *model.Type) {
 }
 
 func (w *writer) fields(t *model.Type) {
+	if slices.Contains(w.within, t.Pkg.Path+"."+t.Name) {
+		return
+	}
+	w.within = append(w.within, t.Pkg.Path+"."+t.Name)
+	defer func() { w.within = w.within[:len(w.within)-1] }()
 	for _, f := range t.Fields {
 		tag, ok := f.Tag.Lookup("json")
 		name, opts, _ := strings.Cut(tag, ",")

@@ -50,14 +50,17 @@ type writer struct {
 	*generator
 	required []string
 	refs     map[string]bool
+	within   []*loader.Decl // structs being written out in place, against circles
 }
 
 // members are the properties; those of embedded structs too.
 func (w *writer) members(n *loader.Named) string {
 	st, ok := n.Underlying().(*loader.Struct)
-	if !ok {
+	if !ok || slices.Contains(w.within, n.Decl) {
 		return ""
 	}
+	w.within = append(w.within, n.Decl)
+	defer func() { w.within = w.within[:len(w.within)-1] }()
 	owner := n.Decl
 	for !owner.Generic() {
 		src, ok := owner.Type().Source().(*loader.Named)
@@ -169,7 +172,7 @@ func (w *writer) list(f *model.Field, elem loader.Type) string {
 
 // inline is the schema of an instance of a generic type, in place.
 func (w *writer) inline(n *loader.Named) string {
-	inner := &writer{generator: w.generator, refs: w.refs}
+	inner := &writer{generator: w.generator, refs: w.refs, within: w.within}
 	out := "Type: []string{\"object\"},\nProperties: map[string]§spec.Schema{\n" + inner.members(n) + "},\n"
 	if len(inner.required) > 0 {
 		out += fmt.Sprintf("Required: %#v,\n", inner.required)

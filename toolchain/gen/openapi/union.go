@@ -16,9 +16,9 @@ type union struct {
 }
 
 // unions are those of a struct: the struct itself if it is marked +union, its members marked +unionDeprecated, and those of what it embeds.
-func (g *generator) unions(n *loader.Named) []union {
+func (g *generator) unions(n *loader.Named, within ...*loader.Decl) []union {
 	st, ok := n.Underlying().(*loader.Struct)
-	if !ok {
+	if !ok || slices.Contains(within, n.Decl) {
 		return nil
 	}
 	all, old := union{members: map[string]string{}}, union{members: map[string]string{}}
@@ -28,7 +28,7 @@ func (g *generator) unions(n *loader.Named) []union {
 		name, _, _ := strings.Cut(tag, ",")
 		if f.Embedded && tagged && name == "" {
 			if inner, ok := deref(f.Type()).(*loader.Named); ok {
-				embedded = append(embedded, g.unions(inner)...)
+				embedded = append(embedded, g.unions(inner, append(within, n.Decl)...)...)
 			}
 			continue
 		}
