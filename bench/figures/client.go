@@ -29,7 +29,7 @@ func (s *server) client(http2 bool) *client {
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(http2)
 	return &client{base: base, headers: map[string]http.Header{}, transport: &http.Transport{
-		TLSClientConfig: s.tls, Protocols: protocols, DisableCompression: true, MaxIdleConnsPerHost: 1,
+		TLSClientConfig: s.tls.Clone(), Protocols: protocols, DisableCompression: true, MaxIdleConnsPerHost: 1,
 	}}
 }
 

@@ -48,7 +48,7 @@ func main() {
 	only := flag.String("sides", "", "only these columns, by number: 0 peer, 1 kelson, both durable; 2 peer, 3 kelson, both not")
 	flag.DurationVar(&o.length, "length", 3*time.Second, "how long a verb is measured")
 	flag.DurationVar(&o.idle, "idle", 5*time.Second, "how long a side is left alone before its memory is read")
-	flag.DurationVar(&o.patience, "patience", 90*time.Second, "how long the idle watchers may take to see everything")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "how long the idle watchers may take to see everything")
 	flag.IntVar(&o.objects, "objects", 10_000, "objects of each kind that are stored to be read")
 	flag.IntVar(&o.startRounds, "start-rounds", 5, "rounds of starts")
 	flag.IntVar(&o.idleWatching, "idle-watchers", 10_000, "idle watchers")
