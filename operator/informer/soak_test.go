@@ -103,12 +103,6 @@ type weather struct {
 	away   bool // the server
 }
 
-func (w *weather) n(of int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.random.IntN(of)
-}
-
 func (w *weather) set(calm, away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,8 +118,8 @@ func BenchmarkPack(b *testing.B) {
 
 func BenchmarkUnpack(b *testing.B) {
 	p := New()
-	packed := p.Pack(object(1))
-	packed = p.Pack(object(2))
+	p.Pack(object(1))
+	packed := p.Pack(object(2))
 	b.SetBytes(int64(len(object(2))))
 	var buf []byte
 	for b.Loop() {
