@@ -127,11 +127,16 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	return res, err
 }
 
-// definitionDir is where the project keeps its CustomResourceDefinitions.
+// definitionDir is where the project keeps its CustomResourceDefinitions: config/crd/bases if that is there, or if the kustomization beside
+// it says that they will be.
 func definitionDir(dir string) string {
 	crds := filepath.Join(dir, "config", "crd")
-	if st, err := os.Stat(filepath.Join(crds, "bases")); err == nil && st.IsDir() {
-		return filepath.Join(crds, "bases")
+	bases := filepath.Join(crds, "bases")
+	if st, err := os.Stat(bases); err == nil && st.IsDir() {
+		return bases
+	}
+	if kustomization, err := os.ReadFile(filepath.Join(crds, "kustomization.yaml")); err == nil && bytes.Contains(kustomization, []byte("- bases/")) {
+		return bases
 	}
 	return crds
 }
