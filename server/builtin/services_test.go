@@ -109,6 +109,9 @@ func TestDualStackServices(t *testing.T) {
 	down := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
 	want(t, "families", str(down, "spec", "ipFamilies"), `["IPv4"]`)
 
+	name := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"type":"ExternalName","externalName":"example.com","clusterIP":"","clusterIPs":null}}`)
+	want(t, "traffic policy of a name", str(name, "spec", "internalTrafficPolicy"), "")
+
 	alone := serve(t, Config{ServiceRange: "10.0.0.0/24"})
 	msg = alone.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: e}, spec: {ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}}`)
 	if !strings.Contains(msg, "this cluster is not configured for dual-stack services") {

@@ -39,6 +39,14 @@ func (s serviceStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 }
 
+// Canonicalize drops, after validation, what Kubernetes shows nobody of a Service that is but a name.
+func (s serviceStrategy) Canonicalize(obj runtime.Object) {
+	s.Strategy.Canonicalize(obj)
+	if svc := obj.(*core.Service); svc.Spec.Type == core.ServiceTypeExternalName {
+		svc.Spec.InternalTrafficPolicy = nil
+	}
+}
+
 // keepAllocated fills in addresses and ports that the update left out.
 func keepAllocated(svc, was *core.Service) {
 	if svc.Spec.Type != core.ServiceTypeExternalName && was.Spec.Type != core.ServiceTypeExternalName {
