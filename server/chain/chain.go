@@ -43,6 +43,9 @@ type Config struct {
 	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once; more are answered
 	// with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
 	MaxInFlight, MaxMutatingInFlight int
+	// MaxLastingPerUser is how many long-running requests, such as watches, a user may have at once; more are answered with 429, but for
+	// those of system:masters. 0 means 10,000; negative: any number.
+	MaxLastingPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
 	// Log hears of panics; nil: the default logger.
@@ -57,6 +60,7 @@ type Chain struct {
 	metrics *metrics
 
 	reading, mutating seats
+	lasting           seatsByUser
 
 	paths map[string]http.Handler
 }
@@ -73,6 +77,7 @@ func New(cfg Config) *Chain {
 	c.metrics = c.newMetrics(cfg.Metrics)
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
+	c.lasting.bound(cfg.MaxLastingPerUser, defaultMaxLasting)
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process

@@ -66,9 +66,10 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Limits are how many short requests that read, and that write, are served at once. More are answered with 429, but for those of
-// system:masters. 0 is kube-apiserver's: 400 and 200; negative: any number.
-type Limits struct{ InFlight, MutatingInFlight int }
+// Limits are how many short requests that read, and that write, are served at once, and how many long-running ones, such as watches, of each
+// user. More are answered with 429, but for those of system:masters. 0 is the default: 400 and 200, as in kube-apiserver, and 10,000; negative:
+// any number.
+type Limits struct{ InFlight, MutatingInFlight, LastingPerUser int }
 
 // ServiceAccounts is about the tokens of service accounts. The zero value signs them with a key that is made for this control plane
 // alone: its tokens end with it.

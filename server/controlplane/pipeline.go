@@ -49,7 +49,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
-		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight,
+		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLastingPerUser: cfg.Limits.LastingPerUser,
 		Log: cfg.Log,
 	}), nil
 }
