@@ -34,3 +34,61 @@ func TestOrders(t *testing.T) {
 		}
 	}
 }
+
+// What one catalogue lacks is named, and hides nothing else.
+func TestCatalogue(t *testing.T) {
+	side := func(text string) any {
+		v, err := decodeJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	c := newComparer("")
+	c.value("body", "", side(`{"resources":[{"name":"a","verbs":["get"]},{"name":"b"},{"name":"c"}]}`), side(`{"resources":[{"name":"a","verbs":["list"]},{"name":"c"}]}`))
+	if len(c.found) != 2 || c.found[0].where != "body.resources[b]" || c.found[1].where != "body.resources[].verbs[]" {
+		t.Errorf("%v", c.found)
+	}
+}
+
+// What no two servers can have in common is left out of texts, what matters stays.
+func TestPlain(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		same bool
+	}{
+		{"X is invalid: [a: Required value, b: Invalid value]", "X is invalid: [b: Invalid value, a: Required value]", true},
+		{"X is invalid: [a: Required value, b: Invalid value]", "X is invalid: [a: Required value]", false},
+		{"in the precondition (1) does not match the ResourceVersion in record (521). The", "in the precondition (1) does not match the ResourceVersion in record (7). The", true},
+		{"80:31228/TCP,53:32732/UDP", "80:30001/TCP,53:30002/UDP", true},
+		{"80:31228/TCP", "81:31228/TCP", false},
+		{"fd00::1a", "fd00::2", true}, {"10.0.0.7", "10.0.0.8", true}, {"10.0.1.7", "10.0.1.8", false},
+	} {
+		if same := plain(test.a) == plain(test.b); same != test.same {
+			t.Errorf("%q, %q: same %v: %q, %q", test.a, test.b, same, plain(test.a), plain(test.b))
+		}
+	}
+}
+
+// A seed gives the same requests every time, another one others.
+func TestGeneratedBySeed(t *testing.T) {
+	schema := fieldMap{"type": "object", "properties": fieldMap{
+		"spec": fieldMap{"type": "object", "required": []any{"ports"}, "properties": fieldMap{
+			"ports": fieldMap{"type": "array", "items": fieldMap{"type": "object", "properties": fieldMap{"port": fieldMap{"type": "integer"}, "name": fieldMap{"type": "string"}}}},
+			"kind":  fieldMap{"type": "string", "enum": []any{"A", "B"}},
+		}},
+	}}
+	k := &kind{version: "v1", resource: "things", kind: "Thing", namespaced: true, verbs: []string{"create", "update", "patch", "get"}}
+	text := func(seed uint64) (all string) {
+		for _, s := range generated(k, fieldMap{}, schema, "own", seed) {
+			all += s.String(newMemory()) + "\n"
+		}
+		return all
+	}
+	if text(1) != text(1) {
+		t.Error("two runs of a seed differ")
+	}
+	if text(1) == text(2) {
+		t.Error("two seeds give the same")
+	}
+}

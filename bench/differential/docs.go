@@ -16,8 +16,8 @@ func (r *report) markdown() string {
 
 Written by %[1]smake differential%[1]s: kube-apiserver 1.37.1 with etcd 3.7 and the drop-in %[1]skelson kube-apiserver%[1]s were started with the same settings and sent
 the same requests, and their answers were compared: code, headers, body. The requests are made from the peer's discovery, from one sample of
-each kind and from a seed: all verbs, encodings, patches and options, right and wrong, on built-in and custom kinds; watches; discovery and
-OpenAPI documents. Uids and resource versions must stand for each other and keep their order; times must have the same form.
+each kind, from the schemas of all kinds and from a seed: all verbs, encodings, patches and options, right and wrong, on built-in and custom
+kinds; objects invented by their schemas; Services of both families of addresses; watches; discovery and OpenAPI documents. Uids and resource versions must stand for each other and keep their order; times must have the same form.
 
 %[2]d streams of requests, %[3]d requests to each side, %[4]s.
 
