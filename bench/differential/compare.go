@@ -364,6 +364,7 @@ var (
 	nodePort = regexp.MustCompile(`("nodePort\\*":|healthCheckNodePort\\*":|:)3[0-2]\d{3}\b`)
 	problem  = regexp.MustCompile(`(?s)^(.*: errors:)\n(.*)$`)
 	hash     = regexp.MustCompile(`hash=[0-9A-F]+`)
+	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`) // those of claim templates come in the order of a map
 	token    = regexp.MustCompile(`\beyJ2Ijoi[A-Za-z0-9_-]+`)
 	streamed = regexp.MustCompile(`(?:^|[./])d-[sk]\d+-`)
 	invalid  = regexp.MustCompile(`(?s)^(.* is invalid: \[)(.*)(\])$`)
@@ -389,6 +390,7 @@ func plain(s string) string {
 		s = parts[1] + "\n" + strings.Join(lines, "\n")
 	}
 	s = hash.ReplaceAllString(s, "hash=<hash>")
+	s = volume.ReplaceAllString(s, "volumes[]")
 	s = token.ReplaceAllString(s, "<continue>")
 	if parts := invalid.FindStringSubmatch(s); parts != nil { // what is wrong is told in the order of a map
 		problems := strings.Split(parts[2], ", ")

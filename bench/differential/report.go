@@ -52,7 +52,7 @@ func newReport(all []difference, opts options, streams, requests int, took time.
 		return cmp.Or(cmp.Compare(len(b.streams), len(a.streams)), cmp.Compare(b.count, a.count))
 	})
 	for _, a := range r.allowed {
-		if a.matched == 0 {
+		if a.matched == 0 && !a.chance {
 			r.unmatched = append(r.unmatched, a)
 		}
 	}
