@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,10 @@ type Election struct {
 	seen     *coordinationv1.Lease // the newest state known
 	seenAt   time.Time             // when its record was first seen, by this machine's clock
 	announce string                // the leader that was logged
+
+	mu      sync.Mutex
+	heard   *coordinationv1.Lease // what the watch brought last, and when
+	heardAt time.Time
 }
 
 // New makes an election. Nothing happens before it runs.
@@ -102,9 +107,7 @@ func (e *Election) Leads() bool { return e.leading.Load() }
 // Lease is given back, and somebody else leads at once. Run then returns the error of lead, nil if ctx ended before this replica led,
 // and ErrLost when the Lease could not be renewed; it is not given back then. It can be called once.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error) error {
-	watch, err := follow(ctx, e.cfg.Client, e.cfg.Lease, nil, func(lease *coordinationv1.Lease) bool {
-		return holderOf(lease) != e.cfg.Identity
-	}, e.cfg.Log)
+	watch, err := follow(ctx, e.cfg.Client, e.cfg.Lease, nil, e.hear, e.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -170,6 +173,7 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RenewDeadline)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
+	e.recall()
 	err = e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
 	if apierrors.IsNotFound(err) {
 		lease.ObjectMeta = metav1.ObjectMeta{Namespace: e.cfg.Lease.Namespace, Name: e.cfg.Lease.Name}
@@ -201,6 +205,23 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 		e.observe(lease)
 	}
 	return 0, err
+}
+
+// hear is told by the watch of each state of the Lease, and says whether that is news.
+func (e *Election) hear(lease *coordinationv1.Lease) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard, e.heardAt = lease, time.Now()
+	return holderOf(lease) != e.cfg.Identity
+}
+
+// recall notes what the watch told, as of when it did: while the server can't be asked, a Lease may expire that was seen before.
+func (e *Election) recall() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.heard != nil && (e.seen == nil || !sameRecord(e.seen, e.heard)) && e.heardAt.After(e.seenAt) {
+		e.seen, e.seenAt = e.heard, e.heardAt
+	}
 }
 
 // observe notes a state of the Lease.

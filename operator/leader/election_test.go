@@ -155,11 +155,6 @@ func TestExpiry(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
-		s := &stage{t: t}
-		a := s.enter(newClient(t, server), "a", 0)
-		time.Sleep(time.Minute)
-		b := s.enter(newClient(t, server), "b", 0)
-		time.Sleep(time.Minute)
 		var down atomic.Bool
 		server.Fault = func(verb, path string) (int, metav1.StatusReason) {
 			if down.Load() {
@@ -167,6 +162,11 @@ func TestCutOff(t *testing.T) {
 			}
 			return 0, ""
 		}
+		s := &stage{t: t}
+		a := s.enter(newClient(t, server), "a", 0)
+		time.Sleep(time.Minute)
+		b := s.enter(newClient(t, server), "b", 0)
+		time.Sleep(time.Minute)
 		down.Store(true)
 		begin := time.Now()
 		if err := <-a.ended; !errors.Is(err, leader.ErrLost) {

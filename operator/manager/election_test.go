@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,13 +286,13 @@ func TestHotLoop(t *testing.T) {
 				}
 			})})
 		must(t, err)
-		fight := true
+		var fight atomic.Bool
 		for _, side := range []string{"left", "right"} {
 			must(t, m.AddController(controller.Config{Name: side, Kind: "ConfigMap",
 				Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
 				Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 					cm, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName)
-					if err != nil || !fight {
+					if err != nil || !fight.Load() {
 						return reconcile.Result{}, err
 					}
 					time.Sleep(100 * time.Millisecond)
@@ -302,7 +303,6 @@ func TestHotLoop(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
-		fight = false
 		must(t, m.LiveClient().Create(t.Context(), configMap("busy")))
 		for i := range 100 { // somebody else's work is no loop
 			cm := configMap("busy")
@@ -313,7 +313,7 @@ func TestHotLoop(t *testing.T) {
 		if len(loops) > 0 {
 			t.Fatalf("a loop where there is none: %v", loops)
 		}
-		fight = true
+		fight.Store(true)
 		must(t, m.LiveClient().Create(t.Context(), configMap("torn")))
 		time.Sleep(30 * time.Second)
 		cancel()
