@@ -35,10 +35,19 @@ func run(ctx context.Context, kelson, docs string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	text := section(figures, rounds, runtime.NumCPU())
+	text := section(figures, rounds, runtime.NumCPU(), load())
 	fmt.Print(text)
 	if docs == "" {
 		return nil
 	}
 	return replace(docs, text)
+}
+
+// load is how many processes wanted a processor, on average of the last five minutes; 0 where nothing tells.
+func load() float64 {
+	var one, five float64
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(data), &one, &five)
+	}
+	return five
 }
