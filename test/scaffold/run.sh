@@ -64,6 +64,7 @@ unpack() {
 kubebuilder() {
 	unpack "$root/test/scaffold/kubebuilder.txtar" "$scratch/kb"
 	cd "$scratch/kb"
+	mkdir config/crd/bases # as it is once its manifests were made
 	go mod tidy
 	kelson dev --until 'guestbook/guestbook-sample:{.status.seen}=true' --timeout 9m
 	kelson dev --until 'guestbook/guestbook-sample:{.spec.foo}=by default' --timeout 1m
