@@ -137,7 +137,6 @@ func (g *generator) configuration(f *source.File, t loader.Type) string {
 // member is a field of an apply configuration.
 type member struct {
 	name, json, doc string
-	omit            bool
 	embedded        bool
 	typ             loader.Type
 	at              *model.Field

@@ -7,6 +7,8 @@ import (
 )
 
 // Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec gives the extras their new name.
+//
+//lint:ignore ST1003 the generator knows it by this name
 func Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.PizzaSpec, s conversion.Scope) error {
 	if err := autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in, out, s); err != nil {
 		return err
@@ -26,6 +28,8 @@ func Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.PizzaSpec
 }
 
 // Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec gives the toppings their old name.
+//
+//lint:ignore ST1003 the generator knows it by this name
 func Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec(in *v1.PizzaSpec, out *PizzaSpec, s conversion.Scope) error {
 	if err := autoConvert_v1_PizzaSpec_To_v1alpha1_PizzaSpec(in, out, s); err != nil {
 		return err
