@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // bodies are buffers for requests, one per client.
@@ -73,10 +74,15 @@ func (l *life) reads(ctx context.Context) error {
 
 // verb measures one row.
 func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, who int) error) error {
+	return l.verbFor(ctx, id, n, l.length, op)
+}
+
+// verbFor takes the time it is to be measured for; 0: until there is nothing left to do.
+func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, who int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
 	defer l.profile(ctx, id)()
-	done, err := l.drive(ctx, clients, l.length, op)
+	done, err := l.drive(ctx, clients, d, op)
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
@@ -150,7 +156,7 @@ func (l *life) deletes(ctx context.Context) error {
 		}
 		mine := l.widgets[i*half : (i+1)*half]
 		var at atomic.Int64
-		err := l.verb(ctx, id, n, func(ctx context.Context, c *client, _ int) error {
+		err := l.verbFor(ctx, id, n, 0, func(ctx context.Context, c *client, _ int) error {
 			next := int(at.Add(1)) - 1
 			if next >= len(mine) {
 				return errEnough
