@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ is. No other program is called.`,
 			if opts.Generators, opts.Dir, err = generateArgs(args); err != nil {
 				return err
 			}
+			debug.SetGCPercent(400) // most of what is read is needed to the end
 			if watch {
 				return generateAgain(c, opts)
 			}
@@ -91,7 +93,7 @@ func generateArgs(args []string) (names []string, dir string, err error) {
 }
 
 // settled is how long a project must be left alone before it is looked at again: editors write files in several steps.
-const settled = 20 * time.Millisecond
+const settled = 10 * time.Millisecond
 
 // generateAgain generates now and after every edit. What is wrong with the source is told and waited out.
 func generateAgain(c *cobra.Command, opts toolchain.Options) error {

@@ -20,7 +20,7 @@ func section(f figures, rounds, processors int, load float64) string {
 
 A project with three kinds, each with a pod template: definitions, roles and deep copies. controller-gen v0.23 and Kelson by turns, medians of %d;
 %d processors. `+"`make bench-generators`"+` repeats it. Both are whole processes with warm caches, but for Kelson's edit, which `+"`kelson generate --watch`"+`
-sees: there the clock runs from the file's being written to the definition's having changed, 20 ms of which it waits for the editor to be done.
+sees: there the clock runs from the file's being written to the definition's having changed, 10 ms of which it waits for the editor to be done.
 `, rounds, processors)
 	if load > float64(processors)+1 {
 		fmt.Fprintf(&b, "Other programs kept the machine busy meanwhile (a load of %.0f), so processors' time is what counts here.\n", load)
