@@ -17,7 +17,7 @@ FUZZ     ?= server toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,11 +33,12 @@ UNTIL-cronjob          := cronjob.batch.demo.welcome.domain/cronjob-sample:{.sta
 UNTIL-projectconfig    := kube-public/configmap/cluster-name:{.data.name}=here
 UNTIL-foobar           := foo/foo-sample:{.status.bars}=3
 UNTIL-pizza            := pizza/pizza-sample:{.status.cost}=450
+UNTIL-demo             := demo/demo-sample:{.status.phase}=Shown
 UNTIL-home             := home/home-sample:{.status.seen}=bar
 UNTIL-welcome          := welcome/welcome-sample:{.status.availableReplicas}=2
 UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.readyReplicas}=3
 
-run-cronjob run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
+run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
 run-ingress-manager: build ## the example without a framework: a Service with the annotation ingress/http gets its Ingress

@@ -1,0 +1,20 @@
+// Command demo is an operator for a kind without Go types.
+package main
+
+import (
+	"kelson.dev/examples/demo/internal/demo"
+	"kelson.dev/operator"
+)
+
+// What every operator here may do: tell of what it does.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+func main() {
+	operator.Main(
+		operator.Name("demo"),
+		operator.AddToScheme(demo.AddToScheme),
+		demo.Controller(),
+		demo.Conversion(),
+	)
+}

@@ -1,0 +1,65 @@
+// Package demo is an operator for a kind that has no Go types: it reads and writes fields by their names.
+package demo
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// +kubebuilder:rbac:groups=example.com,resources=demos,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=example.com,resources=demos/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=example.com,resources=demos/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
+
+// Finalizer keeps a Demo until its plaque is gone.
+const Finalizer = "example.com/plaque"
+
+// PlaqueNamespace is where the plaques are. It is not that of the Demos, so they can't be owned by them: hence the finalizer.
+const PlaqueNamespace = metav1.NamespacePublic
+
+// Controller is the part of the operator that sees to Demos.
+func Controller() operator.Part {
+	return operator.For(newReconciler,
+		operator.Kind(schema.GroupVersionKind{Group: Group, Version: "v1", Kind: Kind}),
+		operator.Named("demo"), operator.FinalizerName(Finalizer))
+}
+
+type reconciler struct{ client operator.Client }
+
+func newReconciler(c operator.Client) *reconciler { return &reconciler{c} }
+
+// PlaqueName is the name of a Demo's plaque, a ConfigMap.
+func PlaqueName(namespace, name string) string { return fmt.Sprintf("demo-%s-%s", namespace, name) }
+
+// Reconcile puts up the plaque, and says how many there are.
+func (r *reconciler) Reconcile(ctx context.Context, demo *unstructured.Unstructured) (operator.Result, error) {
+	name, _, _ := unstructured.NestedString(demo.Object, "spec", "name")
+	size, _, _ := unstructured.NestedString(demo.Object, "spec", "size")
+	replicas, _, _ := unstructured.NestedInt64(demo.Object, "spec", "replicas")
+	err := r.client.Apply(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: PlaqueNamespace, Name: PlaqueName(demo.GetNamespace(), demo.GetName())},
+		Data:       map[string]string{"text": fmt.Sprintf("%d × %s, %s", replicas, name, size)},
+	})
+	if err != nil {
+		return operator.Result{}, err
+	}
+	return operator.Result{}, unstructured.SetNestedMap(demo.Object, map[string]any{
+		"phase": "Shown", "replicas": replicas, "selector": "demo=" + demo.GetName(),
+	}, "status")
+}
+
+// Finalize takes the plaque down.
+func (r *reconciler) Finalize(ctx context.Context, demo *unstructured.Unstructured) (operator.Result, error) {
+	plaque := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: PlaqueNamespace, Name: PlaqueName(demo.GetNamespace(), demo.GetName()),
+	}}
+	return operator.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, plaque))
+}
