@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"kelson.dev/server/store"
@@ -26,6 +28,7 @@ func TestManyWatchers(t *testing.T) {
 		tooLate bool
 	}
 	accounts := make([]account, watchers)
+	var made, seen atomic.Int64 // what was written, and what the first watcher, which keeps up, has seen
 	var reading sync.WaitGroup
 	for i := range watchers {
 		cursor, err := s.Watch("things", start)
@@ -54,6 +57,9 @@ func TestManyWatchers(t *testing.T) {
 					hash.WriteString(e.Object.Key.Name)
 					accounts[i].sums = append(accounts[i].sums, hash.Sum64())
 				}
+				if i == 0 {
+					seen.Add(int64(len(events)))
+				}
 				switch {
 				case len(events) > 0:
 					continue
@@ -72,6 +78,10 @@ func TestManyWatchers(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for n := range each {
+				for made.Load()-seen.Load() > 40 { // half of what is kept
+					runtime.Gosched()
+				}
+				made.Add(1)
 				op := create(fmt.Sprint(w, "-", n%5))
 				if op.Expect = store.AnyRevision; n%5 == 4 {
 					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision} // a deletion
