@@ -46,7 +46,7 @@ func allowances() []*allowance {
 		{stream: "documents/discovery", kelson: `^404|404 page not found|text/plain|nosniff`, why: "documents of groups that are not served"},
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling},
 		{stream: flowSchemas, where: `body\..*message`, peer: `kind[\\]*":[\\]*"(FlowSchema|Nothing)`, why: dangling},
-		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, peer: `^(409|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
+		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, peer: `^(409( .*)?|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
 			why: "kube-apiserver's flow control writes into a FlowSchema's status at the same time, so that the update is too late"},
 		{stream: "generated/.*", label: "mutated apply", where: `body\.message`, peer: `.*field not declared in schema$`, kelson: `(?s).*field not declared in schema.*`,
 			why: "the merge library's walk over a map, which has no order, ends at the first field that it does not know: how many errors are told is chance"},
