@@ -41,7 +41,7 @@ func (h *PizzaHooks) validate(ctx context.Context, pizza *restaurantv1beta1.Pizz
 		if slices.ContainsFunc(known, func(k restaurantv1beta1.PizzaTopping) bool { return k.Name == t.Name }) {
 			continue
 		}
-		_, err := client.Get[restaurantv1alpha1.Topping](ctx, h.Client, client.Key{Name: t.Name})
+		_, err := client.Get[restaurantv1alpha1.Topping](ctx, h.Live, client.Key{Name: t.Name})
 		if apierrors.IsNotFound(err) {
 			errs = append(errs, field.NotFound(toppings.Index(i).Child("name"), t.Name))
 		} else if err != nil {
