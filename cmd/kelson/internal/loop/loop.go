@@ -274,24 +274,32 @@ func (l *Loop) samples(ctx context.Context) error {
 	return l.apply(ctx, all)
 }
 
+// apply applies what has changed. What is refused is tried again after the others, as long as any of them was not: objects may need each other.
 func (l *Loop) apply(ctx context.Context, objects manifests.Objects) error {
-	var errs []error
-	for _, obj := range objects {
-		data, err := obj.MarshalJSON()
-		if err != nil {
-			return err
+	for {
+		var refused manifests.Objects
+		var errs []error
+		for _, obj := range objects {
+			data, err := obj.MarshalJSON()
+			if err != nil {
+				return err
+			}
+			key, sum := obj.GetAPIVersion()+" "+obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName(), sha256.Sum256(data)
+			if l.applied[key] == sum {
+				continue
+			}
+			if err := l.applyOne(ctx, obj.DeepCopy()); err != nil {
+				refused = append(refused, obj)
+				errs = append(errs, fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err))
+				continue
+			}
+			l.applied[key] = sum
 		}
-		key, sum := obj.GetAPIVersion()+" "+obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName(), sha256.Sum256(data)
-		if l.applied[key] == sum {
-			continue
+		if len(refused) == 0 || len(refused) == len(objects) || ctx.Err() != nil {
+			return errors.Join(errs...)
 		}
-		if err := l.applyOne(ctx, obj.DeepCopy()); err != nil {
-			errs = append(errs, fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err))
-			continue
-		}
-		l.applied[key] = sum
+		objects = refused
 	}
-	return errors.Join(errs...)
 }
 
 func (l *Loop) applyOne(ctx context.Context, obj *unstructured.Unstructured) error {
