@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -190,17 +191,30 @@ func TestPlacesInFlight(t *testing.T) {
 		ends = append(ends, end)
 		held.Go(func() { s.code(t.Context(), mallory, "POST", path, "application/json", body) })
 	}
+	// until waits for so many to write at once. It asks the server, and takes no place itself.
 	until := func(want int) {
 		t.Helper()
-		code := 0
-		for range 10_000 {
-			if code = s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code == want {
+		line := fmt.Sprintf("apiserver_current_inflight_requests{request_kind=\"mutating\"} %d\n", want)
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+			resp, err := root.Get(s.url + "/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), line) {
 				return
 			}
 		}
-		t.Fatalf("%d, want %d", code, want)
+		t.Fatalf("there never were %d at once", want)
 	}
-	until(http.StatusTooManyRequests) // both have their place
+	until(2) // both have their place
+	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusTooManyRequests {
+		t.Errorf("one more: %d", code)
+	}
 	if code := s.code(t.Context(), mallory, "GET", path, "", nil); code != http.StatusOK {
 		t.Errorf("reading: %d", code)
 	}
@@ -214,5 +228,8 @@ func TestPlacesInFlight(t *testing.T) {
 		end.CloseWithError(io.ErrUnexpectedEOF)
 	}
 	held.Wait()
-	until(http.StatusCreated) // the server has seen the end
+	until(0) // the server has seen the end
+	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusCreated {
+		t.Errorf("afterwards: %d", code)
+	}
 }
