@@ -16,6 +16,8 @@ import (
 )
 
 // API-03: what the stages find out is where Kubernetes' libraries look for it.
+type outerKey struct{}
+
 func TestWhatLibrariesFindInARequest(t *testing.T) {
 	served := false
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
@@ -38,7 +40,7 @@ func TestWhatLibrariesFindInARequest(t *testing.T) {
 		if received, ok := request.ReceivedTimestampFrom(ctx); !ok || time.Since(received) > time.Minute {
 			t.Errorf("received: %v", received)
 		}
-		if ctx.Value(own{}) != "deep" || ctx.Value("outer") != "kept" { //nolint:staticcheck // any key will do
+		if ctx.Value(own{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
 			t.Error("other values are lost")
 		}
 		warning.AddWarning(ctx, "", "mind the gap")
@@ -46,7 +48,7 @@ func TestWhatLibrariesFindInARequest(t *testing.T) {
 		warning.AddWarning(ctx, "", "and this")
 	})})
 	w := httptest.NewRecorder()
-	ctx := context.WithValue(t.Context(), "outer", "kept") //nolint:staticcheck // any key will do
+	ctx := context.WithValue(t.Context(), outerKey{}, "kept")
 	c.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods", nil))
 	if got := w.Header().Values("Warning"); !served || len(got) != 2 || got[0] != `299 - "mind the gap"` {
 		t.Errorf("served: %v, warnings: %q", served, got)
@@ -94,7 +96,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 			}
 		})
 		ended := make(chan error, 2)
-		after = serve(t.Context(), func(ctx context.Context) { // who waits longer than the request
+		serve(t.Context(), func(ctx context.Context) { // who waits longer than the request
 			go func() { <-ctx.Done(); ended <- ctx.Err() }()
 			child, cancel := context.WithCancel(ctx)
 			_ = cancel
