@@ -13,13 +13,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"kelson.dev/bench/child"
 	"kelson.dev/server/pki"
 )
 
@@ -57,7 +56,7 @@ func run(ctx context.Context, peers string, command []string) error {
 	defer os.RemoveAll(dir)
 	ports := [3]string{}
 	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = child.FreePort(); err != nil {
 			return err
 		}
 	}
@@ -66,15 +65,15 @@ func run(ctx context.Context, peers string, command []string) error {
 		return fmt.Errorf("write keys: %w", err)
 	}
 	etcdURL := "http://127.0.0.1:" + ports[0]
-	etcd, err := start(dir, filepath.Join(peers, "etcd"),
+	etcd, err := child.Start(dir, filepath.Join(peers, "etcd"),
 		"--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
 		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync")
 	if err != nil {
 		return err
 	}
-	defer etcd.stop()
+	defer etcd.Stop(10 * time.Second)
 	file := func(name string) string { return filepath.Join(dir, name) }
-	api, err := start(dir, filepath.Join(peers, "kube-apiserver"),
+	api, err := child.Start(dir, filepath.Join(peers, "kube-apiserver"),
 		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
@@ -83,8 +82,8 @@ func run(ctx context.Context, peers string, command []string) error {
 	if err != nil {
 		return err
 	}
-	defer api.stop()
-	if err := api.ready(ctx, config); err != nil {
+	defer api.Stop(10 * time.Second)
+	if err := ready(ctx, api, config); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -128,50 +127,8 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
-}
-
-// process is a server. Its output is kept for when it fails.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-}
-
-func start(dir, binary string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(binary, args...), log: log.Name(), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none outlives this program
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w (go build -o bin/peers/ ./bench/peers/... makes it)", binary, err)
-	}
-	go func() { p.cmd.Wait(); close(p.done) }()
-	return p, nil
-}
-
-func (p *process) stop() {
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(10 * time.Second):
-		p.cmd.Process.Kill()
-		<-p.done
-	}
-}
-
 // ready waits until the server is, and has made the namespace that everything is done in.
-func (p *process) ready(ctx context.Context, config *rest.Config) error {
+func ready(ctx context.Context, p *child.Process, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	client, err := rest.HTTPClientFor(config)
@@ -182,9 +139,8 @@ func (p *process) ready(ctx context.Context, config *rest.Config) error {
 		for !found(ctx, client, config.Host+path) {
 			select {
 			case <-time.After(50 * time.Millisecond):
-			case <-p.done:
-				output, _ := os.ReadFile(p.log)
-				return fmt.Errorf("%s ended before it was ready:\n%s", p.cmd.Path, output[max(0, len(output)-4000):])
+			case <-p.Done:
+				return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
 			case <-ctx.Done():
 				return fmt.Errorf("%s: %w", path, ctx.Err())
 			}

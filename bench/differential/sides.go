@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
+	"kelson.dev/bench/child"
 	"kelson.dev/server/pki"
 )
 
@@ -30,7 +26,7 @@ type side struct {
 // servers are the processes of both sides.
 type servers struct {
 	peer, kelson *side
-	processes    []*process
+	processes    []*child.Process
 }
 
 // serverFlags are the settings that both sides share. It is envtest's choice: service accounts would need a controller for their tokens.
@@ -59,7 +55,7 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 	}
 	ports := [4]string{}
 	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = child.FreePort(); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +83,7 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 		}
 		defer func() {
 			if err == nil {
-				err = p.ready(ctx, here)
+				err = ready(ctx, p, here)
 			}
 		}()
 	}
@@ -131,55 +127,23 @@ func writeKeys(dir string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+func (s *servers) start(dir, binary string, args ...string) (*child.Process, error) {
+	p, err := child.Start(dir, binary, args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
-}
-
-// process is a server. Its output is kept for when it fails.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-}
-
-func (s *servers) start(dir, binary string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(binary, args...), log: log.Name(), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none outlives this program
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
-	}
-	go func() { p.cmd.Wait(); close(p.done) }()
-	s.processes = append(s.processes, p)
-	return p, nil
+	return p, err
 }
 
 // stop ends what was started, the last first.
 func (s *servers) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		p := s.processes[i]
-		p.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-p.done:
-		case <-time.After(10 * time.Second):
-			p.cmd.Process.Kill()
-			<-p.done
-		}
+		s.processes[i].Stop(10 * time.Second)
 	}
 }
 
 // ready waits until a server is ready, and has made what every cluster has: the streams count on it.
-func (p *process) ready(ctx context.Context, s *side) error {
+func ready(ctx context.Context, p *child.Process, s *side) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease",
@@ -187,12 +151,10 @@ func (p *process) ready(ctx context.Context, s *side) error {
 		for !s.found(ctx, path) {
 			select {
 			case <-time.After(20 * time.Millisecond):
-			case <-p.done:
-				output, _ := os.ReadFile(p.log)
-				return fmt.Errorf("%s ended before it was ready:\n%s", p.cmd.Path, tail(output))
+			case <-p.Done:
+				return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
 			case <-ctx.Done():
-				output, _ := os.ReadFile(p.log)
-				return fmt.Errorf("%s%s: %w\n%s", s.url, path, errors.Join(ctx.Err()), tail(output))
+				return fmt.Errorf("%s%s: %w\n%s", s.url, path, errors.Join(ctx.Err()), p.Output())
 			}
 		}
 	}
@@ -211,9 +173,4 @@ func (s *side) found(ctx context.Context, path string) bool {
 	defer resp.Body.Close()
 	io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode == http.StatusOK
-}
-
-func tail(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }

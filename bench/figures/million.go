@@ -80,7 +80,7 @@ func (o *options) runMillion(ctx context.Context) error {
 
 	p := srv.processes[0]
 	begin := time.Now()
-	p.stop()
+	p.Stop(grace)
 	say("stop: %s; the data directory has %.2f GB", time.Since(begin).Round(time.Millisecond), float64(dirSize(filepath.Join(srv.dir, "data")))/1e9)
 	srv.processes = nil
 	if err := o.startKelson(ctx, srv); err != nil {

@@ -5,53 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"kelson.dev/bench/child"
 )
 
-// process is a server under measurement. Its output is kept for when it fails.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-}
+// grace is what a server has to end in order.
+const grace = 30 * time.Second
 
-func startProcess(dir, binary string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(binary, args...), log: log.Name(), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none outlives this program
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
-	}
-	go func() { p.cmd.Wait(); close(p.done) }()
-	return p, nil
-}
-
-// stop ends the process, in order if it can.
-func (p *process) stop() {
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(30 * time.Second):
-		p.cmd.Process.Kill()
-		<-p.done
-	}
-}
+// process is a server under measurement.
+type process struct{ *child.Process }
 
 // answers waits until url answers 200, which client may ask.
-func (p *process) answers(ctx context.Context, client *http.Client, url string) error {
+func (p process) answers(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
@@ -68,19 +39,12 @@ func (p *process) answers(ctx context.Context, client *http.Client, url string) 
 		}
 		select {
 		case <-time.After(time.Millisecond):
-		case <-p.done:
-			return fmt.Errorf("%s ended before it was ready:\n%s", p.cmd.Path, p.output())
+		case <-p.Done:
+			return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w\n%s", url, ctx.Err(), p.output())
+			return fmt.Errorf("%s: %w\n%s", url, ctx.Err(), p.Output())
 		}
 	}
-}
-
-// output is the end of what the process said.
-func (p *process) output() string {
-	output, _ := os.ReadFile(p.log)
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
 // memory is what a process has resident, in bytes: all of it, and the part that is its own, not pages of files.
@@ -90,8 +54,8 @@ func (m memory) plus(o memory) memory {
 	return memory{m.resident + o.resident, m.anonymous + o.anonymous}
 }
 
-func (p *process) memory() (m memory, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func (p process) memory() (m memory, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.ID))
 	if err != nil {
 		return m, err
 	}
@@ -103,12 +67,12 @@ func (p *process) memory() (m memory, err error) {
 		}
 		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if err != nil {
-			return m, fmt.Errorf("memory of process %d: %w", p.cmd.Process.Pid, err)
+			return m, fmt.Errorf("memory of process %d: %w", p.ID, err)
 		}
 		*into = kb << 10
 	}
 	if m.resident == 0 {
-		return m, fmt.Errorf("memory of process %d: it has ended:\n%s", p.cmd.Process.Pid, p.output())
+		return m, fmt.Errorf("memory of process %d: it has ended:\n%s", p.ID, p.Output())
 	}
 	return m, nil
 }
@@ -117,14 +81,14 @@ func (p *process) memory() (m memory, err error) {
 const tick = 10 * time.Millisecond
 
 // cpu is the processor time that the process has used, user's and system's.
-func (p *process) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
 	if err != nil {
 		return 0, err
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("processor time of process %d: %q", p.cmd.Process.Pid, stat)
+		return 0, fmt.Errorf("processor time of process %d: %q", p.ID, stat)
 	}
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
@@ -138,13 +102,4 @@ func ownCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/bench/child"
 	"kelson.dev/server/pki"
 )
 
@@ -38,7 +39,7 @@ type server struct {
 	side      side
 	url       string
 	tls       *tls.Config
-	processes []*process
+	processes []process
 	dir       string
 	// readyIn is the time from the start of the first process to the first good answer of /readyz.
 	readyIn time.Duration
@@ -65,22 +66,24 @@ func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 // stop ends the processes, the last first, and removes their state.
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].stop()
+		s.processes[i].Stop(grace)
 	}
 	s.processes = nil
 	os.RemoveAll(s.dir)
 }
 
-func (s *server) run(binary string, args ...string) (*process, error) {
-	p, err := startProcess(s.dir, binary, args...)
-	if err == nil {
-		s.processes = append(s.processes, p)
+func (s *server) run(binary string, args ...string) (process, error) {
+	started, err := child.Start(s.dir, binary, args...)
+	if err != nil {
+		return process{}, err
 	}
-	return p, err
+	p := process{started}
+	s.processes = append(s.processes, p)
+	return p, nil
 }
 
 // ready waits for /readyz, which everybody may ask for. The peer's certificate is not known by then, and nothing secret is sent.
-func (s *server) ready(ctx context.Context, p *process, begin time.Time) error {
+func (s *server) ready(ctx context.Context, p process, begin time.Time) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	err := p.answers(ctx, &http.Client{Transport: transport}, s.url+"/readyz")
@@ -89,7 +92,7 @@ func (s *server) ready(ctx context.Context, p *process, begin time.Time) error {
 }
 
 func (o *options) startKelson(ctx context.Context, s *server) error {
-	port, err := freePort()
+	port, err := child.FreePort()
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func (o *options) startPeers(ctx context.Context, s *server) error {
 	var ports [3]string
 	for i := range ports {
 		var err error
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = child.FreePort(); err != nil {
 			return err
 		}
 	}

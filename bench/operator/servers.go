@@ -2,20 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"kelson.dev/bench/child"
 	"kelson.dev/bench/operator/sample"
 	"kelson.dev/operator/client"
 	"kelson.dev/server/pki"
@@ -26,12 +22,12 @@ type server struct {
 	name       string
 	kubeconfig string
 	client     client.Client
-	processes  []*process
+	processes  []*child.Process
 }
 
 func startKelson(ctx context.Context, dir string) (*server, error) {
 	s := &server{name: "kelson", kubeconfig: filepath.Join(dir, "kelson.kubeconfig")}
-	port, err := freePort()
+	port, err := child.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +43,7 @@ func startPeer(ctx context.Context, dir string) (*server, error) {
 	ports := [3]string{}
 	for i := range ports {
 		var err error
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = child.FreePort(); err != nil {
 			return nil, err
 		}
 	}
@@ -119,9 +115,8 @@ func (s *server) ready(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-s.processes[len(s.processes)-1].done:
-			log, _ := os.ReadFile(s.processes[len(s.processes)-1].log)
-			return fmt.Errorf("%s ended before it was ready:\n%s", s.name, log)
+		case <-s.processes[len(s.processes)-1].Done:
+			return fmt.Errorf("%s ended before it was ready:\n%s", s.name, s.processes[len(s.processes)-1].Output())
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w", s.name, ctx.Err())
 		}
@@ -129,7 +124,7 @@ func (s *server) ready(ctx context.Context) error {
 }
 
 func (s *server) start(dir, binary string, args ...string) error {
-	p, err := start(dir, binary, args...)
+	p, err := child.Start(dir, binary, args...)
 	if err == nil {
 		s.processes = append(s.processes, p)
 	}
@@ -138,52 +133,6 @@ func (s *server) start(dir, binary string, args ...string) error {
 
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].stop()
+		s.processes[i].Stop(20 * time.Second)
 	}
-}
-
-// process is a server under measurement. Its output is kept for when it fails.
-type process struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-}
-
-func start(dir, binary string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(binary, args...), log: log.Name(), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none outlives this program
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
-	}
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	return p, nil
-}
-
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(20 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return "", errors.New("no TCP address")
-	}
-	return strconv.Itoa(addr.Port), nil
 }
