@@ -31,6 +31,9 @@ func (r *results) markdown(o *options) string {
 			fmt.Fprintln(&b, "| "+strings.Join(r.cells(row), " | ")+" |")
 		}
 	}
+	for _, line := range r.failures() {
+		fmt.Fprintf(&b, "\n%s\n", line)
+	}
 	b.WriteString("\nThe servers' processor time per operation (all their processes; an event is one to one watcher), and the p99 that clients saw:\n\n")
 	fmt.Fprintln(&b, "| what | peer, fsync | kelson, fsync | peer, no fsync | kelson, in memory |")
 	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|")

@@ -14,6 +14,9 @@ func (l *life) list(ctx context.Context) error {
 	if !l.wanted("list-cr") {
 		return nil
 	}
+	if l.stock == 0 {
+		return errNothing
+	}
 	c := l.client(l.http2)
 	defer c.transport.CloseIdleConnections()
 	defer l.profile(ctx, "list-cr")()

@@ -25,6 +25,9 @@ func (l load) figure() figure {
 	return figure{value: l.perSecond(), cpu: l.cpu, client: l.client, p99: l.p99, measured: true}
 }
 
+// errNothing is for rows that read.
+var errNothing = errors.New("nothing is stored to be read")
+
 // errEnough ends a client's part of a load without an error.
 var errEnough = errors.New("nothing left to do")
 

@@ -10,12 +10,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -139,70 +141,90 @@ func (o *options) compare(ctx context.Context) error {
 	}
 	r.took = time.Since(begin)
 	r.print(os.Stdout)
-	if o.docs == "" {
-		return nil
-	}
-	return r.writeDocs(o)
-}
-
-// live measures the rows of one server's life, in the order in which they need each other.
-func (o *options) live(ctx context.Context, column int, s side, r *results) error {
-	steps := []struct {
-		ids string
-		run func(*life, context.Context) error
-	}{
-		{"memory-idle memory-idle-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-idle") }},
-		{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).fill},
-		{"memory-full memory-full-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-full") }},
-		{"list-cr", (*life).list},
-		{"get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).reads},
-		{"create-cm-64 create-cr-64 status-cr-16 status-cr-64 patch-cr-16 patch-cr-64 apply-cr-16 apply-cr-64 delete-cr-16 delete-cr-64", (*life).writes},
-		{"watch-cm watch-cm-p99 watch-cr watch-cr-p99", (*life).watches},
-	}
-	if o.wantsAny(steps[0].ids, steps[1].ids, steps[5].ids, steps[6].ids) {
-		srv, err := o.start(ctx, s)
-		if err != nil {
+	if o.docs != "" {
+		if err := r.writeDocs(o); err != nil {
 			return err
 		}
-		defer srv.stop()
-		l := &life{options: o, server: srv, column: column, results: r}
-		for i, step := range steps {
-			if !o.wantsAny(step.ids) {
-				continue
-			}
-			if i > 0 {
-				if err := l.prepare(ctx); err != nil {
-					return err
-				}
-			}
-			if err := step.run(l, ctx); err != nil {
-				if s.kelson || ctx.Err() != nil {
-					return err
-				}
-				o.warn(fmt.Errorf("%s: %w", s.name, err)) // the row stays empty
-			}
+	}
+	if !r.whole() {
+		return errors.New("not all rows of kelson could be measured")
+	}
+	return nil
+}
+
+// step is a part of a server's life that measures rows.
+type step struct {
+	ids string
+	run func(*life, context.Context) error
+}
+
+// steps are in the order in which they need each other.
+var steps = []step{
+	{"memory-idle memory-idle-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-idle") }},
+	{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).fill},
+	{"memory-full memory-full-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-full") }},
+	{"list-cr", (*life).list},
+	{"get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).reads},
+	{"create-cm-64 create-cr-64 status-cr-16 status-cr-64 patch-cr-16 patch-cr-64 apply-cr-16 apply-cr-64 delete-cr-16 delete-cr-64", (*life).writes},
+	{"watch-cm watch-cm-p99 watch-cr watch-cr-p99", (*life).watches},
+}
+
+// idleSteps have a server of their own: what idle watchers weigh shows beside nothing else.
+var idleSteps = []step{{"idle-watchers idle-watchers-events", (*life).idleWatchers}}
+
+// live measures the rows of one side. What can't be measured is noted as such; only the end of ctx is an error.
+func (o *options) live(ctx context.Context, column int, s side, r *results) error {
+	if err := o.serverLife(ctx, column, s, r, steps); err != nil {
+		return err
+	}
+	if s.durable {
+		return nil
+	}
+	return o.serverLife(ctx, column, s, r, idleSteps)
+}
+
+// serverLife goes the steps that are wanted on a server of their own.
+func (o *options) serverLife(ctx context.Context, column int, s side, r *results, steps []step) error {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !o.wantsAny(s.ids) })
+	if len(steps) == 0 {
+		return nil
+	}
+	l := &life{options: o, column: column, results: r}
+	var err error
+	if l.server, err = o.start(ctx, s); err == nil {
+		defer l.server.stop()
+	}
+	for _, step := range steps {
+		this := err // without a server, or what all of them need, all steps fail
+		if this == nil && !strings.HasPrefix(step.ids, "memory-idle") {
+			err = l.prepare(ctx)
+			this = err
 		}
-		srv.stop()
+		if this == nil {
+			this = step.run(l, ctx)
+		}
+		if err := l.lost(ctx, this, strings.Fields(step.ids)...); err != nil {
+			return err
+		}
 	}
-	// The idle watchers come to a server of their own: what they weigh shows beside nothing else.
-	if s.durable || !o.wanted("idle-watchers", "idle-watchers-events") {
+	return nil
+}
+
+// lost notes that rows could not be measured, and why: those of ids that are wanted and have no value yet. It is an error only if that is
+// because everything ends.
+func (l *life) lost(ctx context.Context, err error, ids ...string) error {
+	if err == nil {
 		return nil
 	}
-	srv, err := o.start(ctx, s)
-	if err != nil {
+	if ctx.Err() != nil {
 		return err
 	}
-	defer srv.stop()
-	l := &life{options: o, server: srv, column: column, results: r}
-	if err := l.prepare(ctx); err != nil {
-		return err
+	for _, id := range ids {
+		if f := l.results.figures[l.column][id]; l.wanted(id) && !f.measured && f.failure == nil {
+			l.set(id, figure{failure: err})
+		}
 	}
-	err = l.idleWatchers(ctx)
-	if err != nil && !s.kelson && ctx.Err() == nil {
-		o.warn(fmt.Errorf("%s: %w", s.name, err))
-		return nil
-	}
-	return err
+	return nil
 }
 
 func (o *options) wantsAny(lists ...string) bool {

@@ -34,6 +34,9 @@ func (r *results) set(column int, id string, f figure) {
 		if f.p99 > 0 {
 			fmt.Fprintf(os.Stderr, ", p99 %s", f.p99.Round(10*time.Microsecond))
 		}
+		if f.failure != nil {
+			fmt.Fprintf(os.Stderr, ": %s", f.failure)
+		}
 		fmt.Fprintln(os.Stderr)
 	}
 }
@@ -78,8 +81,41 @@ var heads = []string{"what", "at least", "peer, fsync", "kelson, fsync", "better
 
 func (r *results) empty(row row) bool {
 	for i := range sides {
-		if r.figures[i][row.id].measured {
+		if f := r.figures[i][row.id]; f.measured || f.failure != nil {
 			return false
+		}
+	}
+	return true
+}
+
+// failures say which rows have no value, and why: those of one side that failed together in one line.
+func (r *results) failures() (lines []string) {
+	for i, s := range sides {
+		ids := map[string][]string{}
+		var whys []string
+		for _, row := range rows {
+			if err := r.figures[i][row.id].failure; err != nil {
+				why := strings.Join(strings.Fields(err.Error()), " ")
+				if ids[why] == nil {
+					whys = append(whys, why)
+				}
+				ids[why] = append(ids[why], row.id)
+			}
+		}
+		for _, why := range whys {
+			lines = append(lines, fmt.Sprintf("Failed: %s of %s: %s", strings.Join(ids[why], ", "), s.name, why))
+		}
+	}
+	return lines
+}
+
+// whole says whether all of Kelson's rows were measured.
+func (r *results) whole() bool {
+	for i, s := range sides {
+		for _, f := range r.figures[i] {
+			if s.kelson && f.failure != nil {
+				return false
+			}
 		}
 	}
 	return true
@@ -94,4 +130,7 @@ func (r *results) print(to io.Writer) {
 		}
 	}
 	out.Flush()
+	for _, line := range r.failures() {
+		fmt.Fprintln(to, line)
+	}
 }

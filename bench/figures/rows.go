@@ -30,6 +30,7 @@ type figure struct {
 	client   time.Duration // and the client's
 	p99      time.Duration
 	note     string
+	failure  error // why there is no value
 }
 
 // rows are the table, in order.
@@ -68,6 +69,9 @@ var rows = []row{
 
 // show is a value as the table has it.
 func (u unit) show(f figure) string {
+	if f.failure != nil {
+		return "failed"
+	}
 	if !f.measured {
 		return ""
 	}

@@ -30,15 +30,18 @@ func (o *options) starts(ctx context.Context, r *results) error {
 				continue
 			}
 			srv, err := o.start(ctx, s)
-			if err != nil {
+			if err := (&life{options: o, column: i, results: r}).lost(ctx, err, "start"); err != nil {
 				return err
+			}
+			if err != nil {
+				continue
 			}
 			all[i] = append(all[i], srv.readyIn)
 			srv.stop()
 		}
 	}
 	for i := range all {
-		if len(all[i]) > 0 {
+		if len(all[i]) > 0 && r.figures[i]["start"].failure == nil {
 			r.set(i, "start", figure{measured: true, value: float64(median(all[i]))})
 		}
 	}
@@ -59,12 +62,20 @@ func (o *options) inProcess(ctx context.Context, r *results) error {
 			continue
 		}
 		var starts, stops []time.Duration
+		var err error
 		for range one.rounds {
-			start, stop, err := one.measure(ctx)
-			if err != nil {
-				return err
+			start, stop, failed := one.measure(ctx)
+			if failed != nil {
+				err = failed
+				break
 			}
 			starts, stops = append(starts, start), append(stops, stop)
+		}
+		if err := (&life{options: o, column: one.column, results: r}).lost(ctx, err, "inprocess-start", "inprocess-stop"); err != nil {
+			return err
+		}
+		if err != nil {
+			continue
 		}
 		r.set(one.column, "inprocess-start", figure{measured: true, value: float64(median(starts))})
 		r.set(one.column, "inprocess-stop", figure{measured: true, value: float64(median(stops))})

@@ -35,7 +35,7 @@ func (l *life) fill(ctx context.Context) error {
 			return kind.create(ctx, c, bufs[who])
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", kind.id, err) // what comes later needs what is stored here
 		}
 		l.set(kind.id, done.figure())
 	}
@@ -45,6 +45,9 @@ func (l *life) fill(ctx context.Context) error {
 
 // reads measures GET, at random among what was stored.
 func (l *life) reads(ctx context.Context) error {
+	if l.stock == 0 {
+		return errNothing
+	}
 	for _, n := range []int{16, 64} {
 		for _, kind := range []struct{ id, path, prefix string }{{"get-cm", configMaps, "c"}, {"get-cr", widgets, "w"}} {
 			id := fmt.Sprintf("%s-%d", kind.id, n)
@@ -64,7 +67,7 @@ func (l *life) reads(ctx context.Context) error {
 				at[who]++
 				return c.do(ctx, http.MethodGet, paths[(who*7919+at[who]*31)%len(paths)], "", nil)
 			})
-			if err != nil {
+			if err := l.lost(ctx, err, id); err != nil {
 				return err
 			}
 		}
@@ -84,7 +87,7 @@ func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, o
 	defer l.profile(ctx, id)()
 	done, err := l.drive(ctx, clients, d, op)
 	if err != nil {
-		return fmt.Errorf("%s: %w", id, err)
+		return err
 	}
 	l.set(id, done.figure())
 	return nil
@@ -95,7 +98,7 @@ func (l *life) writes(ctx context.Context) error {
 	bufs := bodies(64)
 	if l.wanted("create-cm-64") {
 		err := l.verb(ctx, "create-cm-64", 64, func(ctx context.Context, c *client, who int) error { return l.createConfigMap(ctx, c, bufs[who]) })
-		if err != nil {
+		if err := l.lost(ctx, err, "create-cm-64"); err != nil {
 			return err
 		}
 	}
@@ -138,7 +141,7 @@ func (l *life) writes(ctx context.Context) error {
 				w.revision = string(field(c.answer, "resourceVersion"))
 				return nil
 			})
-			if err != nil {
+			if err := l.lost(ctx, err, id); err != nil {
 				return err
 			}
 		}
@@ -163,7 +166,7 @@ func (l *life) deletes(ctx context.Context) error {
 			}
 			return c.do(ctx, http.MethodDelete, mine[next].path, "", nil)
 		})
-		if err != nil {
+		if err := l.lost(ctx, err, id); err != nil {
 			return err
 		}
 	}

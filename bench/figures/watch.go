@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,88 +11,18 @@ import (
 	"time"
 )
 
-// crowd is a number of watchers of one collection, and what they are to see.
-type crowd struct {
-	prefix string // of the names whose creations count
-	writes int
-	begin  time.Time
-	sent   []atomic.Int64 // when the creation of each name began, after begin
-	ready  sync.WaitGroup
-}
-
-// seen is one watcher's account.
-type seen struct {
-	events    int
-	latencies []time.Duration
-	last      time.Time
-	err       error
-}
-
-// watch reads a stream until every write was seen once, in the order of their revisions. It does not decode.
-func (w *crowd) watch(ctx context.Context, c *client, path string, bufSize int, latencies bool) (s seen) {
-	var once sync.Once
-	defer once.Do(w.ready.Done)
-	resp, err := c.transport.RoundTrip(c.request(ctx, http.MethodGet, path, "", nil))
-	if err != nil {
-		return seen{err: err}
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return seen{err: fmt.Errorf("watch: %s", resp.Status)}
-	}
-	once.Do(w.ready.Done)
-	r := bufio.NewReaderSize(resp.Body, bufSize)
-	marks := make([]uint64, (w.writes+63)/64)
-	name, before := []byte(`"name":"`+w.prefix), uint64(0)
-	for s.events < w.writes {
-		line, err := r.ReadSlice('\n')
-		rest := err
-		for errors.Is(rest, bufio.ErrBufferFull) { // what counts is at the beginning
-			_, rest = r.ReadSlice('\n')
-		}
-		if rest != nil {
-			s.err = fmt.Errorf("after %d events: %w", s.events, rest)
-			return s
-		}
-		i := bytes.Index(line, name)
-		if i < 0 {
-			continue // a bookmark, or an object of somebody else
-		}
-		number, err1 := strconv.Atoi(string(line[i+len(name) : i+len(name)+6]))
-		revision, err2 := strconv.ParseUint(string(field(line, "resourceVersion")), 10, 64)
-		switch {
-		case err1 != nil || err2 != nil || number >= w.writes:
-			s.err = fmt.Errorf("watch: not understood: %.300s", line)
-		case revision <= before:
-			s.err = fmt.Errorf("watch: revision %d after %d", revision, before)
-		case marks[number/64]&(1<<(number%64)) != 0:
-			s.err = fmt.Errorf("watch: %s%06d twice", w.prefix, number)
-		}
-		if s.err != nil {
-			return s
-		}
-		before = revision
-		marks[number/64] |= 1 << (number % 64)
-		s.events++
-		s.last = time.Now()
-		if latencies {
-			s.latencies = append(s.latencies, s.last.Sub(w.begin)-time.Duration(w.sent[number].Load()))
-		}
-	}
-	return s
-}
-
 // revisionOf is the collection's newest.
-func (l *life) revisionOf(ctx context.Context, collection string) (string, error) {
+func (l *life) revisionOf(ctx context.Context, collection string) (uint64, error) {
 	c := l.client(l.http2)
 	defer c.transport.CloseIdleConnections()
-	err := c.do(ctx, http.MethodGet, collection+"?limit=1", "", nil)
-	return string(field(c.answer, "resourceVersion")), err
+	if err := c.do(ctx, http.MethodGet, collection+"?limit=1", "", nil); err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(string(field(c.answer, "resourceVersion")), 10, 64)
 }
 
 // watches measures 100 watchers on a connection each, while 16 clients create 1,000 objects of a kilobyte.
 func (l *life) watches(ctx context.Context) error {
-	const watchers, writes = 100, 1000
 	for _, kind := range []struct {
 		id, collection string
 		body           func(buf []byte, name string) []byte
@@ -107,56 +33,58 @@ func (l *life) watches(ctx context.Context) error {
 		if !l.wanted(kind.id, kind.id+"-p99") {
 			continue
 		}
-		crowd := &crowd{prefix: "watched-", writes: writes, sent: make([]atomic.Int64, writes), begin: time.Now()}
-		revision, err := l.revisionOf(ctx, kind.collection)
-		if err != nil {
+		if err := l.lost(ctx, l.watched(ctx, kind.id, kind.collection, kind.body), kind.id, kind.id+"-p99"); err != nil {
 			return err
 		}
-		clients := l.clients(l.options, watchers)
-		all := make([]seen, watchers)
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-		defer cancel()
-		var wg sync.WaitGroup
-		crowd.ready.Add(watchers)
-		for i, c := range clients {
-			wg.Go(func() {
-				all[i] = crowd.watch(ctx, c, kind.collection+"?watch=1&allowWatchBookmarks=true&resourceVersion="+revision, 16<<10, true)
-			})
-		}
-		crowd.ready.Wait()
-		profiled := l.profile(ctx, kind.id)
-		made, err := l.write(ctx, crowd, kind.collection, kind.body)
-		if err != nil {
-			return err
-		}
-		wg.Wait()
-		after, err := l.cpu()
-		if err != nil {
-			return err
-		}
-		var latencies []time.Duration
-		last, events := made.begin, 0
-		for _, s := range all {
-			if s.err != nil {
-				return fmt.Errorf("%s: %w", kind.id, s.err)
-			}
-			latencies = append(latencies, s.latencies...)
-			events += s.events
-			if s.last.After(last) {
-				last = s.last
-			}
-		}
-		own := ownCPU() - made.own
-		closeAll(clients)
-		profiled()
-		slices.Sort(latencies)
-		p99 := latencies[len(latencies)*99/100]
-		l.set(kind.id, figure{
-			measured: true, value: float64(events) / last.Sub(made.begin).Seconds(), p99: p99, cpu: (after - made.cpu) / time.Duration(events),
-			client: own / time.Duration(events),
-		})
-		l.set(kind.id+"-p99", figure{measured: true, value: float64(p99)})
 	}
+	return nil
+}
+
+// watched measures those two rows for one kind.
+func (l *life) watched(ctx context.Context, id, collection string, body func(buf []byte, name string) []byte) error {
+	const watchers, writes = 100, 1000
+	revision, err := l.revisionOf(ctx, collection)
+	if err != nil {
+		return err
+	}
+	crowd := &crowd{
+		path: collection + "?watch=1&allowWatchBookmarks=true", revision: revision, prefix: "watched-", writes: writes,
+		bufSize: 16 << 10, timed: true, begin: time.Now(), sent: make([]atomic.Int64, writes),
+	}
+	clients := l.clients(l.options, watchers)
+	defer closeAll(clients)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	all := make([]seen, watchers)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	crowd.ready.Add(watchers)
+	for i, c := range clients {
+		wg.Go(func() { all[i] = crowd.watch(ctx, c) })
+	}
+	crowd.ready.Wait()
+	defer l.profile(ctx, id)()
+	made, err := l.write(ctx, crowd, collection, body)
+	if err != nil {
+		return err
+	}
+	wg.Wait()
+	after, err := l.cpu()
+	if err != nil {
+		return err
+	}
+	own := ownCPU() - made.own
+	saw := sum(all)
+	if saw.missed != nil {
+		return saw.missed
+	}
+	slices.Sort(saw.latencies)
+	p99, events := saw.latencies[len(saw.latencies)*99/100], time.Duration(saw.events)
+	l.set(id, figure{
+		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), p99: p99, cpu: (after - made.cpu) / events,
+		client: own / events, note: saw.note(),
+	})
+	l.set(id+"-p99", figure{measured: true, value: float64(p99)})
 	return nil
 }
 
@@ -207,11 +135,15 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crowd := &crowd{prefix: "idle-", writes: writes, sent: make([]atomic.Int64, writes), begin: time.Now()}
+	crowd := &crowd{
+		path: configMaps + "?watch=1", revision: revision, prefix: "idle-", writes: writes, bufSize: 4 << 10, begin: time.Now(),
+		sent: make([]atomic.Int64, writes),
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
-	defer cancel()
 	all := make([]seen, l.idleWatching)
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
 	crowd.ready.Add(len(all))
 	var transports []*client
 	for i := range all {
@@ -222,9 +154,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		}
 		c := *transports[len(transports)-1] // the connection is shared, the rest is the watcher's own
 		c.headers = map[string]http.Header{}
-		wg.Go(func() {
-			all[i] = crowd.watch(ctx, &c, configMaps+"?watch=1&resourceVersion="+revision, 4<<10, false)
-		})
+		wg.Go(func() { all[i] = crowd.watch(ctx, &c) })
 		if i%streams == 0 {
 			time.Sleep(5 * time.Millisecond) // the first one opens the connection that the others use
 		}
@@ -249,36 +179,24 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		return err
 	}
 	wg.Wait()
-	whole, events, last := 0, 0, made.begin
-	var missed error
-	for _, s := range all {
-		if s.err == nil {
-			whole++
-		} else {
-			missed = s.err
-		}
-		events += s.events
-		if s.last.After(last) {
-			last = s.last
-		}
-	}
 	after, err := l.cpu()
 	if err != nil {
 		return err
 	}
+	saw := sum(all)
 	note := fmt.Sprintf("%s writes: all saw all in order", thousands(float64(writes)))
-	if whole < len(all) {
-		note = fmt.Sprintf("%s writes: %s of %s saw all in order", thousands(float64(writes)), thousands(float64(whole)), thousands(float64(len(all))))
+	if saw.whole < len(all) {
+		note = fmt.Sprintf("%s writes: %s of %s saw all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
 		if l.side.kelson {
-			return fmt.Errorf("idle watchers: %s; one of the others: %w", note, missed)
+			return fmt.Errorf("idle watchers: %s; one of the others: %w", note, saw.missed)
 		}
-		if errors.Is(missed, io.EOF) || errors.Is(missed, context.DeadlineExceeded) {
-			missed = nil // closed by the server, or too late
-		}
-		l.warn(missed)
+		l.warn(saw.missed)
+	}
+	if saw.resumed > 0 {
+		note += ", " + saw.note()
 	}
 	l.set("idle-watchers-events", figure{
-		measured: true, value: float64(events) / last.Sub(made.begin).Seconds(), cpu: (after - made.cpu) / time.Duration(max(1, events)), note: note,
+		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), cpu: (after - made.cpu) / time.Duration(max(1, saw.events)), note: note,
 	})
 	return nil
 }
