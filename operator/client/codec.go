@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/operator/tree"
 )
 
 // A codec reads one encoding of the wire. What is asked for depends on the Go type (see acceptOf), what comes is the server's choice:
@@ -125,16 +127,16 @@ func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
 
 func (jsonCodec) kindIn(data []byte) metav1.TypeMeta {
 	var head metav1.TypeMeta
-	p := parser{data: data}
+	p := tree.Parser{Data: data}
 	// An answer that says no kind is of none. It mostly says so in the first bytes.
-	_ = p.each(func(key []byte) (err error) {
+	_ = p.Each(func(key []byte) (err error) {
 		switch string(key) {
 		case "kind":
-			head.Kind, err = p.quotedText()
+			head.Kind, err = p.Text()
 		case "apiVersion":
-			head.APIVersion, err = p.quotedText()
+			head.APIVersion, err = p.Text()
 		default:
-			err = p.skip()
+			err = p.Skip()
 		}
 		if err == nil && head.Kind != "" && head.APIVersion != "" {
 			err = errEnough

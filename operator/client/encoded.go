@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/tree"
 )
 
 // Encoded is an object as the server sent it. Of its metadata only namespace, name, uid and resourceVersion are set. It can be read,
@@ -69,8 +71,8 @@ func MetadataOf(data []byte) (*metav1.ObjectMeta, error) {
 			return nil
 		})
 	}
-	p := parser{data: data}
-	raw, err := p.find("metadata")
+	p := tree.Parser{Data: data}
+	raw, err := p.Find("metadata")
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +87,14 @@ func (e *Encoded) fill(data []byte, head metav1.ObjectMeta, kind schema.GroupVer
 }
 
 func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
-	p := parser{data: data}
-	raw, err := p.find("metadata")
+	p := tree.Parser{Data: data}
+	raw, err := p.Find("metadata")
 	if err != nil {
 		return err
 	}
-	p = parser{data: raw}
+	p = tree.Parser{Data: raw}
 	var head metav1.ObjectMeta
-	err = p.each(func(key []byte) error {
+	err = p.Each(func(key []byte) error {
 		var into *string
 		switch string(key) {
 		case "name":
@@ -104,9 +106,9 @@ func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
 		case "uid":
 			into = (*string)(&head.UID)
 		default:
-			return p.skip()
+			return p.Skip()
 		}
-		*into, err = p.quotedText()
+		*into, err = p.Text()
 		return err
 	})
 	if err != nil {
@@ -155,68 +157,6 @@ func headOf(raw []byte) (metav1.ObjectMeta, error) {
 		err = nil
 	}
 	return head, err
-}
-
-// quotedText is the value that comes next, if it is text.
-func (p *parser) quotedText() (string, error) {
-	if p.peek() != '"' {
-		return "", errUnusual
-	}
-	return p.text()
-}
-
-// each calls yield with every key of an object; yield must go behind the value.
-func (p *parser) each(yield func(key []byte) error) error {
-	if err := p.take('{'); err != nil {
-		return err
-	}
-	if p.peek() == '}' {
-		p.at++
-		return nil
-	}
-	for {
-		if p.peek() != '"' {
-			return errUnusual
-		}
-		key, _, err := p.quoted()
-		if err != nil {
-			return err
-		}
-		if err := p.take(':'); err != nil {
-			return err
-		}
-		if err := yield(key); err != nil {
-			return err
-		}
-		switch p.peek() {
-		case ',':
-			p.at++
-		case '}':
-			p.at++
-			return nil
-		default:
-			return errUnusual
-		}
-	}
-}
-
-// find is the encoded value of a key of an object, the rest of which it goes over to see where it ends.
-func (p *parser) find(name string) (found []byte, err error) {
-	err = p.each(func(key []byte) error {
-		p.space()
-		begin := p.at
-		if err := p.skip(); err != nil {
-			return err
-		}
-		if string(key) == name {
-			found = p.data[begin:p.at]
-		}
-		return nil
-	})
-	if err == nil && found == nil {
-		err = errors.New("no " + name)
-	}
-	return found, err
 }
 
 // newItem is an empty object for an item like prototype.

@@ -12,8 +12,8 @@ import (
 // equal parts of managedFields, which are most of what is alike. It is for one goroutine. A nil sharing shares nothing.
 type sharing struct {
 	seed    maphash.Seed
-	strings [stringSlots][2]string // by hash, the one that was used last first
-	trees   map[string]any         // encoded → decoded; nil if values may be changed
+	strings [stringSlots][2]string    // by hash, the one that was used last first
+	trees   map[string]map[string]any // encoded → decoded; nil if values may be changed
 	fields  map[string]*metav1.FieldsV1
 }
 
@@ -28,14 +28,14 @@ const (
 func newSharing(immutable bool) *sharing {
 	s := &sharing{seed: maphash.MakeSeed()}
 	if immutable {
-		s.trees, s.fields = map[string]any{}, map[string]*metav1.FieldsV1{}
+		s.trees, s.fields = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}
 	}
 	return s
 }
 
-// text is b as a string.
-func (s *sharing) text(b []byte) string {
-	if s == nil || len(b) > maxShared || len(b) == 0 {
+// Text implements [tree.Sharing].
+func (s *sharing) Text(b []byte) string {
+	if len(b) > maxShared || len(b) == 0 {
 		return string(b)
 	}
 	slot := &s.strings[maphash.Bytes(s.seed, b)%stringSlots]
@@ -47,6 +47,19 @@ func (s *sharing) text(b []byte) string {
 		slot[0], slot[1] = string(b), slot[0]
 	}
 	return slot[0]
+}
+
+// Fields implements [tree.Sharing].
+func (s *sharing) Fields(raw []byte) (map[string]any, bool) {
+	known, ok := s.trees[string(raw)]
+	return known, ok
+}
+
+// Keep implements [tree.Sharing].
+func (s *sharing) Keep(raw []byte, tree map[string]any) {
+	if s.trees != nil && len(s.trees) < maxTrees {
+		s.trees[string(raw)] = tree
+	}
 }
 
 // object lets the managedFields of an object, or of the items of a list, be those of earlier ones.

@@ -1,0 +1,386 @@
+package tree
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxDepth is that of encoding/json.
+const maxDepth = 10000
+
+// A Parser goes through JSON, for whoever wants to read a part of it.
+type Parser struct {
+	Data  []byte
+	At    int // where it is in Data
+	Share Sharing
+}
+
+func (p *Parser) space() {
+	for p.At < len(p.Data) {
+		switch p.Data[p.At] {
+		case ' ', '\t', '\n', '\r':
+			p.At++
+		default:
+			return
+		}
+	}
+}
+
+// Peek is the next byte that is no white space, and goes there; 0 at the end.
+func (p *Parser) Peek() byte {
+	p.space()
+	if p.At == len(p.Data) {
+		return 0
+	}
+	return p.Data[p.At]
+}
+
+// Take goes behind a byte that must come next.
+func (p *Parser) Take(b byte) error {
+	if p.Peek() != b {
+		return ErrUnusual
+	}
+	p.At++
+	return nil
+}
+
+// Value reads a value.
+func (p *Parser) Value() (any, error) { return p.value(0) }
+
+func (p *Parser) word(w string, value any) (any, error) {
+	if len(p.Data)-p.At < len(w) || string(p.Data[p.At:p.At+len(w)]) != w {
+		return nil, ErrUnusual
+	}
+	p.At += len(w)
+	return value, nil
+}
+
+func (p *Parser) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, ErrUnusual
+	}
+	switch p.Peek() {
+	case '{':
+		object, err := p.object(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		return object, nil
+	case '[':
+		return p.array(depth + 1)
+	case '"':
+		return p.Text()
+	case 't':
+		return p.word("true", true)
+	case 'f':
+		return p.word("false", false)
+	case 'n':
+		return p.word("null", nil)
+	default:
+		return p.number()
+	}
+}
+
+func (p *Parser) object(depth int) (map[string]any, error) {
+	p.At++
+	object, members := map[string]any{}, 0
+	if p.Peek() == '}' {
+		p.At++
+		return object, nil
+	}
+	for {
+		key, err := p.Text()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Take(':'); err != nil {
+			return nil, err
+		}
+		value, err := p.field(key, depth)
+		if err != nil {
+			return nil, err
+		}
+		object[key] = value
+		members++
+		switch p.Peek() {
+		case ',':
+			p.At++
+		case '}':
+			p.At++
+			if members != len(object) { // a name came twice
+				return nil, ErrUnusual
+			}
+			return object, nil
+		default:
+			return nil, ErrUnusual
+		}
+	}
+}
+
+// field is the value of a key; that of fieldsV1 is an earlier one if that was equal.
+func (p *Parser) field(key string, depth int) (any, error) {
+	if p.Share == nil || key != "fieldsV1" || p.Peek() != '{' {
+		return p.value(depth)
+	}
+	begin := p.At
+	if err := p.Skip(); err != nil {
+		return nil, err
+	}
+	raw := p.Data[begin:p.At]
+	if tree, ok := p.Share.Fields(raw); ok {
+		return tree, nil
+	}
+	p.At = begin
+	tree, err := p.object(depth + 1)
+	if err != nil {
+		return nil, err
+	}
+	p.Share.Keep(raw, tree)
+	return tree, nil
+}
+
+// Skip goes behind a value, of which it checks no more than where it ends.
+func (p *Parser) Skip() error {
+	p.space()
+	for open := 0; p.At < len(p.Data); {
+		switch p.Data[p.At] {
+		case '"':
+			if _, _, err := p.Quoted(); err != nil {
+				return err
+			}
+		case '{', '[':
+			open++
+			p.At++
+		case '}', ']':
+			if open == 0 {
+				return nil
+			}
+			open--
+			p.At++
+		case ',':
+			if open == 0 {
+				return nil
+			}
+			p.At++
+			continue
+		default:
+			p.At++
+			continue
+		}
+		if open == 0 {
+			return nil
+		}
+	}
+	return ErrUnusual
+}
+
+func (p *Parser) array(depth int) (any, error) {
+	p.At++
+	if p.Peek() == ']' {
+		p.At++
+		return []any{}, nil
+	}
+	var few [8]any // most are no longer, and are then made as long as they are
+	elements := few[:0]
+	for {
+		element, err := p.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		elements = append(elements, element)
+		switch p.Peek() {
+		case ',':
+			p.At++
+		case ']':
+			p.At++
+			return append(make([]any, 0, len(elements)), elements...), nil
+		default:
+			return nil, ErrUnusual
+		}
+	}
+}
+
+// Quoted is what stands between the quotes that come next, and whether that has escapes.
+func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
+	begin, ascii := p.At+1, true
+	for n := begin; n < len(p.Data); n++ {
+		switch b := p.Data[n]; {
+		case b == '"':
+			p.At = n + 1
+			inner = p.Data[begin:n]
+			if !ascii && !utf8.Valid(inner) {
+				return nil, false, ErrUnusual
+			}
+			return inner, escaped, nil
+		case b == '\\':
+			escaped = true
+			n++
+		case b < ' ':
+			return nil, false, ErrUnusual
+		case b >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	return nil, false, ErrUnusual
+}
+
+// Each calls yield with every key of the object that comes next; yield must go behind the value.
+func (p *Parser) Each(yield func(key []byte) error) error {
+	if err := p.Take('{'); err != nil {
+		return err
+	}
+	if p.Peek() == '}' {
+		p.At++
+		return nil
+	}
+	for {
+		if p.Peek() != '"' {
+			return ErrUnusual
+		}
+		key, _, err := p.Quoted()
+		if err != nil {
+			return err
+		}
+		if err := p.Take(':'); err != nil {
+			return err
+		}
+		if err := yield(key); err != nil {
+			return err
+		}
+		switch p.Peek() {
+		case ',':
+			p.At++
+		case '}':
+			p.At++
+			return nil
+		default:
+			return ErrUnusual
+		}
+	}
+}
+
+// Find is the encoded value of a key of the object that comes next, the rest of which it goes over to see where it ends.
+func (p *Parser) Find(name string) (found []byte, err error) {
+	err = p.Each(func(key []byte) error {
+		p.space()
+		begin := p.At
+		if err := p.Skip(); err != nil {
+			return err
+		}
+		if string(key) == name {
+			found = p.Data[begin:p.At]
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = errors.New("no " + name)
+	}
+	return found, err
+}
+
+// Text reads the string that comes next.
+func (p *Parser) Text() (string, error) {
+	if p.Peek() != '"' {
+		return "", ErrUnusual
+	}
+	begin := p.At
+	inner, escaped, err := p.Quoted()
+	if err != nil {
+		return "", err
+	}
+	if !escaped {
+		return p.text(inner), nil
+	}
+	var space [256]byte
+	plain := space[:0]
+	for n := 0; n < len(inner); n++ {
+		b := inner[n]
+		if b != '\\' {
+			plain = append(plain, b)
+			continue
+		}
+		n++
+		switch inner[n] {
+		case '"', '\\', '/':
+			plain = append(plain, inner[n])
+		case 'b':
+			plain = append(plain, '\b')
+		case 'f':
+			plain = append(plain, '\f')
+		case 'n':
+			plain = append(plain, '\n')
+		case 'r':
+			plain = append(plain, '\r')
+		case 't':
+			plain = append(plain, '\t')
+		case 'u': // surrogates and all
+			var s string
+			if err := json.Unmarshal(p.Data[begin:p.At], &s); err != nil {
+				return "", ErrUnusual
+			}
+			return s, nil
+		default:
+			return "", ErrUnusual
+		}
+	}
+	return p.text(plain), nil
+}
+
+func (p *Parser) text(b []byte) string {
+	if p.Share == nil {
+		return string(b)
+	}
+	return p.Share.Text(b)
+}
+
+func (p *Parser) digits() bool {
+	from := p.At
+	for p.At < len(p.Data) && p.Data[p.At] >= '0' && p.Data[p.At] <= '9' {
+		p.At++
+	}
+	return p.At > from
+}
+
+// next goes behind one of some bytes, if that comes next.
+func (p *Parser) next(of string) bool {
+	for n := range len(of) {
+		if p.At < len(p.Data) && p.Data[p.At] == of[n] {
+			p.At++
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Parser) number() (any, error) {
+	begin := p.At
+	p.next("-")
+	if !p.next("0") && !p.digits() {
+		return nil, ErrUnusual
+	}
+	whole := true
+	if p.next(".") {
+		if whole = false; !p.digits() {
+			return nil, ErrUnusual
+		}
+	}
+	if p.next("eE") {
+		p.next("+-")
+		if whole = false; !p.digits() {
+			return nil, ErrUnusual
+		}
+	}
+	text := string(p.Data[begin:p.At])
+	if whole {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, ErrUnusual
+	}
+	return f, nil
+}
