@@ -120,7 +120,7 @@ func (r *run) object() {
 }
 
 func (r *run) definitions() {
-	crds := crd.New(r.api, crd.Options{AllowFloats: r.opts.AllowFloats, Descriptions: r.opts.Descriptions})
+	crds := crd.New(r.api, r.definitionOptions())
 	dir := definitionDir(r.dir)
 	for _, res := range r.api.Resources {
 		doc, note, err := crds.File(res)
@@ -129,6 +129,30 @@ func (r *run) definitions() {
 		}
 		r.fail(err, r.out.add(filepath.Join(dir, crd.FileName(res)), doc))
 	}
+}
+
+// definitionOptions are those of this call, and what packages ask for with +kelson:crd, which is for all of the project: its packages share
+// types.
+func (r *run) definitionOptions() crd.Options {
+	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta, Descriptions: r.opts.Descriptions}
+	for _, p := range r.api.Packages {
+		m := p.Markers.Get("kelson:crd")
+		if m == nil {
+			continue
+		}
+		if yes := m.Bool("allowDangerousTypes"); yes != nil && *yes {
+			opts.AllowFloats = true
+		}
+		if yes := m.Bool("generateEmbeddedObjectMeta"); yes != nil && *yes {
+			opts.EmbeddedObjectMeta = true
+		}
+		if m.Has("maxDescLen") && opts.Descriptions.PerField == 0 {
+			if opts.Descriptions.PerField = int(m.Int("maxDescLen")); opts.Descriptions.PerField == 0 {
+				opts.Descriptions.PerField = -1
+			}
+		}
+	}
+	return opts
 }
 
 func (r *run) roles() {

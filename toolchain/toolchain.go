@@ -48,6 +48,8 @@ type Options struct {
 	Lenient bool
 	// AllowFloats permits float fields in API types.
 	AllowFloats bool
+	// EmbeddedObjectMeta gives metadata inside of objects a schema, so that servers keep it.
+	EmbeddedObjectMeta bool
 	// Descriptions bounds the documentation in CustomResourceDefinitions.
 	Descriptions crd.Budget
 	// Cache, if given, keeps parsed files from one call to the next; watchers do so.

@@ -35,14 +35,17 @@ type project struct {
 	within map[string]string
 	// lenient: there are markers that mean nothing, which Kelson would report as errors.
 	lenient bool
+	// embedded: metadata inside of objects has a schema.
+	embedded bool
 }
 
 var projects = []project{
-	{"sigs.k8s.io/cluster-api/api", "v1.14.2", ".", []string{"crd", "object"}, nil, false},
-	{"sigs.k8s.io/cluster-api", "v1.14.2", "core", []string{"rbac", "webhook"}, map[string]string{"api": "sigs.k8s.io/cluster-api/api"}, false},
-	{"github.com/cert-manager/cert-manager", "v1.21.2", "pkg/apis", []string{"crd"}, nil, false},
-	{"github.com/external-secrets/external-secrets", "v0.20.4", "apis", []string{"crd", "object"}, nil, true},
-	{"github.com/argoproj/argo-rollouts", "v1.9.0", "pkg/apis/rollouts", []string{"crd"}, nil, false},
+	{"sigs.k8s.io/cluster-api/api", "v1.14.2", ".", []string{"crd", "object"}, nil, false, false},
+	{"sigs.k8s.io/cluster-api", "v1.14.2", "core", []string{"rbac", "webhook"}, map[string]string{"api": "sigs.k8s.io/cluster-api/api"}, false, false},
+	{"github.com/cert-manager/cert-manager", "v1.21.2", "pkg/apis", []string{"crd"}, nil, false, false},
+	{"github.com/external-secrets/external-secrets", "v0.20.4", "apis", []string{"crd", "object"}, nil, true, false},
+	{"github.com/argoproj/argo-rollouts", "v1.9.0", "pkg/apis/rollouts", []string{"crd"}, nil, false, false},
+	{"github.com/argoproj/argo-rollouts", "v1.9.0", "pkg/apis/rollouts", []string{"crd"}, nil, false, true},
 }
 
 // GEN-03: the outputs for real projects are controller-gen's, field by field and statement by statement.
@@ -51,7 +54,11 @@ func TestProjects(t *testing.T) {
 		t.Skip("downloads projects; make generators runs it")
 	}
 	for _, p := range projects {
-		t.Run(path.Base(p.module)+"/"+p.dir, func(t *testing.T) {
+		name := path.Base(p.module) + "/" + p.dir
+		if p.embedded {
+			name += " with metadata"
+		}
+		t.Run(name, func(t *testing.T) {
 			root := download(t, p.module, p.version)
 			dir := filepath.Join(root, p.dir)
 			theirs, err := controllerGen(t, root, p)
@@ -59,7 +66,7 @@ func TestProjects(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv("GOWORK", "off")
-			result, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: p.generators, Check: true, Lenient: p.lenient})
+			result, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: p.generators, Check: true, Lenient: p.lenient, EmbeddedObjectMeta: p.embedded})
 			if err != nil && !errors.Is(err, toolchain.ErrStale) {
 				t.Fatal(err)
 			}
@@ -142,6 +149,8 @@ func controllerGen(t *testing.T, root string, p project) (map[string][]byte, err
 			args = append(args, "rbac:roleName=manager-role", "output:rbac:dir="+out)
 		case "object":
 			args = append(args, n)
+		case "crd":
+			args = append(args, fmt.Sprintf("crd:generateEmbeddedObjectMeta=%t", p.embedded), "output:crd:dir="+out)
 		default:
 			args = append(args, n, "output:"+n+":dir="+out)
 		}

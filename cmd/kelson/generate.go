@@ -55,6 +55,7 @@ is. No other program is called.`,
 	flags.BoolVar(&watch, "watch", false, "generate again after every edit, until interrupted")
 	flags.BoolVar(&opts.Lenient, "lenient", false, "only warn of markers that are unknown, misplaced or malformed")
 	flags.BoolVar(&opts.AllowFloats, "allow-floats", false, "permit float32 and float64 in API types")
+	flags.BoolVar(&opts.EmbeddedObjectMeta, "embedded-object-meta", false, "give metadata inside of objects, as that of pod templates, a schema, so that servers keep it")
 	flags.IntVar(&opts.Descriptions.PerField, "max-description", 0, "the most characters of a description in a definition; negative: no descriptions")
 	flags.IntVar(&opts.Descriptions.Size, "max-size", 0, "the most bytes of a definition, kept by shortening descriptions (default 1 MiB; kubectl's client-side apply takes 262144)")
 	c.MarkFlagsMutuallyExclusive("check", "watch")

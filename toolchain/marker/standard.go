@@ -42,6 +42,10 @@ func groupFamily() Family {
 		{Name: "kubebuilder:skip", On: OnPackage, Doc: "No definitions are made of the package's types."},
 		{Name: "kelson:generate", On: OnPackage, Value: Strings, Example: "client;lister;informer",
 			Doc: "What `kelson generate` makes for the package beside object, crd, rbac and webhook: see the generators."},
+		{Name: "kelson:crd", On: OnPackage, Example: "generateEmbeddedObjectMeta=true",
+			Args: []Arg{{"generateEmbeddedObjectMeta", Bool, true}, {"allowDangerousTypes", Bool, true}, {"maxDescLen", Int, true}},
+			Doc: "What definitions of the whole project are made with, as options of the same names of controller-gen's crd generator say: " +
+				"metadata inside of objects has a schema; fields may be floats; descriptions are that long at most, 0 for none."},
 		{Name: "kelson:output", On: OnPackage, Value: String, Example: "pkg/client",
 			Doc: "The directory, from the project's root, for clients, listers, informers and apply configurations; `pkg/generated` if not said."},
 	}}

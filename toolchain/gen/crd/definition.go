@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// AllowFloats permits float32 and float64, which differ between languages and lose precision; otherwise they are errors.
 	AllowFloats bool
+	// EmbeddedObjectMeta gives object metadata inside of objects, as that of pod templates, the schema of what users write there: name,
+	// namespace, labels, annotations and finalizers. Otherwise it is an object without fields, and a server drops what it holds.
+	EmbeddedObjectMeta bool
 	// Descriptions bounds the documentation.
 	Descriptions Budget
 }

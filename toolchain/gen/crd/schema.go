@@ -63,7 +63,7 @@ func (b *builder) named(n *loader.Named) *props {
 		return s
 	}
 	b.names[key] = n
-	if s := wellKnown(n); s != nil {
+	if s := b.wellKnown(n); s != nil {
 		b.made[key] = s
 		return s
 	}

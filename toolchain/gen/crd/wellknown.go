@@ -10,11 +10,16 @@ import (
 const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
 // wellKnown is the schema of a type of Kubernetes' own that writes itself to JSON otherwise than its fields say; nil for all others.
-func wellKnown(n *loader.Named) *props {
+func (b *builder) wellKnown(n *loader.Named) *props {
 	yes := true
 	intOrString := []props{{Type: "integer"}, {Type: "string"}}
 	switch n.Decl.Pkg.Path + "." + n.Decl.Name {
-	case "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured.Unstructured":
+	case "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta":
+		if b.opts.EmbeddedObjectMeta {
+			return objectMeta()
+		}
+		return &props{Type: "object"}
+	case "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured.Unstructured":
 		return &props{Type: "object"}
 	case "k8s.io/apimachinery/pkg/apis/meta/v1.Time", "k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime":
 		return &props{Type: "string", Format: "date-time"}
@@ -32,4 +37,13 @@ func wellKnown(n *loader.Named) *props {
 		return &props{XPreserveUnknownFields: &yes}
 	}
 	return nil
+}
+
+// objectMeta is the schema of what users write in metadata.
+func objectMeta() *props {
+	text := props{Type: "string"}
+	texts := props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &text}}
+	return &props{Type: "object", Properties: map[string]props{
+		"name": text, "namespace": text, "labels": texts, "annotations": texts, "finalizers": *array(&text),
+	}}
 }

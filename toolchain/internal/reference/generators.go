@@ -59,6 +59,12 @@ different, and why:
 | specpath, statuspath outside of spec and status | written | an error | the server refuses it |
 | ` + "`+k8s:minimum`, `maximum`, `maxItems`" + ` on a type | passed over | taken | Kubernetes' own validation takes them there |
 
+### Metadata inside of objects
+
+A pod template has metadata of its own. As controller-gen by default, ` + "`crd`" + ` makes an object without fields of it, and a server drops the labels that users write
+there. ` + "`+kelson:crd:generateEmbeddedObjectMeta=true`" + ` in a package's doc.go (or ` + "`--embedded-object-meta`" + `) gives it a schema: name, namespace, labels, annotations,
+finalizers. The marker's other arguments are controller-gen's too: ` + "`allowDangerousTypes`, `maxDescLen`" + `; they hold for every command that generates.
+
 ### Size
 
 Descriptions are most of a definition. ` + "`--max-description N`" + ` bounds each to N characters, cut at the end of a sentence where there is one; a negative N leaves
