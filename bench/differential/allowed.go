@@ -42,7 +42,6 @@ func allowances() []*allowance {
 			why: "a continue token made by hand that names a first object: no server gives such a token"},
 		{stream: "documents/(discovery|paths)", where: `body.*\[(` + unservedGroups + `)\]`, kelson: `^\(absent\)$`, why: "groups that docs/gaps.md names are not served"},
 		{stream: "documents/discovery", where: `body.*\[componentstatuses\]`, kelson: `^\(absent\)$`, why: "componentstatuses, which are out of use, are not served"},
-		{stream: "documents/discovery", where: `body.*\[podcertificaterequests(/status)?\]`, kelson: `^\(absent\)$`, why: "PodCertificateRequests are not served: no kubelet asks for them"},
 		{stream: "documents/discovery", kelson: `^404|404 page not found|text/plain|nosniff`, why: "documents of groups that are not served"},
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling},
 		{stream: flowSchemas, where: `body\..*message`, peer: `kind[\\]*":[\\]*"(FlowSchema|Nothing)`, why: dangling},

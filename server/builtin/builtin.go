@@ -85,7 +85,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(own, k.guarded(k.policies(shared)))
+	all := slices.Concat(own, k.guarded(k.policies(k.signed(shared))))
 	for _, r := range all {
 		k.made[r.GroupResource()] = r
 	}

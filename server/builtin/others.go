@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
 	csr "k8s.io/kubernetes/pkg/registry/certificates/certificates"
 	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
+	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
@@ -71,6 +72,9 @@ func others() []entry {
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
 		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
+		// Who may sign is for the authorizer of a control plane to say: see signed.
+		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, strategy: podCertificates,
+			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
 

@@ -135,7 +135,7 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 }
 
 // hashedAs are kinds whose hash in Kubernetes is that of an older version, in which they are still stored there, or were at first.
-var hashedAs = map[string]string{"CustomResourceDefinition": "v1beta1", "ClusterTrustBundle": "v1beta1"}
+var hashedAs = map[string]string{"CustomResourceDefinition": "v1beta1", "ClusterTrustBundle": "v1beta1", "PodCertificateRequest": "v1beta1"}
 
 // storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
 // that is not served.

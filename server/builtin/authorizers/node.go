@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
@@ -21,7 +23,11 @@ const (
 	pods              = "pods"
 	volumes           = "persistentvolumes"
 	volumeAttachments = "volumeattachments.storage.k8s.io"
+	podCertificates   = "podcertificaterequests.certificates.k8s.io"
 )
+
+// related are the resources that relate nodes to what they may see.
+var related = []string{pods, volumes, volumeAttachments, podCertificates}
 
 // NodeAuthorizer lets nodes see and do what the pods that are bound to them need, and no more.
 type NodeAuthorizer struct {
@@ -31,10 +37,10 @@ type NodeAuthorizer struct {
 	decides    *node.NodeAuthorizer
 }
 
-// Node returns a NodeAuthorizer by the pods and volumes in a store.
+// Node returns a NodeAuthorizer by the pods, volumes and requests of pods' certificates in a store.
 func Node(st *store.Store) *NodeAuthorizer {
 	n := &NodeAuthorizer{identifier: nodeidentifier.NewDefaultNodeIdentifier()}
-	n.Fold = typed.NewFold(st, n.begin, n.take, pods, volumes, volumeAttachments)
+	n.Fold = typed.NewFold(st, n.begin, n.take, related...)
 	return n
 }
 
@@ -76,7 +82,7 @@ func (n *NodeAuthorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]a
 func (n *NodeAuthorizer) begin(sn *store.Snapshot) {
 	n.graph = node.NewGraph()
 	n.decides = node.NewAuthorizer(n.graph, n.identifier, bootstrappolicy.NodeRules())
-	for _, resource := range []string{pods, volumes, volumeAttachments} {
+	for _, resource := range related {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			n.add(obj)
 		}
@@ -95,6 +101,8 @@ func (n *NodeAuthorizer) take(e *store.Event) {
 		n.graph.DeletePV(key.Name)
 	case volumeAttachments:
 		n.graph.DeleteVolumeAttachment(key.Name)
+	case podCertificates:
+		n.graph.DeletePodCertificateRequest(&certificatesv1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	}
 }
 
@@ -116,6 +124,11 @@ func (n *NodeAuthorizer) add(obj *store.Object) {
 		var attachment storagev1.VolumeAttachment
 		if json.Unmarshal(obj.Data, &attachment) == nil {
 			n.graph.AddVolumeAttachment(attachment.Name, attachment.Spec.NodeName)
+		}
+	case podCertificates:
+		var request certificatesv1.PodCertificateRequest
+		if json.Unmarshal(obj.Data, &request) == nil {
+			n.graph.AddPodCertificateRequest(&request)
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -101,4 +103,42 @@ func TestNode(t *testing.T) {
 	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); incomplete || err != nil {
 		t.Error(incomplete, err)
 	}
+}
+
+// AUTHZ-01: a node asks for the certificates of its pods, and reads its own requests only.
+func TestNodeAndPodCertificates(t *testing.T) {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	a := authorizers.Node(st)
+	const group, plural = "certificates.k8s.io", "podcertificaterequests"
+	asked := func(node string, q authorizer.AttributesRecord, allowed bool) {
+		t.Helper()
+		q.User = &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+		q.ResourceRequest, q.APIGroup, q.APIVersion, q.Resource, q.Namespace = true, group, "v1", plural, "x"
+		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || err != nil {
+			t.Errorf("%s %s %s: %v %q %v", node, q.Verb, q.Name, decision, reason, err)
+		}
+	}
+	get, create := authorizer.AttributesRecord{Verb: "get", Name: "r"}, authorizer.AttributesRecord{Verb: "create"}
+	status, list := authorizer.AttributesRecord{Verb: "update", Name: "r", Subresource: "status"}, authorizer.AttributesRecord{Verb: "list"}
+	asked("n1", get, false)
+	asked("n1", create, true)
+	asked("n1", list, false)
+	list.FieldSelectorRequirements = fields.OneTermEqualSelector("spec.nodeName", "n1").Requirements()
+	asked("n1", list, true)
+	asked("n2", list, false)
+
+	request := &certificatesv1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "r"},
+		Spec: certificatesv1.PodCertificateRequestSpec{NodeName: "n1"}}
+	commit(t, st, plural+"."+group, request)
+	asked("n1", get, true)
+	asked("n2", get, false)
+	asked("n1", status, false)
+	now := metav1.Now()
+	request.DeletionTimestamp = &now
+	commit(t, st, plural+"."+group, request)
+	asked("n1", get, false)
 }

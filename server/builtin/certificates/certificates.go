@@ -1,4 +1,5 @@
-// Package certificates approves, signs and clears away CertificateSigningRequests, as kube-controller-manager does.
+// Package certificates approves, signs and clears away CertificateSigningRequests, and clears away PodCertificateRequests, as
+// kube-controller-manager does.
 //
 //	new ──▶ a kubelet's own certificate, and the requester may have it? approved
 //	approved ──▶ the signer is one of ours? signed, or failed if it may not be
@@ -6,7 +7,8 @@
 //
 // The signers are kubernetes.io/kube-apiserver-client, kube-apiserver-client-kubelet, kubelet-serving and legacy-unknown, all with one
 // authority. What each of them signs is Kubernetes' own rule. Approval asks the authorizer, at the moment, whether the requester may
-// create certificatesigningrequests/nodeclient or selfnodeclient.
+// create certificatesigningrequests/nodeclient or selfnodeclient. PodCertificateRequests have no signer here: who signs is a controller of
+// the cluster's own.
 //
 //	c := certificates.New(certificates.Config{Store: st, Client: own, Authorizer: may, Authority: ca.Certificate, Key: ca.Key()})
 //	err := c.Run(ctx)
@@ -70,13 +72,20 @@ const resource = "certificatesigningrequests.certificates.k8s.io"
 
 // Run works until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
-	return follow.Run(ctx, follow.Config[string]{
-		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource}, Log: c.cfg.Log, Sync: c.sync,
-		Keys: func(obj *store.Object, add func(string)) { add(obj.Key.Name) },
+	return follow.Run(ctx, follow.Config[store.Key]{
+		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource, podRequests}, Log: c.cfg.Log, Sync: c.sync,
+		Keys: func(obj *store.Object, add func(store.Key)) { add(obj.Key) },
 	})
 }
 
-func (c *Controller) sync(ctx context.Context, name string) (again time.Duration, err error) {
+func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Duration, err error) {
+	if key.Resource == podRequests {
+		return c.clearPodRequest(ctx, key.Namespace, key.Name)
+	}
+	return c.syncRequest(ctx, key.Name)
+}
+
+func (c *Controller) syncRequest(ctx context.Context, name string) (again time.Duration, err error) {
 	stored, err := typed.Get[certificatesv1.CertificateSigningRequest](c.cfg.Store.Snapshot(), resource, "", name)
 	if apierrors.IsNotFound(err) {
 		return 0, nil

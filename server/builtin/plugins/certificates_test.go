@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"kelson.dev/server/rest/resttest"
 )
 
 func pemOf(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
@@ -68,4 +71,43 @@ func TestCertificatePlugins(t *testing.T) {
 		made := p.want(201, "POST", requests, signingRequest(t, "a", "example.com/s", pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}))
 		p.is(made, "example.com/s", "spec", "signerName")
 	})
+}
+
+// ADM-03: a node asks for certificates of pods that run on it and project them, and of no others.
+func TestNodesAskForPodCertificates(t *testing.T) {
+	within(t, func(p plane) {
+		const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid := func(obj resttest.Object) string { return fmt.Sprint(resttest.At(obj, "metadata", "uid")) }
+		node := uid(p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", "")))
+		account := uid(p.want(200, "GET", ns+"/serviceaccounts/default", ""))
+		const projects = `,"nodeName":%q,"volumes":[{"name":"v","projected":{"sources":[{"podCertificate":{"signerName":"example.com/s","keyType":"ED25519","credentialBundlePath":"b"}}]}}]`
+		web := uid(p.want(201, "POST", ns+"/pods", pod("web", "", fmt.Sprintf(projects, "n1"))))
+		far := uid(p.want(201, "POST", ns+"/pods", pod("far", "", fmt.Sprintf(projects, "n2"))))
+		request := func(name, signer, pod, podUID, nodeName string) string {
+			return object("certificates.k8s.io/v1", "PodCertificateRequest", name, fmt.Sprintf(`,"spec":{"signerName":%q,"podName":%q,"podUID":%q,
+				"serviceAccountName":"default","serviceAccountUID":%q,"nodeName":%q,"nodeUID":%q,"stubPKCS10Request":%q}`,
+				signer, pod, podUID, account, nodeName, node, base64.StdEncoding.EncodeToString(stub)))
+		}
+		kubelet := p.as("system:node:n1", "system:nodes", "system:masters") // the authorizer is not what is tested
+		for body, why := range map[string]string{
+			request("a", "example.com/s", "far", far, "n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
+			request("a", "example.com/s", "far", far, "n2"): `which is not the requesting node "n1"`,
+		} {
+			if message := fmt.Sprint(kubelet.Want(t, 403, "POST", path, body)["message"]); !strings.Contains(message, why) {
+				t.Errorf("%s, want %s", message, why)
+			}
+		}
+		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1")) // perhaps it does not know of the pod yet
+		kubelet.Want(t, 201, "POST", path, request("a", "example.com/s", "web", web, "n1"))
+		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path, request("b", "example.com/t", "web", web, "n1"))
+		p.want(201, "POST", path, request("c", "example.com/t", "far", far, "n2")) // no node
+	}, "NodeRestriction")
 }
