@@ -62,8 +62,11 @@ func each(ctx context.Context, count int, work func(n int) error) error {
 
 // informers weighs and times an informer of 50,000 custom resources, and of as many Pods.
 func informers(ctx context.Context, dir string, t *table) error {
-	starts := []func(context.Context, string) (*server, error){startKelson}
-	if hasPeer() {
+	var starts []func(context.Context, string) (*server, error)
+	if isAsked("kelson") {
+		starts = append(starts, startKelson)
+	}
+	if isAsked("kube-apiserver") {
 		starts = append(starts, startPeer)
 	}
 	for n, start := range starts {
@@ -125,6 +128,7 @@ func informersOf(ctx context.Context, dir string, start func(context.Context, st
 		t.row(title+"sync, compact", seconds, theirs.Seconds, compact.Seconds, atMost(0.6))
 		t.row(title+"sync, full", seconds, theirs.Seconds, full.Seconds, atMost(0.6))
 		t.row(title+"processor, full", seconds, theirs.CPU, full.CPU, nil)
+		t.row(title+"allocated, full", bytes, theirs.Allocated, full.Allocated, nil)
 	}
 	return nil
 }

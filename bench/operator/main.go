@@ -22,6 +22,8 @@ var (
 	objects = flag.Int("objects", 50000, "objects of each kind for informers")
 	samples = flag.Int("samples", 5000, "custom resources to reconcile")
 	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
+	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
+	profile = flag.String("profile", "", "folder for profiles of ours: of the processor, and of what was allocated")
 )
 
 func main() {
@@ -59,10 +61,15 @@ func run(ctx context.Context) error {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part.name, time.Since(begin).Round(time.Second))
 	}
 	t.print(os.Stdout)
-	if *docs != "" && *only == "" {
+	if *docs != "" && *only == "" && *on == "" {
 		return t.write(*docs)
 	}
 	return nil
+}
+
+// isAsked says that a server takes part.
+func isAsked(name string) bool {
+	return (*on == "" || *on == name) && (name != "kube-apiserver" || hasPeer())
 }
 
 // hasPeer says that kube-apiserver and etcd are there.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,6 +131,22 @@ func (s *server) start(dir, binary string, args ...string) error {
 		s.processes = append(s.processes, p)
 	}
 	return err
+}
+
+// cpu is the seconds of processor time of the server and what it stores in.
+func (s *server) cpu() float64 {
+	var all float64
+	for _, p := range s.processes {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
+		_, rest, _ := strings.Cut(string(stat), ") ") // behind the name
+		if fields := strings.Fields(rest); len(fields) > 12 {
+			for _, ticks := range fields[11:13] { // in user mode and in the kernel
+				n, _ := strconv.ParseFloat(ticks, 64)
+				all += n / 100
+			}
+		}
+	}
+	return all
 }
 
 func (s *server) stop() {

@@ -23,11 +23,18 @@ type side struct {
 	out *bufio.Reader
 }
 
+// begun counts the processes whose profile is asked for.
+var begun int
+
 // begin starts ours or theirs.
 func begin(which, task string, s *server, args ...string) (*side, error) {
 	args = append([]string{"-task", task}, args...)
 	if s != nil {
 		args = append(args, "-server", s.kubeconfig)
+	}
+	if *profile != "" && which == "ours" {
+		begun++
+		args = append(args, "-profile", filepath.Join(*profile, fmt.Sprintf("%d-%s", begun, task)))
 	}
 	p := &side{cmd: exec.Command(filepath.Join(*sides, which), args...)}
 	p.cmd.Stderr = os.Stderr

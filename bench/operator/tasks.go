@@ -119,24 +119,25 @@ func idle(ctx context.Context, dir string, t *table) error {
 func reconciles(ctx context.Context, dir string, t *table) error {
 	all := map[string]reconciled{}
 	for n, run := range []struct {
-		name, which string
-		start       func(context.Context, string) (*server, error)
+		which, server string
+		start         func(context.Context, string) (*server, error)
 	}{
-		{"theirs on kube-apiserver", "theirs", startPeer}, {"ours on kube-apiserver", "ours", startPeer},
-		{"theirs on kelson", "theirs", startKelson}, {"ours on kelson", "ours", startKelson},
+		{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer},
+		{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson},
 	} {
-		if n < 2 && !hasPeer() {
+		if !isAsked(run.server) {
 			continue
 		}
+		name := run.which + " on " + run.server
 		under := filepath.Join(dir, strconv.Itoa(n))
 		if err := os.Mkdir(under, 0o700); err != nil {
 			return err
 		}
 		r, err := reconcileOn(ctx, under, run.which, run.start)
 		if err != nil {
-			return fmt.Errorf("%s: %w", run.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		all[run.name] = r
+		all[name] = r
 	}
 	t.group("Operator")
 	rows := func(server string, wall, cpu, conflicts, per target) {
@@ -146,14 +147,18 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		t.row(title+"processor of the operator", seconds, theirs.CPU, ours.CPU, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
 		t.row(title+"reconciles per resource", number, theirs.perSample, ours.perSample, per)
+		t.row(title+"processor of the server", seconds, theirs.serverCPU, ours.serverCPU, nil)
+		t.row(title+"allocated by the operator", bytes, theirs.Allocated, ours.Allocated, nil)
 		t.row(title+"peak resident of the operator", bytes, theirs.Peak, ours.Peak, nil)
 		t.row("one resource on "+server+": create → status seen, p50", seconds, theirs.latency, ours.latency, nil)
 	}
-	if hasPeer() {
+	if isAsked("kube-apiserver") {
 		rows("kube-apiserver", atMost(0.6), atMost(0.5), exactly(0), below(2.1))
 	}
-	rows("kelson", nil, nil, exactly(0), below(2.1))
-	if hasPeer() {
+	if isAsked("kelson") {
+		rows("kelson", nil, nil, exactly(0), below(2.1))
+	}
+	if isAsked("kelson") && isAsked("kube-apiserver") {
 		theirs, ours := all["theirs on kube-apiserver"], all["ours on kelson"]
 		t.row("theirs on kube-apiserver, ours on Kelson: wall", seconds, theirs.wall, ours.wall, atMost(0.1))
 		t.row("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, theirs.latency, ours.latency, atMost(0.2))
@@ -163,7 +168,7 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 
 type reconciled struct {
 	sample.Figures
-	wall, perSample, latency float64
+	wall, perSample, latency, serverCPU float64
 }
 
 func reconcileOn(ctx context.Context, dir, which string, start func(context.Context, string) (*server, error)) (r reconciled, err error) {
@@ -183,7 +188,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 		return r, err
 	}
 	defer stream.Stop()
-	begun := time.Now()
+	before, begun := s.cpu(), time.Now()
 	p, err := begin(which, "reconcile", s)
 	if err != nil {
 		return r, err
@@ -194,6 +199,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}
 	r.wall = ready.Sub(begun).Seconds()
 	time.Sleep(2 * time.Second) // what follows from it, too
+	r.serverCPU = s.cpu() - before
 	p.terminate()
 	if r.Figures, err = p.end(); err != nil {
 		return r, err

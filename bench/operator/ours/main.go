@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
@@ -28,7 +29,7 @@ var (
 	kubeconfig = flag.String("server", "", "kubeconfig of the server")
 	task       = flag.String("task", "", "samples, pods, handlers, queue, reconcile or idle")
 	compact    = flag.Bool("compact", false, "keep objects encoded")
-	profile    = flag.String("profile", "", "file for a profile of the processor")
+	profile    = flag.String("profile", "", "begin of the names of files for profiles: .cpu, .allocs and .heap")
 	count      = flag.Int("count", 0, "objects or events of the task")
 )
 
@@ -38,15 +39,33 @@ func main() {
 	defer stop()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	if *profile != "" {
-		if f, err := os.Create(*profile); err == nil {
-			defer f.Close()
-			_ = pprof.StartCPUProfile(f)
-			defer pprof.StopCPUProfile()
-		}
+		defer profiles()()
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "ours:", *task+":", err)
 		os.Exit(1)
+	}
+}
+
+// profiles begins to measure; what it returns writes what was found.
+func profiles() func() {
+	runtime.MemProfileRate = 16 << 10
+	f, err := os.Create(*profile + ".cpu")
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ours:", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+		for _, name := range []string{"allocs", "heap"} {
+			if f, err := os.Create(*profile + "." + name); err == nil {
+				_ = pprof.Lookup(name).WriteTo(f, 0)
+				_ = f.Close()
+			}
+		}
 	}
 }
 

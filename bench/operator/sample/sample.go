@@ -216,6 +216,7 @@ type Figures struct {
 	Heap       float64 // bytes for each object, alive
 	Peak       float64 // bytes resident at most
 	RSS        float64 // bytes resident at the end
+	Allocated  float64 // bytes on the heap, over all
 	Reconciles float64
 	Conflicts  float64
 	Lost       float64 // events
@@ -226,6 +227,9 @@ type Figures struct {
 func (f Figures) Print() {
 	f.CPU = CPU()
 	f.Peak, f.RSS = status("VmHWM:"), status("VmRSS:")
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f.Allocated = float64(m.TotalAlloc)
 	_ = json.NewEncoder(os.Stdout).Encode(f)
 }
 
