@@ -373,6 +373,7 @@ var (
 	service  = regexp.MustCompile(`\b(10\.0\.0|192\.168\.0)\.\d+\b|\bfd00::[0-9a-f]+\b`)
 	age      = regexp.MustCompile(`^(<invalid>|\d+s)$`)
 	pointer  = regexp.MustCompile(`\b0x[c0-9a-f]{8,}\b`)
+	managers = regexp.MustCompile(`managedFields\\*":\[`)
 )
 
 // plain is text without what must differ.
@@ -401,7 +402,36 @@ func plain(s string) string {
 	s = suffix.ReplaceAllString(s, "$1<suffix>")
 	s = service.ReplaceAllString(s, "<service ip>")
 	s = pointer.ReplaceAllString(s, "<pointer>")
-	return age.ReplaceAllString(s, "<age>")
+	return managersSorted(age.ReplaceAllString(s, "<age>"))
+}
+
+// managersSorted sorts the entries of managedFields in a text that quotes an object, as sortManagers does.
+func managersSorted(s string) string {
+	at := managers.FindStringIndex(s)
+	if at == nil {
+		return s
+	}
+	list := s[at[1]:]
+	var entries []string
+	depth, begin := 0, 0
+	for i := range len(list) {
+		switch list[i] {
+		case '[', '{':
+			depth++
+			continue
+		case ']', '}':
+			depth--
+		}
+		if depth < 0 || depth == 0 && list[i] == ',' {
+			entries = append(entries, list[begin:i])
+			begin = i + 1
+		}
+		if depth < 0 {
+			slices.Sort(entries)
+			return s[:at[1]] + strings.Join(entries, ",") + managersSorted(list[i:])
+		}
+	}
+	return s
 }
 
 // short shows a value in a line.

@@ -62,6 +62,9 @@ func TestPlain(t *testing.T) {
 		{"in the precondition (1) does not match the ResourceVersion in record (521). The", "in the precondition (1) does not match the ResourceVersion in record (7). The", true},
 		{"80:31228/TCP,53:32732/UDP", "80:30001/TCP,53:30002/UDP", true},
 		{"80:31228/TCP", "81:31228/TCP", false},
+		{`Invalid value: "{\"managedFields\":[{\"manager\":\"a\",\"f\":[1,2]},{\"manager\":\"b\"}]}"`, `Invalid value: "{\"managedFields\":[{\"manager\":\"b\"},{\"manager\":\"a\",\"f\":[1,2]}]}"`, true},
+		{`Invalid value: "{\"managedFields\":[{\"manager\":\"a\",\"f\":[1,2]},{\"manager\":\"b\"}]}"`, `Invalid value: "{\"managedFields\":[{\"manager\":\"b\"},{\"manager\":\"a\",\"f\":[2,1]}]}"`, false},
+		{`{\"managedFields\":[{\"manager\":\"a\"}],\"x\":[1,2]}`, `{\"managedFields\":[{\"manager\":\"a\"}],\"x\":[2,1]}`, false},
 		{"fd00::1a", "fd00::2", true}, {"10.0.0.7", "10.0.0.8", true}, {"10.0.1.7", "10.0.1.8", false},
 	} {
 		if same := plain(test.a) == plain(test.b); same != test.same {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"regexp"
 	"slices"
@@ -118,8 +119,10 @@ var notName = regexp.MustCompile(`[^a-z0-9]+`)
 // ownName is a name for a stream's namespace and objects.
 func ownName(s *stream, round string) string {
 	name := notName.ReplaceAllString(strings.ToLower(s.name), "-")
-	if len(name) > 32 {
-		name = name[len(name)-32:]
+	if len(name) > 32 { // what is left must tell streams apart whose names end alike
+		h := fnv.New32a()
+		h.Write([]byte(s.name))
+		name = fmt.Sprintf("%08x-%s", h.Sum32(), strings.TrimLeft(name[len(name)-23:], "-"))
 	}
 	return strings.Trim(fmt.Sprintf("d-%s-%s", round, strings.Trim(name, "-")), "-")
 }
