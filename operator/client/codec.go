@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/operator/internal/structs"
 	"kelson.dev/operator/tree"
 )
 
@@ -107,13 +108,27 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 		return into.decodeJSON(data, kind, j.share)
 	}
 	// A fresh value: fields that the answer does not have must not survive from what was there before.
-	fresh := reflect.New(reflect.TypeOf(into).Elem())
-	if err := unmarshal(data, fresh.Interface()); err != nil {
+	fresh, err := decodeStruct(data, reflect.TypeOf(into).Elem(), j.share)
+	if err != nil {
 		return err
 	}
-	replace(into, fresh.Interface().(runtime.Object), kind)
+	replace(into, fresh.(runtime.Object), kind)
 	j.share.object(into)
 	return nil
+}
+
+// decodeStruct is a pointer to a new value of a type, read from data.
+func decodeStruct(data []byte, t reflect.Type, share *sharing) (any, error) {
+	var with structs.Sharing
+	if share != nil {
+		with = share
+	}
+	fresh := reflect.New(t).Interface()
+	if structs.Decode(data, fresh, with) == nil {
+		return fresh, nil
+	}
+	fresh = reflect.New(t).Interface()
+	return fresh, unmarshal(data, fresh)
 }
 
 // replace makes into what fresh is, and sets its kind and that of its items: servers leave the latter out.

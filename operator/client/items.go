@@ -2,13 +2,13 @@ package client
 
 import (
 	"encoding/json"
-	"reflect"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/tree"
 )
 
 // Items is a list of any kind, for code that knows an object but not the Go type of its lists. Each item is an object of its
@@ -38,43 +38,59 @@ func (l *Items) newItem() Object { return newItem(l.prototype) }
 
 func (l *Items) decodeJSON(data []byte, kind schema.GroupVersionKind, share *sharing) error {
 	itemKind, _ := itemKindOf(kind)
-	var fresh struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ListMeta `json:"metadata"`
-		Items           any `json:"items"`
+	head, raw, err := cutList(data)
+	if err != nil {
+		return err
 	}
-	var items []Object
-	switch l.prototype.(type) {
-	case *unstructured.Unstructured, *Encoded:
-		var raw []json.RawMessage
-		fresh.Items = &raw
-		if err := unmarshal(data, &fresh); err != nil {
+	items := make([]Object, len(raw))
+	for n, one := range raw {
+		items[n] = l.newItem()
+		if err := (jsonCodec{share}).decodeAny(one, items[n], itemKind); err != nil {
 			return err
 		}
-		for _, one := range raw {
-			item := l.newItem()
-			if err := (jsonCodec{share}).decodeAny(one, item, itemKind); err != nil {
-				return err
-			}
-			items = append(items, item)
-		}
-	default:
-		// *[]*T: the decoder fills what the interface points to.
-		slice := reflect.New(reflect.SliceOf(reflect.TypeOf(l.prototype)))
-		fresh.Items = slice.Interface()
-		if err := unmarshal(data, &fresh); err != nil {
-			return err
-		}
-		items = make([]Object, slice.Elem().Len())
-		for i := range items {
-			items[i] = slice.Elem().Index(i).Interface().(Object)
-			items[i].GetObjectKind().SetGroupVersionKind(itemKind)
-			share.object(items[i])
-		}
 	}
-	l.TypeMeta, l.ListMeta, l.Items = fresh.TypeMeta, fresh.ListMeta, items
+	l.ListMeta, l.Items = head, items
 	l.SetGroupVersionKind(kind)
 	return nil
+}
+
+// cutList is the metadata of a list, and the data of each of its items.
+func cutList(data []byte) (metav1.ListMeta, [][]byte, error) {
+	var head metav1.ListMeta
+	var items [][]byte
+	p := tree.Parser{Data: data}
+	err := p.Each(func(key []byte) error {
+		switch string(key) {
+		case "items":
+			if p.Peek() == '[' {
+				items = nil
+				return p.Elements(func(raw []byte) { items = append(items, raw) })
+			}
+		case "metadata":
+			p.Peek()
+			begin := p.At
+			if err := p.Skip(); err != nil {
+				return err
+			}
+			return unmarshal(data[begin:p.At], &head)
+		}
+		return p.Skip()
+	})
+	if p.Peek(); err == nil && p.At == len(data) {
+		return head, items, nil
+	}
+	var list struct {
+		metav1.ListMeta `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if err := unmarshal(data, &list); err != nil {
+		return head, nil, err
+	}
+	items = make([][]byte, len(list.Items))
+	for n, one := range list.Items {
+		items[n] = one
+	}
+	return list.ListMeta, items, nil
 }
 
 // decodeProtobuf knows that all lists have their metadata and items in the same two fields.

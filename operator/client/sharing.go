@@ -62,6 +62,9 @@ func (s *sharing) Keep(raw []byte, tree map[string]any) {
 	}
 }
 
+// FieldsV1 implements [structs.Sharing].
+func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
+
 // object lets the managedFields of an object, or of the items of a list, be those of earlier ones.
 func (s *sharing) object(obj runtime.Object) {
 	if s == nil || s.fields == nil {

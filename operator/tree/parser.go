@@ -261,6 +261,37 @@ func (p *Parser) Each(yield func(key []byte) error) error {
 	}
 }
 
+// Elements calls yield with every value of the array that comes next, of which it checks no more than where it ends.
+func (p *Parser) Elements(yield func(raw []byte)) error {
+	if err := p.Take('['); err != nil {
+		return err
+	}
+	if p.Peek() == ']' {
+		p.At++
+		return nil
+	}
+	for {
+		p.space()
+		begin := p.At
+		if err := p.Skip(); err != nil {
+			return err
+		}
+		if p.At == begin {
+			return ErrUnusual
+		}
+		yield(p.Data[begin:p.At])
+		switch p.Peek() {
+		case ',':
+			p.At++
+		case ']':
+			p.At++
+			return nil
+		default:
+			return ErrUnusual
+		}
+	}
+}
+
 // Find is the encoded value of a key of the object that comes next, the rest of which it goes over to see where it ends.
 func (p *Parser) Find(name string) (found []byte, err error) {
 	err = p.Each(func(key []byte) error {

@@ -1,0 +1,151 @@
+package structs
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A plan is how a type is read.
+type plan struct {
+	read func(r *reader, v reflect.Value, depth int) error
+}
+
+var (
+	plansMu sync.Mutex
+	plans   sync.Map // reflect.Type → *plan
+)
+
+// planOf is the plan of a type. Plans are made once: types do not change.
+func planOf(t reflect.Type) *plan {
+	if known, ok := plans.Load(t); ok {
+		return known.(*plan)
+	}
+	plansMu.Lock()
+	defer plansMu.Unlock()
+	making := map[reflect.Type]*plan{}
+	p := makePlan(t, making)
+	for t, p := range making { // only now, when all that they refer to is there
+		plans.Store(t, p)
+	}
+	return p
+}
+
+var (
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	timeType        = reflect.TypeFor[metav1.Time]()
+	fieldsType      = reflect.TypeFor[*metav1.FieldsV1]()
+	anyType         = reflect.TypeFor[any]()
+	textMapType     = reflect.TypeFor[map[string]string]()
+	textsType       = reflect.TypeFor[[]string]()
+)
+
+func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
+	if known, ok := plans.Load(t); ok {
+		return known.(*plan)
+	}
+	if p := making[t]; p != nil {
+		return p
+	}
+	p := &plan{}
+	making[t] = p
+	switch pointer := reflect.PointerTo(t); {
+	case t == timeType:
+		p.read = (*reader).time
+	case t == fieldsType:
+		p.read = (*reader).fields
+	case t == textMapType:
+		p.read = (*reader).textMap
+	case t == textsType:
+		p.read = (*reader).texts
+	case t == anyType:
+		p.read = (*reader).any
+	case pointer.Implements(jsonUnmarshaler) && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
+		p.read = (*reader).itself
+	case pointer.Implements(textUnmarshaler):
+		p.read = (*reader).other
+	default:
+		makePlanOfKind(p, t, making)
+	}
+	return p
+}
+
+func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
+	p.read = (*reader).other
+	switch t.Kind() {
+	case reflect.String:
+		p.read = (*reader).string
+	case reflect.Bool:
+		p.read = (*reader).bool
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		p.read = (*reader).int
+	case reflect.Pointer:
+		p.read = readPointer(t.Elem(), makePlan(t.Elem(), making))
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 { // that is base64
+			p.read = readSlice(t, makePlan(t.Elem(), making))
+		}
+	case reflect.Map:
+		if k := t.Key(); k.Kind() == reflect.String && !k.Implements(textUnmarshaler) && !reflect.PointerTo(k).Implements(textUnmarshaler) {
+			p.read = readMap(t, makePlan(t.Elem(), making))
+		}
+	case reflect.Struct:
+		fields := map[string]*field{}
+		if addFields(fields, t, nil, making) {
+			p.read = readStruct(fields)
+		}
+	}
+}
+
+// field is where a member goes.
+type field struct {
+	index []int
+	bit   uint64 // one for each of the struct's fields
+	plan  *plan
+}
+
+// addFields notes the fields of a struct and of those that it embeds. It says no to what needs encoding/json's rules of precedence.
+func addFields(fields map[string]*field, t reflect.Type, index []int, making map[reflect.Type]*plan) bool {
+	for n := range t.NumField() {
+		f := t.Field(n)
+		at := append(append([]int(nil), index...), n)
+		tag := f.Tag.Get("json")
+		if tag == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		switch {
+		case strings.Contains(","+options+",", ",string,"), !isPlain(name), !f.IsExported():
+			return false
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			if !addFields(fields, f.Type, at, making) {
+				return false
+			}
+			continue
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer:
+			return false
+		case name == "":
+			name = f.Name
+		}
+		if len(fields) == 64 || fields[name] != nil {
+			return false
+		}
+		fields[name] = &field{index: at, bit: 1 << len(fields), plan: makePlan(f.Type, making)}
+	}
+	return true
+}
+
+// isPlain says that a name is one for encoding/json, too, and written without escapes.
+func isPlain(name string) bool {
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("$-./_", c)) {
+			return false
+		}
+	}
+	return true
+}
