@@ -122,7 +122,7 @@ func (c *Codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool)
 }
 
 // FieldManager makes the manager of a version and subresource at the first call.
-func (c *Codec) FieldManager(version, subresource string) (*managedfields.FieldManager, error) {
+func (c *Codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
 	return c.managers.get(version, subresource)
 }
 

@@ -1,9 +1,11 @@
 package crd
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/operator/tree"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
@@ -39,7 +42,7 @@ func (c *codec) New() runtime.Object {
 }
 
 func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
-	u, strict, err := parse(body, mediaType)
+	u, strict, err := c.parse(body, mediaType)
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
 	}
@@ -61,7 +64,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 
 // DecodePatched leaves an object alone that a patch gave another version: that is for the validation to refuse.
 func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
-	u, strict, err := parse(patched, resource.MediaJSON)
+	u, strict, err := c.parse(patched, resource.MediaJSON)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,13 +92,14 @@ func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []e
 }
 
 // parse reads a body without any schema. strict lists duplicate fields. On error u may still tell the kind.
-func parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
+func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
 	u = &unstructured.Unstructured{}
 	switch mediaType {
 	case resource.MediaJSON:
-		m := map[string]any{}
-		strict, err = kjson.UnmarshalStrict(body, &m)
-		u.Object = m
+		if u.Object, err = c.fields.Parse(body); err != nil {
+			u.Object = map[string]any{}
+			strict, err = kjson.UnmarshalStrict(body, &u.Object)
+		}
 		if err != nil {
 			if _, explained := json.DefaultMetaFactory.Interpret(body); explained != nil {
 				err = explained
@@ -135,9 +139,12 @@ func gvkOf(u *unstructured.Unstructured) *schema.GroupVersionKind {
 }
 
 func (c *codec) Load(stored []byte) (runtime.Object, error) {
-	m := map[string]any{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &m); err != nil {
-		return nil, fmt.Errorf("load %s: %w", c.name, err)
+	m, err := c.fields.Parse(stored)
+	if err != nil {
+		m = map[string]any{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &m); err != nil {
+			return nil, fmt.Errorf("load %s: %w", c.name, err)
+		}
 	}
 	u := &unstructured.Unstructured{Object: m}
 	if c.current(u) {
@@ -163,6 +170,12 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
 }
 
+// buffers are where objects are written first, since what is stored should be no longer than it must be.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// largestBuffer is the largest that is kept.
+const largestBuffer = 64 << 10
+
 // Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
@@ -180,14 +193,16 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	} else if err := c.applyDefaults(u); err != nil {
 		return nil, err
 	}
-	data, err := u.MarshalJSON()
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	data, err := tree.Append((*buffer)[:0], u.Object, c.fields)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.name, err)
 	}
-	if n := len(data); n > 0 && data[n-1] == '\n' {
-		data = data[:n-1]
+	if cap(data) <= largestBuffer {
+		*buffer = data
 	}
-	return data, nil
+	return bytes.Clone(data), nil
 }
 
 func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
@@ -208,7 +223,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 // PatchMeta: custom kinds have no strategic merge patch.
 func (c *codec) PatchMeta(string) (strategicpatch.LookupPatchMeta, bool) { return nil, false }
 
-func (c *codec) FieldManager(version, subresource string) (*managedfields.FieldManager, error) {
+func (c *codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
 	return c.models.manager(version, subresource)
 }
 

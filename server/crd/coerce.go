@@ -27,7 +27,7 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 	}
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
-	owned := detach(u)
+	owned := c.detach(u)
 	defer func() { attach(u, owned) }()
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
 		DropMalformedFields: opts.repair, ReturnUnknownFieldPaths: opts.report,

@@ -114,7 +114,7 @@ func (c *definitionCodec) PatchMeta(version string) (strategicpatch.LookupPatchM
 	return meta, err == nil
 }
 
-func (c *definitionCodec) FieldManager(version, subresource string) (*managedfields.FieldManager, error) {
+func (c *definitionCodec) FieldManager(version, subresource string) (resource.FieldManager, error) {
 	if m, ok := c.manager.Load(subresource); ok {
 		return m.(*managedfields.FieldManager), nil
 	}

@@ -12,6 +12,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/version"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
+	"kelson.dev/server/crd/fieldsets"
 	"kelson.dev/server/resource"
 )
 
@@ -38,6 +39,8 @@ type compiled struct {
 	convertor func() (runtime.ObjectConvertor, error)
 	webhook   bool
 	models    *models
+	// fields are what managedFields of the kind's objects are made of.
+	fields *fieldsets.Cache
 }
 
 // newKind makes the kind of a definition at a revision, taking over from old what is still true.
@@ -66,6 +69,7 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		versions:   make(map[string]*version, len(definition.Spec.Versions)),
 		since:      revision,
+		fields:     fieldsets.NewCache(),
 		webhook:    definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}
 	for i := range definition.Spec.Versions {

@@ -7,6 +7,7 @@ import (
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"kelson.dev/server/crd/fieldsets"
+	"kelson.dev/server/resource"
 )
 
 // models makes the field managers of a kind. The type models of all versions are built when the first one is asked for.
@@ -22,13 +26,13 @@ type models struct {
 	*compiled
 	types    func() (managedfields.TypeConverter, error)
 	mu       sync.Mutex
-	managers map[managerKey]*managedfields.FieldManager
+	managers map[managerKey]resource.FieldManager
 }
 
 type managerKey struct{ version, subresource string }
 
 func newModels(c *compiled) *models {
-	m := &models{compiled: c, managers: map[managerKey]*managedfields.FieldManager{}}
+	m := &models{compiled: c, managers: map[managerKey]resource.FieldManager{}}
 	m.types = sync.OnceValues(m.newTypes)
 	return m
 }
@@ -114,7 +118,7 @@ func addEmbedded(s *spec.Schema) {
 }
 
 // manager tracks managedFields of writes in a version.
-func (m *models) manager(version, subresource string) (*managedfields.FieldManager, error) {
+func (m *models) manager(version, subresource string) (resource.FieldManager, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := managerKey{version, subresource}
@@ -130,11 +134,38 @@ func (m *models) manager(version, subresource string) (*managedfields.FieldManag
 		reset = nil
 	}
 	c := (&codec{compiled: m.compiled, hub: version}).Interfaces()
-	made, err := managedfields.NewDefaultCRDFieldManager(types, c.Convertor, c.Defaulter, c.Creater, m.gvk(version),
+	library, err := managedfields.NewDefaultCRDFieldManager(types, c.Convertor, c.Defaulter, c.Creater, m.gvk(version),
 		m.gvk(version).GroupVersion(), subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", m.name, err)
 	}
+	made, err := m.tracked(library, types, version, subresource, reset)
+	if err != nil {
+		return nil, err
+	}
 	m.managers[key] = made
 	return made, nil
+}
+
+// tracked does what is ordinary itself, and leaves the rest to the library.
+func (m *models) tracked(library *managedfields.FieldManager, types managedfields.TypeConverter, version, subresource string,
+	reset map[fieldpath.APIVersion]*fieldpath.Set,
+) (resource.FieldManager, error) {
+	if subresource != "" && subresource != "status" || m.preserves() {
+		return library, nil
+	}
+	s, err := m.versions[version].structural()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if set, ok := reset[fieldpath.APIVersion(m.gvk(version).GroupVersion().String())]; ok {
+		for path := range set.All() {
+			names = append(names, *path[0].FieldName)
+		}
+	}
+	return fieldsets.New(fieldsets.Config{
+		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Schema: s,
+		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) }, // without a usable schema there are none
+	}), nil
 }

@@ -8,14 +8,14 @@ import (
 
 // detach takes managedFields out of an object if they have the exact form that the server itself gives them, so that they need not be brought
 // into it: that would be most of the work on metadata. nil: they stay, for whoever knows what to do with them.
-func detach(u *unstructured.Unstructured) []any {
+func (c *compiled) detach(u *unstructured.Unstructured) []any {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
 	if len(list) == 0 {
 		return nil
 	}
 	for _, entry := range list {
-		if !exact(entry) {
+		if !c.exact(entry) {
 			return nil
 		}
 	}
@@ -34,7 +34,7 @@ func attach(u *unstructured.Unstructured, list []any) {
 }
 
 // exact says whether an entry would come out of its Go type as it is.
-func exact(entry any) bool {
+func (c *compiled) exact(entry any) bool {
 	fields, ok := entry.(map[string]any)
 	if !ok {
 		return false
@@ -50,7 +50,7 @@ func exact(entry any) bool {
 				return false
 			}
 		case "fieldsV1":
-			if !onlyMaps(value) {
+			if tree, ok := value.(map[string]any); !ok || !c.fields.Known(tree) && !onlyMaps(value) {
 				return false
 			}
 		default:

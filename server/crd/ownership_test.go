@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/server/crd/fieldsets"
 )
 
 // CRD-01: managedFields that are left alone are those that the library would leave as they are.
@@ -39,7 +41,7 @@ func TestDetachedFieldsAreExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := u.DeepCopy()
-		list := detach(u)
+		list := (&compiled{fields: fieldsets.NewCache()}).detach(u)
 		if (list != nil) != c.want {
 			t.Errorf("%s: detached: %v", c.list, list != nil)
 		}

@@ -140,9 +140,17 @@ type Codec interface {
 	PatchMeta(version string) (meta strategicpatch.LookupPatchMeta, ok bool)
 	// FieldManager tracks managedFields for writes in a version to the main resource ("") or a subresource.
 	// Made lazily and kept. It takes and gives hubs.
-	FieldManager(version, subresource string) (*managedfields.FieldManager, error)
+	FieldManager(version, subresource string) (FieldManager, error)
 	// Scheme-like interfaces for admission and negotiation.
 	Interfaces() Interfaces
+}
+
+// FieldManager brings the managedFields of objects up to date. It may be used by several goroutines at once.
+type FieldManager interface {
+	// UpdateNoErrors notes that by has set what next has otherwise than live, and gives next. If that can't be told, the owners stay those of live.
+	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
+	// Apply merges what by wants of an object into its live state. An error may be an apierrors.StatusError.
+	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
 // Verbatim is an optional interface of a Codec. Verbatim says whether an object's stored bytes are exactly what Store would

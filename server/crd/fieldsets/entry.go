@@ -1,0 +1,126 @@
+package fieldsets
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// identity is who a manager is, within an object in one version.
+type identity struct{ name, operation, subresource string }
+
+const (
+	operationApply  = "Apply"
+	operationUpdate = "Update"
+)
+
+// entry is one of an object's managers, and what it set.
+type entry struct {
+	identity
+	fields *fields
+	time   string         // RFC 3339, in UTC; "": it has none
+	raw    map[string]any // as it stands in the object; nil for a new one
+}
+
+// entries are an object's managers, in their order.
+type entries []entry
+
+// listOf is metadata.managedFields as it is; set says whether there is one.
+func listOf(u *unstructured.Unstructured) (list any, set bool) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	list, set = metadata["managedFields"]
+	return list, set
+}
+
+// read gives an object's managers. ok is false where something about them is out of the ordinary.
+func (m *Manager) read(u *unstructured.Unstructured) (_ entries, ok bool) {
+	value, set := listOf(u)
+	if !set {
+		return nil, true
+	}
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		return nil, false
+	}
+	out := make(entries, 0, len(list)+1)
+	for _, value := range list {
+		raw, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		e := entry{raw: raw}
+		var version, form string
+		texts, content := 0, map[string]any(nil)
+		for name, into := range map[string]*string{
+			"manager": &e.name, "operation": &e.operation, "subresource": &e.subresource, "time": &e.time, "apiVersion": &version, "fieldsType": &form,
+		} {
+			if value, set := raw[name]; set {
+				if *into, ok = value.(string); !ok || *into == "" {
+					return nil, false
+				}
+				texts++
+			}
+		}
+		if content, ok = raw["fieldsV1"].(map[string]any); !ok || len(raw) != texts+1 {
+			return nil, false
+		}
+		if version != m.version || form != "FieldsV1" || e.operation != operationApply && e.operation != operationUpdate || e.name == "" || !exactTime(e.time) {
+			return nil, false
+		}
+		var err error
+		if e.fields, err = m.cache.ofTree(content); err != nil {
+			return nil, false
+		}
+		if out.find(e.identity) >= 0 {
+			return nil, false
+		}
+		out = append(out, e)
+	}
+	return out, true
+}
+
+func exactTime(word string) bool {
+	if word == "" {
+		return true
+	}
+	t, err := time.Parse(time.RFC3339, word)
+	return err == nil && t.Unix() > 0 && t.UTC().Format(time.RFC3339) == word
+}
+
+func (es entries) find(who identity) int {
+	return slices.IndexFunc(es, func(e entry) bool { return e.identity == who })
+}
+
+// write sets an object's managers.
+func (m *Manager) write(u *unstructured.Unstructured, es entries) {
+	metadata, ok := u.Object["metadata"].(map[string]any)
+	if len(es) == 0 {
+		delete(metadata, "managedFields")
+		return
+	}
+	slices.SortStableFunc(es, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(a.time, b.time), cmp.Compare(a.name, b.name), cmp.Compare(a.subresource, b.subresource))
+	})
+	list := make([]any, len(es))
+	for i, e := range es {
+		if e.raw == nil {
+			e.raw = make(map[string]any, 7)
+			e.raw["manager"], e.raw["operation"], e.raw["apiVersion"] = e.name, e.operation, m.version
+			e.raw["fieldsType"], e.raw["fieldsV1"] = "FieldsV1", e.fields.tree
+			if e.time != "" {
+				e.raw["time"] = e.time
+			}
+			if e.subresource != "" {
+				e.raw["subresource"] = e.subresource
+			}
+		}
+		list[i] = e.raw
+	}
+	if !ok {
+		metadata = map[string]any{}
+		u.Object["metadata"] = metadata
+	}
+	metadata["managedFields"] = list
+}
