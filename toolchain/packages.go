@@ -115,7 +115,10 @@ func (r *run) applyConfigurations() {
 			r.fail(err)
 			continue
 		}
-		files, err := applyconfiguration.Generate(applyconfiguration.Config{API: r.api, Workspace: r.ws, Packages: pkgs, Output: out})
+		files, warnings, err := applyconfiguration.Generate(applyconfiguration.Config{
+			API: r.api, Workspace: r.ws, Packages: pkgs, Output: out, Definitions: r.definitionOptions(),
+		})
+		r.warnings = append(r.warnings, warnings...)
 		r.fail(err)
 		r.add(files)
 	}

@@ -145,6 +145,26 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// GEN-01: Extract functions tell what a field manager has applied to an object or to its status.
+func TestExtract(t *testing.T) {
+	env := testenv.New(t, testenv.CRDs("config/crd"))
+	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
+	applyAndExtract(t, pizzas.Apply)
+
+	status := shopac.Pizza("b", "default").WithStatus(shopac.PizzaStatus().WithBakedAt(metav1.Unix(1000, 0)))
+	got := must[*v1.Pizza](t)(pizzas.ApplyStatus(t.Context(), status, metav1.ApplyOptions{FieldManager: "cook"}))
+	extract := must[*shopac.PizzaApplyConfiguration](t)
+	if s := extract(shopac.ExtractPizzaStatus(got, "cook")); s.Status == nil || s.Status.BakedAt.Unix() != 1000 || s.Spec != nil {
+		t.Errorf("of the status the cook has applied %+v", s)
+	}
+	if s := extract(shopac.ExtractPizza(got, "cook")); s.Status != nil || *s.Spec.Degrees != 220 {
+		t.Errorf("of the object the cook has applied %+v", s)
+	}
+	if s := extract(shopac.ExtractPizzaScale(got, "cook")); s.Spec != nil || s.Status != nil {
+		t.Errorf("of the scale the cook has applied %+v", s)
+	}
+}
+
 // GEN-01: generated informers and listers.
 func TestInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

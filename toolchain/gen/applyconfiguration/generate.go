@@ -8,7 +8,10 @@ import (
 	"sort"
 	"strings"
 
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
 	"kelson.dev/toolchain/gen/client"
+	"kelson.dev/toolchain/gen/crd"
 	"kelson.dev/toolchain/gen/source"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
@@ -26,11 +29,18 @@ type Config struct {
 	Workspace *loader.Workspace
 	Packages  []*model.Package
 	Output    client.Output
+	// Definitions is how the kinds' CustomResourceDefinitions are made, whose schemas say which fields are set by whom.
+	Definitions crd.Options
 }
 
-// Generate makes the apply configurations of the packages' kinds, and of the structs below them in all packages of the workspace.
-func Generate(cfg Config) ([]client.File, error) {
-	g := &generator{Config: cfg, local: map[string]*model.Package{}, done: map[string]bool{}}
+// Generate makes the apply configurations of the packages' kinds, and of the structs below them in all packages of the workspace. The
+// warnings say which kinds have no Extract functions, and why.
+func Generate(cfg Config) (files []client.File, warnings []error, err error) {
+	cfg.Definitions.AllowFloats = true
+	g := &generator{
+		Config: cfg, local: map[string]*model.Package{}, done: map[string]bool{}, crds: crd.New(cfg.API, cfg.Definitions),
+		models: map[string]*spec.Schema{}, extracts: map[*loader.Decl]string{},
+	}
 	for _, p := range cfg.API.Packages {
 		g.local[p.Path] = p
 	}
@@ -38,13 +48,16 @@ func Generate(cfg Config) ([]client.File, error) {
 		for _, t := range p.Types {
 			if g.isRoot(p, t) {
 				g.want(t.Decl)
+				if err := g.learn(p, t); err != nil {
+					warnings = append(warnings, err)
+				}
 			}
 		}
 	}
-	var files []client.File
 	for len(g.queue) > 0 {
 		d := g.queue[0]
 		g.queue = g.queue[1:]
+		g.written = append(g.written, d)
 		f := source.New(g.outputOf(d.Pkg), g.local[d.Pkg.Path].Name)
 		g.write(f, d)
 		data, err := f.Bytes(source.Options{Header: cfg.Output.Header})
@@ -54,8 +67,17 @@ func Generate(cfg Config) ([]client.File, error) {
 		}
 		files = append(files, client.File{Name: path.Join(f.Path(), strings.ToLower(d.Name)+".go"), Content: data})
 	}
+	if len(files) > 0 {
+		for name, write := range map[string]func() ([]byte, error){g.parserPath() + "/internal.go": g.parser, g.Output.ApplyConfigurations() + "/utils.go": g.kinds} {
+			data, err := write()
+			if err != nil {
+				g.errs = append(g.errs, err)
+			}
+			files = append(files, client.File{Name: name, Content: data})
+		}
+	}
 	sort.Slice(files, func(i, j int) bool { return files[i].Name < files[j].Name })
-	return files, errors.Join(g.errs...)
+	return files, warnings, errors.Join(g.errs...)
 }
 
 type generator struct {
@@ -64,6 +86,11 @@ type generator struct {
 	queue []*loader.Decl
 	done  map[string]bool
 	errs  []error
+
+	written  []*loader.Decl
+	crds     *crd.Generator
+	models   map[string]*spec.Schema // by name: what Extract functions know
+	extracts map[*loader.Decl]string // the names of the kinds' schemas
 }
 
 // isRoot says that an apply configuration is asked for.
@@ -80,7 +107,7 @@ func (g *generator) isRoot(p *model.Package, t *model.Type) bool {
 // outputOf is where the apply configurations of a package's types go.
 func (g *generator) outputOf(pkg *loader.Package) string {
 	p := g.local[pkg.Path]
-	base := g.Output.Base + "/applyconfiguration"
+	base := g.Output.ApplyConfigurations()
 	if m := p.Markers.Get("kubebuilder:ac:output:package"); m != nil {
 		base = path.Join(pkg.Path, m.Text())
 	}

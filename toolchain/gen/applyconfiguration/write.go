@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kelson.dev/toolchain/gen/client"
 	"kelson.dev/toolchain/gen/source"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
@@ -26,6 +27,7 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 	f.Printf("}\n")
 	if root {
 		g.constructor(f, t, vars)
+		g.extract(f, t, vars)
 	} else {
 		f.Expand(`// $Name makes an empty apply configuration of a $Name.
 func $Name() *$AC { return &$AC{} }
@@ -83,6 +85,70 @@ func $Name($params) *$AC {
 	return b
 }
 `, vars)
+}
+
+// extract makes the functions that tell what an object's field manager has applied.
+func (g *generator) extract(f *source.File, t *model.Type, vars source.Vars) {
+	name, ok := g.extracts[t.Decl]
+	if !ok {
+		return
+	}
+	p := g.local[t.Pkg.Path]
+	vars["api"] = f.Use(p.Path, p.Name, "api"+p.Name)
+	vars["arg"], vars["model"] = client.Argument(t.Name), name
+	vars["internal"] = f.Use(g.parserPath(), "internal", "internal")
+	identity := "b.WithName($arg.Name)"
+	if namespaced(t) {
+		identity += ".WithNamespace($arg.Namespace)"
+	}
+	f.Expand(`// Extract${Name}From makes an apply configuration of what fieldManager has applied to $arg, an object as the server gave it, or to a
+// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
+// is not in it.
+func Extract${Name}From($arg *$api.$Name, fieldManager, subresource string) (*$AC, error) {
+	b := &$AC{}
+	if err := $managedfields.ExtractInto($arg, $internal.Parser().Type("$model"), fieldManager, b, subresource); err != nil {
+		return nil, err
+	}
+	`+identity+`.WithKind("$Name").WithAPIVersion("$version")
+	return b, nil
+}
+
+// Extract$Name makes an apply configuration of what fieldManager has applied to $arg. If that is nothing, it has but the object's identity.
+func Extract$Name($arg *$api.$Name, fieldManager string) (*$AC, error) {
+	return Extract${Name}From($arg, fieldManager, "")
+}
+`, vars)
+	for _, subresource := range g.subresources(p, t) {
+		vars["subresource"], vars["Subresource"] = subresource, strings.ToUpper(subresource[:1])+subresource[1:]
+		f.Expand(`// Extract$Name$Subresource makes an apply configuration of what fieldManager has applied to the subresource $subresource of $arg.
+func Extract$Name$Subresource($arg *$api.$Name, fieldManager string) (*$AC, error) {
+	return Extract${Name}From($arg, fieldManager, "$subresource")
+}
+`, vars)
+	}
+}
+
+// subresources are those of a kind.
+func (g *generator) subresources(p *model.Package, t *model.Type) []string {
+	var names []string
+	if !t.Markers.Has("genclient:noStatus") && slices.ContainsFunc(t.Fields, func(f *model.Field) bool { return f.Name == "Status" }) {
+		names = append(names, "status")
+	}
+	if t.Markers.Has("kubebuilder:subresource:scale") {
+		names = append(names, "scale")
+	}
+	groups, _ := g.API.Clients([]*model.Package{p})
+	for _, group := range groups {
+		for _, k := range group.Versions[0].Kinds {
+			for _, m := range k.Methods {
+				if k.Decl == t.Decl && m.Subresource != "" {
+					names = append(names, m.Subresource)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func namespaced(t *model.Type) bool {

@@ -27,9 +27,12 @@ func (o Output) Typed(v *model.ClientVersion) string {
 	return o.Clientset() + "/typed/" + v.Group.Package + "/" + v.Name
 }
 
+// ApplyConfigurations is the import path of the package above all apply configurations.
+func (o Output) ApplyConfigurations() string { return o.Base + "/applyconfiguration" }
+
 // ApplyConfiguration is the import path of the apply configurations of a version.
 func (o Output) ApplyConfiguration(v *model.ClientVersion) string {
-	return o.Base + "/applyconfiguration/" + v.Group.Package + "/" + v.Name
+	return o.ApplyConfigurations() + "/" + v.Group.Package + "/" + v.Name
 }
 
 // Lister is the import path of the listers of a version.
@@ -51,11 +54,14 @@ func Generate(groups []*model.ClientGroup, out Output) ([]File, error) {
 	g := &generator{out: out}
 	g.clientset(groups)
 	g.scheme(groups)
+	g.fakeClientset(groups)
 	for _, group := range groups {
 		for _, v := range group.Versions {
 			g.version(v)
+			g.fakeVersion(v)
 			for _, k := range v.Kinds {
 				g.kind(k)
+				g.fakeKind(k)
 			}
 		}
 	}

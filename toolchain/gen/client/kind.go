@@ -16,7 +16,7 @@ func (g *generator) kind(k *model.ClientKind) {
 	apply := g.out.Apply && (k.Has("apply") || k.Has("applyStatus"))
 	vars := source.Vars{
 		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "private": strings.ToLower(k.Plural[:1]) + k.Plural[1:],
-		"T": "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List", "new": "&" + api + "." + k.Name, "arg": argument(k.Name),
+		"T": "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List", "new": "&" + api + "." + k.Name, "arg": Argument(k.Name),
 		"Client": v.Group.GoName + v.GoName + "Client", "scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme"),
 		"param": "", "A": "",
 	}
@@ -80,8 +80,8 @@ var methods = []struct{ verb, signature string }{
 	{"applyStatus", "ApplyStatus(ctx $context.Context, $arg $A, opts $metav1.ApplyOptions) ($T, error)"},
 }
 
-// argument is a kind's name as that of a parameter, which must be no word of Go's.
-func argument(kind string) string {
+// Argument is a kind's name as that of a parameter, which must be no word of Go's.
+func Argument(kind string) string {
 	name := strings.ToLower(kind[:1]) + kind[1:]
 	switch name {
 	case "break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for", "func", "go", "goto", "if", "import",
@@ -120,18 +120,18 @@ func (g *generator) applied(f *source.File, k *model.ClientKind, m model.ClientM
 // signature is that of a method beside the verbs.
 func (g *generator) signature(f *source.File, k *model.ClientKind, m model.ClientMethod, vars source.Vars) string {
 	result := typeOf(f, k, m.Result, vars["T"])
-	name := argument(k.Name) + "Name string, "
+	name := Argument(k.Name) + "Name string, "
 	if m.Subresource == "" {
 		name = ""
 	}
 	head := m.Name + "(ctx $context.Context, "
 	switch m.Verb {
 	case "get":
-		return head + argument(k.Name) + "Name string, opts $metav1.GetOptions) (" + result + ", error)"
+		return head + Argument(k.Name) + "Name string, opts $metav1.GetOptions) (" + result + ", error)"
 	case "list":
 		return head + name + "opts $metav1.ListOptions) (" + typeOf(f, k, m.Result, vars["L"]) + ", error)"
 	case "patch":
-		return head + argument(k.Name) + "Name string, pt $types_.PatchType, data []byte, opts $metav1.PatchOptions, subresources ...string) (" + result + ", error)"
+		return head + Argument(k.Name) + "Name string, pt $types_.PatchType, data []byte, opts $metav1.PatchOptions, subresources ...string) (" + result + ", error)"
 	case "apply":
 		return head + name + "input " + g.applied(f, k, m, vars["A"]) + ", opts $metav1.ApplyOptions) (" + result + ", error)"
 	}
@@ -145,7 +145,7 @@ func (g *generator) method(f *source.File, k *model.ClientKind, m model.ClientMe
 	if m.Verb == "list" {
 		result = typeOf(f, k, m.Result, vars["L"])
 	}
-	object := argument(k.Name) + "Name"
+	object := Argument(k.Name) + "Name"
 	own := m.Subresource == "" && (m.Verb == "update" || m.Verb == "apply")
 	verb := map[string]string{"get": "Get()", "list": "Get()", "create": "Post()", "update": "Put()", "patch": "Patch(pt)", "apply": "Patch($types_.ApplyPatchType)"}[m.Verb]
 	var b strings.Builder

@@ -60,11 +60,7 @@ func (g *Generator) Definition(r *model.Resource) (*apiextensionsv1.CustomResour
 }
 
 func (g *Generator) version(v *model.Version) apiextensionsv1.CustomResourceDefinitionVersion {
-	schema := g.b.flat(v.Root.Type())
-	if _, ok := schema.Properties["metadata"]; ok {
-		// The server validates metadata itself and accepts no schema of it.
-		schema.Properties["metadata"] = props{Type: "object"}
-	}
+	schema := g.schema(v.Root)
 	out := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: v.Name, Served: v.Served, Storage: v.Storage, Deprecated: v.Deprecated, DeprecationWarning: v.Warning,
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
@@ -87,6 +83,20 @@ func (g *Generator) version(v *model.Version) apiextensionsv1.CustomResourceDefi
 		out.SelectableFields = append(out.SelectableFields, apiextensionsv1.SelectableField{JSONPath: path})
 	}
 	return out
+}
+
+// Schema is the schema of a kind in one version, which the caller may change. Where there is none, the error says why.
+func (g *Generator) Schema(root *model.Type) (*apiextensionsv1.JSONSchemaProps, error) {
+	return g.schema(root), errors.Join(g.b.takeErrors()...)
+}
+
+func (g *Generator) schema(root *model.Type) *props {
+	schema := g.b.flat(root.Type())
+	if _, ok := schema.Properties["metadata"]; ok {
+		// The server validates metadata itself and accepts no schema of it.
+		schema.Properties["metadata"] = props{Type: "object"}
+	}
+	return schema
 }
 
 // YAML is a definition as a YAML document, without the status that only servers write.

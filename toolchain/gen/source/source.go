@@ -70,11 +70,12 @@ func (f *File) Printf(format string, args ...any) { fmt.Fprintf(&f.body, format+
 // Expand adds text in which $name and ${name} stand for vars and, where there is no such var, for the packages of [Packages], which are
 // imported. Any other name is a mistake of the generator.
 func (f *File) Expand(text string, vars Vars) {
-	f.body.WriteString(f.expanded(text, vars))
+	f.body.WriteString(f.Expanded(text, vars))
 	f.body.WriteByte('\n')
 }
 
-func (f *File) expanded(text string, vars Vars) string {
+// Expanded is text as Expand would add it.
+func (f *File) Expanded(text string, vars Vars) string {
 	return os.Expand(text, func(name string) string {
 		if v, ok := vars[name]; ok {
 			return v

@@ -80,9 +80,9 @@ The shape of the code is that of Kubernetes' generators: who knows ` + "`clients
 |---|---|---|---|
 | limits of clients | 5 requests a second unless configured | none unless configured | servers limit, by priority and fairness |
 | informers | client-go's | those of kelson.dev/operator | one watch per kind, smaller caches; what is asked for after Start runs at once |
-| fake clientset | there | not there | tests use a real control plane in their process, which costs milliseconds |
+| fake clientset | client-go's tracker | the same, with informers and discovery | for tests that have it; in new ones a real control plane in the process costs milliseconds, and says what a server says |
 | expansion interfaces | empty interfaces to add methods to | not there | methods of one's own are functions, or ` + "`+genclient:method`" + ` |
-| Extract functions of apply configurations | there | not there | not done yet |
+| Extract functions of apply configurations | if an OpenAPI document of the types is given | always, by the schemas of the definitions | the servers that set the fields go by these |
 | conversion that does not match | a comment in the code, which then does not compile | an error at the field, with the name of the function to write | one sees it where one can act |
 | round-trip tests of conversions | by hand | generated | a lost field must not reach users |
 | ConvertTo, ConvertFrom, Hub | by hand | generated | they only call what is there |

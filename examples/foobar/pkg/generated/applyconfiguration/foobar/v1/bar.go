@@ -5,7 +5,10 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	apiv1 "kelson.dev/examples/foobar/api/v1"
+	"kelson.dev/examples/foobar/pkg/generated/applyconfiguration/internal"
 )
 
 // BarApplyConfiguration is what one wants to say of a Bar by server-side apply.
@@ -25,6 +28,23 @@ func Bar(name, namespace string) *BarApplyConfiguration {
 	b.WithKind("Bar")
 	b.WithAPIVersion("foobar.demo.welcome.domain/v1")
 	return b
+}
+
+// ExtractBarFrom makes an apply configuration of what fieldManager has applied to bar, an object as the server gave it, or to a
+// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
+// is not in it.
+func ExtractBarFrom(bar *apiv1.Bar, fieldManager, subresource string) (*BarApplyConfiguration, error) {
+	b := &BarApplyConfiguration{}
+	if err := managedfields.ExtractInto(bar, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Bar"), fieldManager, b, subresource); err != nil {
+		return nil, err
+	}
+	b.WithName(bar.Name).WithNamespace(bar.Namespace).WithKind("Bar").WithAPIVersion("foobar.demo.welcome.domain/v1")
+	return b, nil
+}
+
+// ExtractBar makes an apply configuration of what fieldManager has applied to bar. If that is nothing, it has but the object's identity.
+func ExtractBar(bar *apiv1.Bar, fieldManager string) (*BarApplyConfiguration, error) {
+	return ExtractBarFrom(bar, fieldManager, "")
 }
 
 // WithKind sets Kind and returns the receiver.

@@ -5,7 +5,10 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	apiv1 "kelson.dev/examples/foobar/api/v1"
+	"kelson.dev/examples/foobar/pkg/generated/applyconfiguration/internal"
 )
 
 // FooApplyConfiguration is what one wants to say of a Foo by server-side apply.
@@ -27,6 +30,28 @@ func Foo(name, namespace string) *FooApplyConfiguration {
 	b.WithKind("Foo")
 	b.WithAPIVersion("foobar.demo.welcome.domain/v1")
 	return b
+}
+
+// ExtractFooFrom makes an apply configuration of what fieldManager has applied to foo, an object as the server gave it, or to a
+// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
+// is not in it.
+func ExtractFooFrom(foo *apiv1.Foo, fieldManager, subresource string) (*FooApplyConfiguration, error) {
+	b := &FooApplyConfiguration{}
+	if err := managedfields.ExtractInto(foo, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Foo"), fieldManager, b, subresource); err != nil {
+		return nil, err
+	}
+	b.WithName(foo.Name).WithNamespace(foo.Namespace).WithKind("Foo").WithAPIVersion("foobar.demo.welcome.domain/v1")
+	return b, nil
+}
+
+// ExtractFoo makes an apply configuration of what fieldManager has applied to foo. If that is nothing, it has but the object's identity.
+func ExtractFoo(foo *apiv1.Foo, fieldManager string) (*FooApplyConfiguration, error) {
+	return ExtractFooFrom(foo, fieldManager, "")
+}
+
+// ExtractFooStatus makes an apply configuration of what fieldManager has applied to the subresource status of foo.
+func ExtractFooStatus(foo *apiv1.Foo, fieldManager string) (*FooApplyConfiguration, error) {
+	return ExtractFooFrom(foo, fieldManager, "status")
 }
 
 // WithKind sets Kind and returns the receiver.

@@ -5,7 +5,10 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	apiv1 "kelson.dev/test/generators/shop/api/v1"
+	"kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/internal"
 )
 
 // OvenApplyConfiguration is what one wants to say of a Oven by server-side apply.
@@ -24,6 +27,23 @@ func Oven(name string) *OvenApplyConfiguration {
 	b.WithKind("Oven")
 	b.WithAPIVersion("shop.example.com/v1")
 	return b
+}
+
+// ExtractOvenFrom makes an apply configuration of what fieldManager has applied to oven, an object as the server gave it, or to a
+// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
+// is not in it.
+func ExtractOvenFrom(oven *apiv1.Oven, fieldManager, subresource string) (*OvenApplyConfiguration, error) {
+	b := &OvenApplyConfiguration{}
+	if err := managedfields.ExtractInto(oven, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Oven"), fieldManager, b, subresource); err != nil {
+		return nil, err
+	}
+	b.WithName(oven.Name).WithKind("Oven").WithAPIVersion("shop.example.com/v1")
+	return b, nil
+}
+
+// ExtractOven makes an apply configuration of what fieldManager has applied to oven. If that is nothing, it has but the object's identity.
+func ExtractOven(oven *apiv1.Oven, fieldManager string) (*OvenApplyConfiguration, error) {
+	return ExtractOvenFrom(oven, fieldManager, "")
 }
 
 // WithKind sets Kind and returns the receiver.

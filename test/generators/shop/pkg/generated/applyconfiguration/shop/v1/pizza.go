@@ -5,7 +5,10 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	apiv1 "kelson.dev/test/generators/shop/api/v1"
+	"kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/internal"
 )
 
 // PizzaApplyConfiguration is what one wants to say of a Pizza by server-side apply.
@@ -27,6 +30,33 @@ func Pizza(name, namespace string) *PizzaApplyConfiguration {
 	b.WithKind("Pizza")
 	b.WithAPIVersion("shop.example.com/v1")
 	return b
+}
+
+// ExtractPizzaFrom makes an apply configuration of what fieldManager has applied to pizza, an object as the server gave it, or to a
+// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
+// is not in it.
+func ExtractPizzaFrom(pizza *apiv1.Pizza, fieldManager, subresource string) (*PizzaApplyConfiguration, error) {
+	b := &PizzaApplyConfiguration{}
+	if err := managedfields.ExtractInto(pizza, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Pizza"), fieldManager, b, subresource); err != nil {
+		return nil, err
+	}
+	b.WithName(pizza.Name).WithNamespace(pizza.Namespace).WithKind("Pizza").WithAPIVersion("shop.example.com/v1")
+	return b, nil
+}
+
+// ExtractPizza makes an apply configuration of what fieldManager has applied to pizza. If that is nothing, it has but the object's identity.
+func ExtractPizza(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
+	return ExtractPizzaFrom(pizza, fieldManager, "")
+}
+
+// ExtractPizzaScale makes an apply configuration of what fieldManager has applied to the subresource scale of pizza.
+func ExtractPizzaScale(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
+	return ExtractPizzaFrom(pizza, fieldManager, "scale")
+}
+
+// ExtractPizzaStatus makes an apply configuration of what fieldManager has applied to the subresource status of pizza.
+func ExtractPizzaStatus(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
+	return ExtractPizzaFrom(pizza, fieldManager, "status")
 }
 
 // WithKind sets Kind and returns the receiver.

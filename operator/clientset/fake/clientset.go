@@ -1,0 +1,175 @@
+// Package fake is what generated fake clientsets are made of: clients that keep objects in a map and write down what they were asked, in the
+// shape of client-gen's.
+//
+//	clients := fake.NewClientset(&shopv1.Pizza{…})       // of the generated package clientset/versioned/fake
+//	clients.PrependReactor("update", "pizzas", func(a testing.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") })
+//	…
+//	for _, a := range clients.Actions() { … }
+//
+// Tests that have them need not be changed when their clients come from here. For new tests a control plane is the better choice
+// (kelson.dev/lab/testenv, kelson.dev/operator/operatortest): it starts in milliseconds, and it validates, defaults, prunes, refuses conflicts,
+// counts generations and collects garbage, of which nothing here does. What a fake is for is a fault that no server gives on demand.
+//
+// # Model
+//
+// A clientset is client-go's [testing.Fake] over its object tracker. Typed clients invoke actions directly. [Clientset.Client], and the
+// informers that stand on it, go by a transport that turns each request into such an action, so that reactors see these too.
+package fake
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/testing"
+
+	"kelson.dev/operator/client"
+)
+
+// Kind is one that a clientset has a client of.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource   string // as in paths
+	Namespaced bool
+}
+
+func (k Kind) resource() schema.GroupVersionResource {
+	return k.GroupVersion().WithResource(k.Resource)
+}
+
+// Config is what a clientset is made of.
+type Config struct {
+	Scheme  *runtime.Scheme
+	Decoder runtime.Decoder
+	Kinds   []Kind
+	// Converter tells the fields of objects apart, for server-side apply. Without one, nobody owns fields.
+	Converter managedfields.TypeConverter
+}
+
+// Clientset is embedded in generated ones. Its zero value answers with what reactors say, and with empty objects.
+type Clientset struct {
+	testing.Fake
+	discovery *fakediscovery.FakeDiscovery
+	tracker   testing.ObjectTracker
+	objects   client.Client
+}
+
+// Track has the clientset keep objects, of which these are there. It panics where it can't be.
+func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
+	if cfg.Converter != nil {
+		c.tracker = testing.NewFieldManagedObjectTracker(cfg.Scheme, cfg.Decoder, cfg.Converter)
+	} else {
+		c.tracker = testing.NewObjectTracker(cfg.Scheme, cfg.Decoder)
+	}
+	for _, obj := range objects {
+		if err := c.add(cfg, obj); err != nil {
+			panic(fmt.Sprintf("fake clientset: %v", err))
+		}
+	}
+	c.AddReactor("*", "*", testing.ObjectReaction(c.tracker))
+	c.AddWatchReactor("*", func(action testing.Action) (bool, watch.Interface, error) {
+		var opts metav1.ListOptions
+		if a, ok := action.(testing.WatchActionImpl); ok {
+			opts = a.ListOptions
+		}
+		w, err := c.tracker.Watch(action.GetResource(), action.GetNamespace(), opts)
+		return err == nil, w, err
+	})
+	c.Resources = resources(cfg.Kinds)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, k := range cfg.Kinds {
+		scope := meta.RESTScopeRoot
+		if k.Namespaced {
+			scope = meta.RESTScopeNamespace
+		}
+		mapper.AddSpecific(k.GroupVersionKind, k.resource(), k.resource(), scope)
+	}
+	var err error
+	c.objects, err = client.New(client.Config{
+		REST:   &rest.Config{Host: "http://fake.invalid", Transport: &transport{fake: &c.Fake, scheme: cfg.Scheme, kinds: cfg.Kinds}},
+		Scheme: cfg.Scheme, Mapper: mapper,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("fake clientset: %v", err))
+	}
+}
+
+// add puts an object, or those of a list, into the tracker, which by itself would guess the resource of a kind.
+func (c *Clientset) add(cfg Config, obj runtime.Object) error {
+	if meta.IsListType(obj) {
+		items, err := meta.ExtractList(obj)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if err := c.add(cfg, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	kinds, _, err := cfg.Scheme.ObjectKinds(obj)
+	if err != nil {
+		return err
+	}
+	for _, k := range cfg.Kinds {
+		if guess, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind); k.GroupVersionKind == kinds[0] && guess != k.resource() {
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				return err
+			}
+			return c.tracker.Create(k.resource(), obj, m.GetNamespace())
+		}
+	}
+	return c.tracker.Add(obj)
+}
+
+// resources is what discovery says.
+func resources(kinds []Kind) []*metav1.APIResourceList {
+	var lists []*metav1.APIResourceList
+	for _, k := range kinds {
+		gv := k.GroupVersion().String()
+		if len(lists) == 0 || lists[len(lists)-1].GroupVersion != gv {
+			lists = append(lists, &metav1.APIResourceList{GroupVersion: gv})
+		}
+		last := lists[len(lists)-1]
+		last.APIResources = append(last.APIResources, metav1.APIResource{Name: k.Resource, Kind: k.Kind, Namespaced: k.Namespaced})
+	}
+	return lists
+}
+
+// Discovery is a fake client of discovery: a *fake.FakeDiscovery of client-go.
+func (c *Clientset) Discovery() discovery.DiscoveryInterface {
+	if c.discovery == nil {
+		c.discovery = &fakediscovery.FakeDiscovery{Fake: &c.Fake}
+	}
+	return c.discovery
+}
+
+// Tracker keeps the objects.
+func (c *Clientset) Tracker() testing.ObjectTracker { return c.tracker }
+
+// Client reads and writes objects of all the kinds; informers stand on it.
+func (c *Clientset) Client() client.Client { return c.objects }
+
+// IsWatchListSemanticsUnSupported tells client-go's reflectors to list before they watch.
+func (c *Clientset) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Result is what a typed client makes of what an action gave. The tracker knows no subresources and gives the object itself for one, which is
+// an error where that is of another type: a reactor has to answer.
+func Result[T runtime.Object](empty T, obj runtime.Object, err error) (T, error) {
+	if obj == nil {
+		return empty, err
+	}
+	if typed, ok := obj.(T); ok || err != nil {
+		return typed, err
+	}
+	return empty, fmt.Errorf("the fake clientset has a %T, not a %T: it needs a reactor for this subresource", obj, empty)
+}

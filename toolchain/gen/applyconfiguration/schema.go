@@ -1,0 +1,174 @@
+package applyconfiguration
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	"k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	merge "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/model"
+)
+
+// parserPath is the import path of the package that knows the schemas.
+func (g *generator) parserPath() string { return g.Output.ApplyConfigurations() + "/internal" }
+
+// modelName is the name of a kind's schema, which runtime.Scheme gives it too.
+func (g *generator) modelName(p *model.Package, t *model.Type) string {
+	prefix := p.Path
+	if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
+		return m.Text() + "." + t.Name
+	} else if m := p.Markers.Get("k8s:openapi-model-package"); m != nil {
+		return m.Text() + "." + t.Name
+	}
+	return util.ToRESTFriendlyName(prefix + "." + t.Name)
+}
+
+// learn adds a kind's schema to those that are known: the one by which a server that has the kind as a CustomResourceDefinition tells who
+// set which field. A kind for which there can be none has no Extract functions.
+func (g *generator) learn(p *model.Package, t *model.Type) error {
+	props, err := g.crds.Schema(t)
+	if err != nil {
+		return fmt.Errorf("%s has no Extract functions, for want of a schema: %w", t.Name, err)
+	}
+	// The plural is in paths only, which are not looked at.
+	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
+		Scope: apiextensionsv1.NamespaceScoped,
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: p.Version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props},
+		}},
+	}}
+	document, err := builder.BuildOpenAPIV3(definition, p.Version, builder.Options{})
+	if err != nil {
+		return fmt.Errorf("%s has no Extract functions, for want of a schema: %w", t.Name, err)
+	}
+	name := g.modelName(p, t)
+	var queue []*spec.Schema
+	for _, s := range document.Components.Schemas {
+		if kinds, ok := s.Extensions["x-kubernetes-group-version-kind"].([]any); ok && len(kinds) == 1 {
+			if kind, ok := kinds[0].(map[string]any); ok && kind["kind"] == t.Name {
+				g.models[name] = s
+				queue = append(queue, s)
+			}
+		}
+	}
+	for len(queue) > 0 {
+		s := queue[0]
+		queue = queue[1:]
+		each(s, func(ref string) {
+			if other := document.Components.Schemas[ref]; other != nil && g.models[ref] == nil {
+				g.models[ref] = other
+				queue = append(queue, other)
+			}
+		})
+	}
+	g.extracts[t.Decl] = name
+	return nil
+}
+
+// each calls f with the names of the schemas that s refers to.
+func each(s *spec.Schema, f func(string)) {
+	if s == nil {
+		return
+	}
+	if ref := s.Ref.String(); ref != "" {
+		f(ref[strings.LastIndexByte(ref, '/')+1:])
+	}
+	for _, p := range s.Properties {
+		each(&p, f)
+	}
+	for _, list := range [][]spec.Schema{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			each(&list[i], f)
+		}
+	}
+	if s.Items != nil {
+		each(s.Items.Schema, f)
+	}
+	if s.AdditionalProperties != nil {
+		each(s.AdditionalProperties.Schema, f)
+	}
+}
+
+// parser writes the package that knows the schemas.
+func (g *generator) parser() ([]byte, error) {
+	schema, err := schemaconv.ToSchemaFromOpenAPI(g.models, false)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(schema.Types, func(a, b merge.TypeDef) int { return strings.Compare(a.Name, b.Name) })
+	for i := range schema.Types {
+		sortFields(&schema.Types[i].Atom)
+	}
+	var text strings.Builder
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(schema); err != nil {
+		return nil, err
+	}
+	f := source.New(g.parserPath(), "internal")
+	f.Expand(`// Parser reads objects by the schemas of their kinds.
+var Parser = $sync.OnceValue(func() *$typed.Parser {
+	parser, err := $typed.NewParser(schema)
+	if err != nil {
+		panic($fmt.Sprintf("parse the schemas: %v", err))
+	}
+	return parser
+})
+
+// schema is how the fields of the kinds merge.
+const schema = $typed.YAMLObject($text)
+`, source.Vars{"text": "`" + strings.ReplaceAll(text.String(), "`", "` + \"`\" + `") + "`"})
+	return f.Bytes(source.Options{Header: g.Output.Header})
+}
+
+// sortFields puts a type's fields in order.
+func sortFields(a *merge.Atom) {
+	if a.List != nil {
+		sortFields(&a.List.ElementType.Inlined)
+	}
+	if a.Map != nil {
+		sortFields(&a.Map.ElementType.Inlined)
+		for i := range a.Map.Fields {
+			sortFields(&a.Map.Fields[i].Type.Inlined)
+		}
+		sort.Slice(a.Map.Fields, func(i, j int) bool { return a.Map.Fields[i].Name < a.Map.Fields[j].Name })
+	}
+}
+
+// kinds writes what is known of all kinds: ForKind and NewTypeConverter.
+func (g *generator) kinds() ([]byte, error) {
+	f := source.New(g.Output.ApplyConfigurations(), "applyconfiguration")
+	var cases strings.Builder
+	for _, d := range g.written {
+		p := g.local[d.Pkg.Path]
+		if !p.HasAPI {
+			continue
+		}
+		out := g.outputOf(d.Pkg)
+		pkg := f.Use(out, p.Name, strings.ReplaceAll(out[strings.LastIndexByte(strings.TrimSuffix(out, "/"+p.Version), '/')+1:], "/", ""))
+		fmt.Fprintf(&cases, "case $schema.GroupVersionKind{Group: %q, Version: %q, Kind: %q}:\nreturn &%s.%sApplyConfiguration{}\n", p.Group, p.Version, d.Name, pkg, d.Name)
+	}
+	f.Expand(`// ForKind makes an empty apply configuration of a kind, or of a struct of its group and version; nil if there is none.
+func ForKind(kind $schema.GroupVersionKind) any {
+	switch kind {
+	`+cases.String()+`}
+	return nil
+}
+
+// NewTypeConverter says of objects of the kinds who set which field, for what tracks that itself, as fake clientsets do.
+func NewTypeConverter(scheme *$runtime.Scheme) $managedfields.TypeConverter {
+	return $managedfields.NewSchemeTypeConverter(scheme, $internal.Parser())
+}
+`, source.Vars{"internal": f.Use(g.parserPath(), "internal", "internal")})
+	return f.Bytes(source.Options{Header: g.Output.Header})
+}
