@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"kelson.dev/server/https/gather"
 )
 
 // Config says what to serve where.
@@ -75,6 +77,7 @@ func New(cfg Config) (*Server, error) {
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		ConnContext:       gather.Context,
 	}}, nil
 }
 
@@ -116,7 +119,7 @@ func (s *Server) URL() string {
 // Run serves until ctx ends, then drains for at most Config.Grace. It returns nil after a clean end.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.ServeTLS(s.cfg.Listener, "", "") }()
+	go func() { failed <- s.http.ServeTLS(gather.Listener(s.cfg.Listener), "", "") }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)

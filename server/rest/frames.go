@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 type frames struct {
 	form  form
 	table *tableForm // nil: no table
+	keys  [3]frameKey
 }
 
 func (s *scope) frames(f wire.Format) (*frames, error) {
@@ -30,13 +32,28 @@ func (s *scope) frames(f wire.Format) (*frames, error) {
 		}
 		fr.table = table
 	}
+	for i, typ := range [...]watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
+		fr.keys[i] = unique.Make(formOf{fr.form, typ})
+	}
 	return fr, nil
 }
 
-// frameKey is the memo key of a frame.
-type frameKey struct {
+// frameKey is the memo key of a frame: a word, as each watch looks for each event.
+type frameKey = unique.Handle[formOf]
+
+type formOf struct {
 	form form
 	typ  watch.EventType
+}
+
+func (fr *frames) key(typ watch.EventType) frameKey {
+	switch typ {
+	case watch.Added:
+		return fr.keys[0]
+	case watch.Modified:
+		return fr.keys[1]
+	}
+	return fr.keys[2]
 }
 
 // object makes the frame of a stored object.
@@ -57,7 +74,7 @@ func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
 	if fr.table != nil {
 		return fr.table.frame(typ, shown(typ, e))
 	}
-	frame, err := e.Memo(frameKey{fr.form, typ}, func() (any, error) { return fr.object(typ, shown(typ, e)) })
+	frame, err := e.Memo(fr.key(typ), func() (any, error) { return fr.object(typ, shown(typ, e)) })
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		return p, nil
 	}
 
-	var last store.Key
+	var last *store.Object
 	more := false
 	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
 		if limit > 0 && int64(len(p.objects)) == limit {
@@ -126,16 +126,16 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		if ok {
 			p.objects = append(p.objects, obj)
 		}
-		last = obj.Key
+		last = obj
 	}
 	if more {
 		s.store.Pin(snap)
-		p.meta.Continue, err = storage.EncodeContinue(s.tokenKey(last), prefix, int64(snap.Revision()))
+		p.meta.Continue, err = storage.EncodeContinue(s.tokenKey(last.Key), prefix, int64(snap.Revision()))
 		if err != nil {
 			return nil, err
 		}
 		if sel.empty() {
-			remaining := int64(snap.CountAfter(s.res.Prefix(), namespace, last))
+			remaining := int64(snap.CountAfter(s.res.Prefix(), namespace, last.Key))
 			p.meta.RemainingItemCount = &remaining
 		}
 	}

@@ -22,7 +22,7 @@ func (c *crowds) join(prefix string) *atomic.Int64 {
 const (
 	// perWatch is how long a watch waits, for each of those that watch the same, before it sends again: some times what it costs to send
 	// once. So events that come in quick succession go to a crowd together, and it is the crowd's size that says how quick that is.
-	perWatch = 50 * time.Microsecond
+	perWatch = 100 * time.Microsecond
 	// leastPace is what is worth a timer: with fewer watches each event is sent at once.
 	leastPace = time.Millisecond
 	// mostPace bounds what waiting adds to the way of an event.

@@ -23,14 +23,14 @@ func TestPace(t *testing.T) {
 		if d := waited(p); d != 0 {
 			t.Errorf("alone: %s", d)
 		}
-		for range 99 {
+		for range 49 {
 			all.join("pods")
 		}
 		other := &pace{crowd: all.join("nodes")}
 		other.sent()
 		p.sent()
 		if d := waited(p); d != 5*time.Millisecond {
-			t.Errorf("one of a hundred: %s", d)
+			t.Errorf("one of fifty: %s", d)
 		}
 		if d := waited(p); d != 0 {
 			t.Errorf("again, with nothing sent: %s", d)

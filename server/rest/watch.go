@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"kelson.dev/server/https/gather"
 	"kelson.dev/server/metrics"
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -27,6 +28,8 @@ const (
 	watchTimeout = 30 * time.Minute
 	// flushAt is how many bytes of frames are gathered before they are sent.
 	flushAt = 256 << 10
+	// gatherAt is from where on frames are sent as several records of TLS.
+	gatherAt = 4 << 10
 )
 
 // watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
@@ -311,6 +314,9 @@ var errGone = errors.New("client gone")
 func (w *watcher) flush() error {
 	if len(w.buf) == 0 {
 		return nil
+	}
+	if len(w.buf) > gatherAt {
+		defer gather.Begin(w.ctx)()
 	}
 	_, err := w.w.Write(w.buf)
 	w.flusher.Flush()

@@ -9,14 +9,14 @@ import (
 
 // Object is one revision of one stored object. It is shared by all readers and never changes.
 type Object struct {
-	Key Key
+	// Data is the object in its storage version, as JSON. Never change it.
+	Data []byte
 	// Revision is that of the write that made this state; it stands in Data as metadata.resourceVersion.
 	Revision uint64
 	// Created is the revision of the write that created the object.
 	Created uint64
-	// Data is the object in its storage version, as JSON. Never change it.
-	Data []byte
-	Head Head
+	Key     Key
+	Head    Head
 
 	path    string // of Key, which consists of its parts
 	version span   // of the resourceVersion's value in Data

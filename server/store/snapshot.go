@@ -48,17 +48,37 @@ func begin(prefix string, after Key) string {
 	return max(prefix, after.path()+separator)
 }
 
+// lookAhead is how many objects a scan takes from the tree before it looks at a path, the last one's: as paths are sorted, those before it
+// need not be fetched from all over the memory.
+const lookAhead = 32
+
 // scan returns false when yield did.
 func (sn *Snapshot) scan(resource, namespace string, after Key, yield func(*Object) bool) bool {
 	prefix := scope(resource, namespace)
-	goOn := true
-	sn.view.objects.Ascend(begin(prefix, after), func(path string, obj *Object) bool {
-		if !strings.HasPrefix(path, prefix) {
-			return false
+	ahead, last := make([]*Object, 0, lookAhead), ""
+	goOn, more := true, true
+	give := func() {
+		more = strings.HasPrefix(last, prefix)
+		for _, obj := range ahead {
+			if !more && !strings.HasPrefix(obj.path, prefix) {
+				break
+			}
+			if goOn = yield(obj); !goOn {
+				more = false
+				break
+			}
 		}
-		goOn = yield(obj)
-		return goOn
+		ahead = ahead[:0]
+	}
+	sn.view.objects.Ascend(begin(prefix, after), func(path string, obj *Object) bool {
+		if ahead, last = append(ahead, obj), path; len(ahead) == lookAhead {
+			give()
+		}
+		return more
 	})
+	if more && len(ahead) > 0 {
+		give()
+	}
 	return goOn
 }
 

@@ -11,11 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/server/https/gather"
 	"kelson.dev/server/resource"
 )
 
 // gzipThreshold is the size in bytes above which an answer is compressed for a client that accepts it.
 const gzipThreshold = 128 << 10
+
+// gatherThreshold is the size from which on an answer is several records of TLS.
+const gatherThreshold = 32 << 10
 
 // Object answers with one object, of whose kind bare is the bare encoding.
 func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
@@ -67,6 +71,9 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 	for _, p := range parts {
 		size += len(p)
 	}
+	if size > gatherThreshold {
+		defer gather.Begin(req.Context())()
+	}
 	if size > gzipThreshold && AcceptsGzip(req) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -83,6 +90,9 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 	w.WriteHeader(code)
 	// Small parts are gathered: a write may be a packet.
 	var buf []byte
+	if len(parts) > 1 {
+		buf = make([]byte, 0, min(size, 96<<10))
+	}
 	for i, p := range parts {
 		if len(parts) > 1 && len(p) < 32<<10 {
 			buf = append(buf, p...)

@@ -1,0 +1,138 @@
+// Package gather sends large answers in few calls of the operating system. TLS makes records of 16 KB and a call of each; on a connection
+// whose writer has asked for it, the records that are made during one call go together with the next.
+//
+//	server := http.Server{ConnContext: gather.Context}
+//	server.ServeTLS(gather.Listener(listener), "", "")
+//	…
+//	defer gather.Begin(req.Context())() // in a handler that has much to send
+//
+// Nothing is kept back while the connection is free. So it does not matter who waits for what: HTTP/2, whose clients open no window before
+// they have seen what was sent, can't come to a standstill.
+package gather
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+)
+
+// most is how much lies ready for the next call; who has more must wait.
+const most = 128 << 10
+
+// buffers are used in pairs, as long as a connection is written to.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
+
+// Listener accepts connections that can gather.
+func Listener(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return newConn(accepted), nil
+}
+
+type contextKey struct{}
+
+// Context is for http.Server.ConnContext: handlers find their connection by it.
+func Context(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	if conn, ok := c.(*conn); ok {
+		return context.WithValue(ctx, contextKey{}, conn)
+	}
+	return ctx
+}
+
+// Begin lets the connection of a request gather until the function that it returns is called. Where there is none it does nothing.
+func Begin(ctx context.Context) (end func()) {
+	c, ok := ctx.Value(contextKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	c.count(1)
+	return func() { c.count(-1) }
+}
+
+// conn is a connection below TLS, which makes one call of Write at a time.
+type conn struct {
+	net.Conn
+	mu      sync.Mutex
+	free    *sync.Cond // there is room, or writing is over
+	writers int        // those who have asked for gathering
+	writing bool       // a goroutine writes until nothing is ready
+	ready   *[]byte    // what its next call will send
+	err     error      // of a call: the connection is of no more use
+}
+
+func newConn(inner net.Conn) *conn {
+	c := &conn{Conn: inner}
+	c.free = sync.NewCond(&c.mu)
+	return c
+}
+
+func (c *conn) count(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writers += n
+}
+
+// Write sends p, or sees to it that it is sent.
+func (c *conn) Write(p []byte) (int, error) {
+	taken, err := c.take(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case taken:
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// take makes p ready for the next call, when there is somebody who gathers. When there is nobody it waits for the end of what is under way:
+// the record by which TLS ends, and Close after it, must come last.
+func (c *conn) take(p []byte) (taken bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gather := c.writers > 0 && len(p) <= most
+	for c.writing && c.err == nil && (!gather || len(*c.ready)+len(p) > most) {
+		c.free.Wait()
+	}
+	if c.err != nil || !gather {
+		return false, c.err
+	}
+	if !c.writing {
+		c.writing, c.ready = true, buffers.Get().(*[]byte)
+		go c.write()
+	}
+	*c.ready = append(*c.ready, p...)
+	return true, nil
+}
+
+// write makes calls as long as there is something ready.
+func (c *conn) write() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spare := buffers.Get().(*[]byte)
+	for len(*c.ready) > 0 && c.err == nil {
+		now := c.ready
+		c.ready = spare
+		c.free.Signal()
+		c.mu.Unlock()
+		_, err := c.Conn.Write(*now)
+		c.mu.Lock()
+		c.err = err
+		*now = (*now)[:0]
+		spare = now
+	}
+	*c.ready = (*c.ready)[:0]
+	buffers.Put(c.ready)
+	buffers.Put(spare)
+	c.writing, c.ready = false, nil
+	c.free.Signal()
+}
