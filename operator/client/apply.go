@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/tree"
 )
 
 // ApplyDocument is a server-side apply, as a Patch. Make it with NewApplyDocument.
@@ -43,6 +46,11 @@ func (ApplyDocument) Type() types.PatchType { return types.ApplyPatchType }
 
 // Data is the document, which is that of the object it was made of.
 func (a ApplyDocument) Data(Object) ([]byte, error) {
+	if !bytes.Contains(a.Encoded, []byte("null")) && !bytes.Contains(a.Encoded, []byte(`"managedFields":`)) {
+		if doc, ok := a.cut(); ok {
+			return doc, nil
+		}
+	}
 	doc, err := parseObject(a.Encoded, nil)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -55,6 +63,49 @@ func (a ApplyDocument) Data(Object) ([]byte, error) {
 		delete(doc, "status")
 	}
 	return json.Marshal(doc)
+}
+
+// cut is a document without nulls and managedFields, without its status if that is to go; not ok if that takes a closer look.
+func (a ApplyDocument) cut() (doc []byte, ok bool) {
+	p := tree.Parser{Data: a.Encoded}
+	var status, before int // where the status is, and the end of what comes before it
+	end := 0
+	err := p.Each(func(key []byte) error {
+		begin := end
+		p.Peek()
+		value := p.At
+		if err := p.Skip(); err != nil {
+			return err
+		}
+		end = p.At
+		if string(key) == "status" && !a.keepStatus && isHollowText(a.Encoded[value:end]) {
+			before, status = begin, end
+		}
+		return nil
+	})
+	switch {
+	case err != nil || status > 0 && before == 0: // an object begins with its kind
+		return nil, false
+	case status == 0:
+		return a.Encoded, true
+	}
+	return append(append(make([]byte, 0, len(a.Encoded)), a.Encoded[:before]...), a.Encoded[status:]...), true
+}
+
+// isHollowText says that there is nothing in a value but empty maps.
+func isHollowText(raw []byte) bool {
+	p := tree.Parser{Data: raw}
+	v, err := p.Value()
+	return err == nil && isHollow(v)
+}
+
+// isOwnDocument says that a patch was written by an encoder.
+func isOwnDocument(p Patch) bool {
+	switch p.(type) {
+	case applyPatch, ApplyDocument:
+		return true
+	}
+	return false
 }
 
 // applyPatch makes the document when it is asked for.

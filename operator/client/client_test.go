@@ -474,8 +474,8 @@ func TestQueries(t *testing.T) {
 	must(t, err)
 	want := []string{
 		"POST /api/v1/namespaces/default/pods?fieldManager=me&fieldValidation=Strict application/json",
-		"PATCH /api/v1/namespaces/default/pods/web?dryRun=All&fieldManager=tests&force=true application/apply-patch+yaml",
-		"PATCH /api/v1/namespaces/default/pods/web?fieldManager=tests application/apply-patch+yaml",
+		"PATCH /api/v1/namespaces/default/pods/web?dryRun=All&fieldManager=tests&fieldValidation=Ignore&force=true application/apply-patch+yaml",
+		"PATCH /api/v1/namespaces/default/pods/web?fieldManager=tests&fieldValidation=Ignore application/apply-patch+yaml",
 		"PUT /api/v1/namespaces/default/pods/web/status?fieldManager=tests application/json",
 		"POST /api/v1/namespaces/default/pods/web/binding?fieldManager=tests application/json",
 		"GET /api/v1/namespaces/x/pods?labelSelector=a%3Db%2Cc%3Dd&limit=5 ",

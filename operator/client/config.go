@@ -46,6 +46,7 @@ type restClient struct {
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
 	owner    string
+	agent    string
 	warnings func(context.Context, string)
 	steady   bool
 }
@@ -84,6 +85,7 @@ func New(cfg Config) (Client, error) {
 		scheme:   cfg.Scheme,
 		mapper:   cfg.Mapper,
 		owner:    cfg.FieldOwner,
+		agent:    conf.UserAgent,
 		warnings: cfg.Warnings,
 	}
 	if t, ok := cfg.REST.Transport.(interface{ Steady() bool }); ok {

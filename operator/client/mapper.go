@@ -61,10 +61,7 @@ func (m *Mapper) Reset() {
 // mapping is RESTMapping of one version, within ctx.
 func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	gvk := gk.WithVersion(version)
-	m.mu.RLock()
-	found := m.kinds[gvk]
-	m.mu.RUnlock()
-	if found != nil {
+	if found := m.known(gvk); found != nil {
 		return found, nil
 	}
 	found, err := m.look(ctx, gvk)
@@ -72,6 +69,12 @@ func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version strin
 		return m.look(context.WithValue(ctx, fresh{}, true), gvk)
 	}
 	return found, err
+}
+
+func (m *Mapper) known(gvk schema.GroupVersionKind) *meta.RESTMapping {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.kinds[gvk]
 }
 
 // look reads the resources of a kind's version.
@@ -214,6 +217,9 @@ func ask[T any](m *Mapper, question func(meta.RESTMapper) (T, error)) (T, error)
 // RESTMapping finds the resource of a kind, in the first of versions that has it, or in the preferred version.
 func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) == 1 && versions[0] != "" {
+		if found := m.known(gk.WithVersion(versions[0])); found != nil {
+			return found, nil
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 		defer cancel()
 		return m.mapping(ctx, gk, versions[0])

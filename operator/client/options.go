@@ -37,6 +37,8 @@ type GetOptions struct {
 	ResourceVersion string
 	// Kind is of use to generic calls on dynamic objects only.
 	Kind schema.GroupVersionKind
+	// Shared, if set, is given the object of a cache that the answer is a copy of, if it is. It must not be changed.
+	Shared *Object
 }
 
 // ListOptions is what ListOption values add up to; itself an option that stands for all its fields.
@@ -75,6 +77,8 @@ type WriteOptions struct {
 	// Force is used by Apply (nil: forced) and by patches of the apply type.
 	Force           *bool
 	FieldValidation string
+	// Given says that the caller does not touch the object after the write, so that a cache may keep it instead of a copy.
+	Given bool
 }
 
 // DeleteOptions is what DeleteOption values add up to; itself an option that stands for all its fields.

@@ -152,3 +152,21 @@ func equalJSON(t *testing.T, got []byte, want string) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// What is cut out of a document is what is dropped from one that is taken apart.
+func TestApplyDocumentIsCut(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"kind":"A","status":{"a":{}},"z":1}`:                  `{"kind":"A","z":1}`,
+		`{"kind":"A","status":{}}`:                              `{"kind":"A"}`,
+		`{"kind":"A","status":{"a":[]}}`:                        `{"kind":"A","status":{"a":[]}}`,
+		`{"kind":"A","spec":{"status":{}}}`:                     `{"kind":"A","spec":{"status":{}}}`,
+		`{"status":{},"kind":"A"}`:                              `{"kind":"A"}`,
+		`{"kind":"A","data":{"x":"null"}}`:                      `{"kind":"A","data":{"x":"null"}}`,
+		`{"kind":"A","data":{"x":null,"managedFields":"here"}}`: `{"kind":"A","data":{"managedFields":"here"}}`,
+		`{"kind":"A","metadata":{"managedFields":[]}}`:          `{"kind":"A","metadata":{}}`,
+	} {
+		data, err := client.ApplyDocument{Encoded: []byte(text)}.Data(nil)
+		must(t, err)
+		equalJSON(t, data, want)
+	}
+}

@@ -60,11 +60,13 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		if r.body != nil {
 			body = bytes.NewReader(r.body)
 		}
-		req, err := http.NewRequestWithContext(ctx, r.method, target.String(), body)
+		req, err := http.NewRequestWithContext(ctx, r.method, "/", body)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 		}
+		req.URL, req.Host = &target, target.Host
 		req.Header.Set("Accept", r.accept)
+		req.Header.Set("User-Agent", c.agent) // else a layer of the transport sets it, on a copy of the request
 		if r.contentType != "" {
 			req.Header.Set("Content-Type", r.contentType)
 		}

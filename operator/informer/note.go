@@ -45,8 +45,8 @@ func (s *informers) note(obj client.Object, about func(*informer) entry) {
 	}
 }
 
-// noteState notes the state of an object that the server answered to a write.
-func (s *informers) noteState(obj client.Object) {
+// noteState notes the state of an object that the server answered to a write. If obj was given, it may be kept.
+func (s *informers) noteState(obj client.Object, given bool) {
 	if obj.GetDeletionTimestamp() != nil && !isHeld(obj) {
 		s.noteEnd(obj) // the last finalizer was removed
 		return
@@ -72,7 +72,10 @@ func (s *informers) noteState(obj client.Object) {
 		switch i.id.form {
 		case reflect.TypeOf(obj):
 			if state == nil {
-				state = s.transform(obj.DeepCopyObject().(client.Object))
+				if state = obj; !given {
+					state = obj.DeepCopyObject().(client.Object)
+				}
+				state = s.transform(state)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
 			e.what, e.obj = present, state
@@ -86,7 +89,7 @@ func (s *informers) noteState(obj client.Object) {
 // noteDeleted notes the object that the server answered to a delete: still there, and marked, if something holds it.
 func (s *informers) noteDeleted(obj client.Object) {
 	if obj.GetDeletionTimestamp() != nil && isHeld(obj) {
-		s.noteState(obj)
+		s.noteState(obj, false)
 		return
 	}
 	s.noteEnd(obj)

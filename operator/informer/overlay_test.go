@@ -516,3 +516,46 @@ func TestHistoryThatIsRewritten(t *testing.T) {
 		}
 	})
 }
+
+// What is given away is kept as it is, and can be looked at where it is kept.
+func TestGivenAndShared(t *testing.T) { // RUN-04
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t, func(c *informer.Config) { c.Form = informer.Full })
+		given, kept := labelled(pod("a"), "1"), labelled(pod("b"), "1")
+		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
+		w.must(w.client.Create(t.Context(), kept))
+		shared := func(name string, opts client.GetOptions) (of *corev1.Pod, in client.Object) {
+			of = &corev1.Pod{}
+			opts.Shared = &in
+			w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: name}, of, opts))
+			return of, in
+		}
+		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
+			t.Errorf("given: %p, want %p; a copy: %+v", in, given, of)
+		}
+		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
+			t.Errorf("not given: %p, and what was written is %p", in, kept)
+		}
+		if _, in := shared("a", client.GetOptions{Live: true}); in != nil {
+			t.Errorf("from the server: %+v", in)
+		}
+		time.Sleep(2 * time.Minute)
+		if of, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || of.Labels["v"] != "1" {
+			t.Errorf("from the watch: %+v", in)
+		}
+	})
+}
+
+// Encoded copies have nothing to share.
+func TestNothingShared(t *testing.T) { // MACH-05
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
+		w.create(pod("a"))
+		w.run()
+		var in client.Object
+		w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{}, client.GetOptions{Shared: &in}))
+		if in != nil {
+			t.Errorf("shared: %+v", in)
+		}
+	})
+}

@@ -27,8 +27,8 @@ func (c cached) Patch(ctx context.Context, obj client.Object, patch client.Patch
 
 // wrote notes the server's answer to a write, which is in obj.
 func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) error {
-	if err == nil && !client.NewWriteOptions(opts...).DryRun {
-		c.set.noteState(obj)
+	if o := client.NewWriteOptions(opts...); err == nil && !o.DryRun {
+		c.set.noteState(obj, o.Given)
 	}
 	return err
 }
@@ -109,11 +109,12 @@ func (s cachedSubresource) Apply(ctx context.Context, obj client.Object, opts ..
 func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption, write func() error) error {
 	version := obj.GetResourceVersion()
 	known := s.cached.set.known(obj)
-	if err := write(); err != nil || client.NewWriteOptions(opts...).DryRun {
+	o := client.NewWriteOptions(opts...)
+	if err := write(); err != nil || o.DryRun {
 		return err
 	}
 	if now := obj.GetResourceVersion(); now != version && now != "" {
-		s.cached.set.noteState(obj)
+		s.cached.set.noteState(obj, o.Given)
 		return nil
 	}
 	if !s.cached.set.holds(obj) {
@@ -122,7 +123,7 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	state := newLike(obj)
 	switch err := s.cached.Client.Get(ctx, client.KeyOf(obj), state); {
 	case err == nil:
-		s.cached.set.noteState(state)
+		s.cached.set.noteState(state, true)
 	case apierrors.IsNotFound(err):
 		s.cached.set.noteGone(obj, "", known)
 	}

@@ -18,10 +18,20 @@ func newMergePatch(document map[string]any) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, data), err
 }
 
-// statusPatch is the patch that makes the status of an object what it is in after, and nil if nothing changed. It is conditional on
-// the resourceVersion of after: lists, such as conditions, are replaced as a whole, so what someone else wrote meanwhile must be seen
-// first.
-func statusPatch(before, after client.Object) (client.Patch, error) {
+// statusPatch is the patch of changes of the status. It is conditional on the resourceVersion of obj: lists, such as conditions, are
+// replaced as a whole, so what someone else wrote meanwhile must be seen first.
+func statusPatch(obj client.Object, changes map[string]any) (client.Patch, error) {
+	return newMergePatch(map[string]any{
+		"metadata": map[string]any{"resourceVersion": obj.GetResourceVersion()},
+		"status":   changes,
+	})
+}
+
+// statusChanges is the merge patch that leads from the status of before to that of after, and nil if they are the same.
+func statusChanges(before, after client.Object) (map[string]any, error) {
+	if sameStatus(before, after) {
+		return nil, nil
+	}
 	old, err := encodeStatus(before)
 	if err != nil {
 		return nil, err
@@ -37,10 +47,17 @@ func statusPatch(before, after client.Object) (client.Patch, error) {
 	if err := json.Unmarshal(new, &newFields); err != nil {
 		return nil, fmt.Errorf("compare status: %w", err)
 	}
-	return newMergePatch(map[string]any{
-		"metadata": map[string]any{"resourceVersion": after.GetResourceVersion()},
-		"status":   changes(oldFields, newFields),
-	})
+	return changes(oldFields, newFields), nil
+}
+
+// sameStatus says that two objects have statuses that are encoded alike, without encoding them. No is perhaps.
+func sameStatus(a, b client.Object) bool {
+	u, ok := a.(*unstructured.Unstructured)
+	if v, too := b.(*unstructured.Unstructured); ok && too {
+		return reflect.DeepEqual(u.Object["status"], v.Object["status"])
+	}
+	s, t := statusField(a), statusField(b)
+	return s.IsValid() && t.IsValid() && s.Type() == t.Type() && reflect.DeepEqual(s.Interface(), t.Interface())
 }
 
 // encodeStatus is the status of an object as JSON; "null" for none.

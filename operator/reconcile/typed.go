@@ -64,6 +64,7 @@ type typed[T any, P client.Pointer[T]] struct {
 	cfg       TypedConfig
 	reconcile step[T]
 	finalize  step[T] // nil if there is nothing to undo
+	checked   checkedShapes
 }
 
 func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error) {
@@ -71,25 +72,27 @@ func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error
 	if t.cfg.Prototype != nil {
 		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
 	}
-	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+	var before client.Object // what obj is a copy of, to compare it with
+	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj, client.GetOptions{Shared: &before}); err != nil {
 		return Result{}, client.IgnoreNotFound(err)
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
-		return t.runFinalize(ctx, obj)
+		return t.runFinalize(ctx, before, obj)
 	}
 	if t.finalize != nil && !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
 		if err := t.setFinalizers(ctx, obj, append(obj.GetFinalizers(), t.cfg.Finalizer)); err != nil {
 			return Result{}, fmt.Errorf("add finalizer: %w", err)
 		}
+		before = nil
 	}
-	return t.run(ctx, obj, t.reconcile)
+	return t.run(ctx, before, obj, t.reconcile)
 }
 
-func (t *typed[T, P]) runFinalize(ctx context.Context, obj P) (Result, error) {
+func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj P) (Result, error) {
 	if t.finalize == nil || !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
 		return Result{}, nil
 	}
-	result, err := t.run(ctx, obj, t.finalize)
+	result, err := t.run(ctx, before, obj, t.finalize)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
@@ -100,9 +103,11 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, obj P) (Result, error) {
 	return Result{}, nil
 }
 
-// run calls the reconciler and writes the status.
-func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error) {
-	before := obj.DeepCopyObject().(client.Object)
+// run calls the reconciler and writes the status. before is what obj is a copy of, if there is such.
+func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do step[T]) (Result, error) {
+	if before == nil {
+		before = obj.DeepCopyObject().(client.Object)
+	}
 	result, err := do(WithObject(ctx, before), obj)
 	var invalid *InvalidError
 	switch {
@@ -113,10 +118,7 @@ func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error
 		accept(before, obj)
 		observe(obj)
 	}
-	patch, patchErr := statusPatch(before, obj)
-	if patchErr == nil && patch != nil {
-		patchErr = t.cfg.Client.Subresource("status").Patch(ctx, obj, patch)
-	}
+	patchErr := t.writeStatus(ctx, before, obj)
 	if patchErr = client.IgnoreNotFound(patchErr); patchErr != nil {
 		patchErr = fmt.Errorf("write status: %w", patchErr)
 		if invalid != nil {
@@ -125,6 +127,36 @@ func (t *typed[T, P]) run(ctx context.Context, obj P, do step[T]) (Result, error
 		return Result{}, errors.Join(err, patchErr)
 	}
 	return result, err
+}
+
+// writeStatus makes the status of the object what it is in obj, if it is another in before.
+func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P) error {
+	fields, err := statusChanges(before, obj)
+	if err != nil || fields == nil {
+		return err
+	}
+	patch, err := statusPatch(obj, fields)
+	if err != nil {
+		return err
+	}
+	// The answer goes into an object that nobody else has.
+	answer := P(new(T))
+	answer.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	answer.SetNamespace(obj.GetNamespace())
+	answer.SetName(obj.GetName())
+	answer.SetUID(obj.GetUID())
+	answer.SetResourceVersion(obj.GetResourceVersion())
+	opts := client.WriteOptions{Given: true}
+	shape := shapeOf(fields)
+	if t.checked.recently(shape) {
+		opts.FieldValidation = metav1.FieldValidationIgnore
+	}
+	if err := t.cfg.Client.Subresource("status").Patch(ctx, answer, patch, opts); err != nil {
+		return err
+	}
+	t.checked.note(shape)
+	obj.SetResourceVersion(answer.GetResourceVersion())
+	return nil
 }
 
 // reject tells whoever looks at the object that it is invalid.

@@ -170,3 +170,37 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 }
+
+func TestSameAndDiffer(t *testing.T) {
+	list := []any{}
+	for _, c := range []struct {
+		a, b         any
+		same, differ bool
+	}{
+		{nil, nil, true, false},
+		{nil, map[string]any{}, false, false},
+		{map[string]any{}, map[string]any{}, true, false},
+		{map[string]any{"a": nil}, map[string]any{}, false, true},
+		{map[string]any{"a": int64(1)}, map[string]any{"a": int64(1)}, true, false},
+		{map[string]any{"a": int64(1)}, map[string]any{"a": int64(2)}, false, true},
+		{map[string]any{"a": int64(1)}, map[string]any{"a": 1.0}, false, false},
+		{map[string]any{"a": int64(1)}, map[string]any{"b": int64(1)}, false, true},
+		{[]any{"a", true}, []any{"a", true}, true, false},
+		{[]any{"a", true}, []any{"a", false}, false, true},
+		{[]any{"a"}, []any{"a", "b"}, false, true},
+		{list, nil, false, false},
+		{"a", int64(1), false, false},
+		{1.5, 1.5, true, false},
+	} {
+		if tree.Same(c.a, c.b) != c.same || tree.Same(c.b, c.a) != c.same {
+			t.Errorf("%v and %v are the same: want %v", c.a, c.b, c.same)
+		}
+		if tree.Differ(c.a, c.b) != c.differ || tree.Differ(c.b, c.a) != c.differ {
+			t.Errorf("%v and %v differ: want %v", c.a, c.b, c.differ)
+		}
+	}
+	shared := map[string]any{"a": "b"}
+	if !tree.Same(shared, shared) {
+		t.Error("a tree is not the same as itself")
+	}
+}
