@@ -68,7 +68,7 @@ var Plugins = []Plugin{
 	upstream("TaintNodesByCondition", true),
 	upstream("AlwaysPullImages", false),
 	upstream("ImagePolicyWebhook", false),
-	{Name: podsecurity.Name, On: true, New: func(d Deps) (admission.Interface, error) { return podsecurity.New(d.Store, d.Config) }},
+	{Name: podsecurity.Name, On: true, New: func(d Deps) (admission.Interface, error) { return podsecurity.New(d.Store, d.Config, d.Metrics) }},
 	upstream("PodNodeSelector", false),
 	upstream("Priority", true),
 	upstream("DefaultTolerationSeconds", true),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/server/controlplane"
+	"kelson.dev/server/rest/resttest"
 )
 
 // API-02: /metrics can be read by Prometheus' own parser, and counts what happened.
@@ -32,24 +33,7 @@ func TestMetrics(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	metrics := func() map[string]*dto.MetricFamily {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := s.Transport().RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return families
-	}
+	metrics := func() map[string]*dto.MetricFamily { return scrape(t, s.Transport()) }
 	send(s.Transport(), "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"w"},"webhooks":[
 		{"name":"w.x.io","clientConfig":{"url":"https://127.0.0.1:1/"},"failurePolicy":"Ignore","sideEffects":"None","admissionReviewVersions":["v1"],
 		 "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}]}`)
@@ -109,6 +93,69 @@ func TestMetrics(t *testing.T) {
 		"kelson_store_queue_length", "kelson_store_pinned_snapshots", "kelson_store_checkpoint_duration_seconds"} {
 		if after[name] == nil {
 			t.Errorf("no %s; there are %v", name, slices.Sorted(maps.Keys(after)))
+		}
+	}
+}
+
+// scrape reads /metrics.
+func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFamily {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// API-02, ADM-05: policies are counted by policy, binding and what came of it; so is what the security standards of pods say.
+func TestMetricsOfPolicies(t *testing.T) {
+	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cp.Stop()
+	p := &resttest.Plane{Client: &http.Client{Transport: cp.Transport()}}
+	const group = "/apis/admissionregistration.k8s.io/v1/"
+	const match = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`
+	p.Want(t, 201, "POST", group+"validatingadmissionpolicies", `{"metadata":{"name":"counted"},"spec":{`+match+`,
+		"validations":[{"expression":"!has(object.data.bad)","message":"it is bad"}]}}`)
+	p.Want(t, 201, "POST", group+"validatingadmissionpolicybindings", `{"metadata":{"name":"here"},"spec":{"policyName":"counted","validationActions":["Deny","Audit"]}}`)
+	p.Want(t, 201, "POST", group+"mutatingadmissionpolicies", `{"metadata":{"name":"counted"},"spec":{"reinvocationPolicy":"Never",`+match+`,
+		"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: \"add\", path: \"/metadata/labels\", value: {\"a\": \"b\"}}]"}}]}}`)
+	p.Want(t, 201, "POST", group+"mutatingadmissionpolicybindings", `{"metadata":{"name":"there"},"spec":{"policyName":"counted"}}`)
+	p.Want(t, 200, "PATCH", "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, "Content-Type: application/merge-patch+json")
+	const ns = "/api/v1/namespaces/default/"
+	p.Want(t, 201, "POST", ns+"serviceaccounts", `{"metadata":{"name":"default"}}`)
+	before := scrape(t, cp.Transport())
+	p.Want(t, 201, "POST", ns+"configmaps", `{"metadata":{"name":"good"},"data":{"a":"b"}}`)
+	p.Want(t, 422, "POST", ns+"configmaps", `{"metadata":{"name":"bad"},"data":{"bad":"yes"}}`)
+	p.Want(t, 403, "POST", ns+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	after := scrape(t, cp.Transport())
+	for _, test := range []struct {
+		name, labels string
+		more         float64
+	}{
+		{"apiserver_validating_admission_policy_check_total", "enforcement_action=deny", 1},
+		{"apiserver_validating_admission_policy_check_total", "enforcement_action=audit", 1},
+		{"apiserver_validating_admission_policy_check_total", "policy_binding=here", 2},
+		{"apiserver_validating_admission_policy_check_duration_seconds", "policy=counted", 2},
+		{"apiserver_mutating_admission_policy_check_total", "policy_binding=there", 2},
+		{"apiserver_mutating_admission_policy_check_duration_seconds", "error_type=no_error", 2},
+		{"pod_security_evaluations_total", "decision=deny", 1},
+		{"pod_security_evaluations_total", "policy_level=restricted", 1},
+	} {
+		if more := value(after[test.name], test.labels) - value(before[test.name], test.labels); more != test.more {
+			t.Errorf("%s %s: %v more, want %v", test.name, test.labels, more, test.more)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 func New(st *store.Store) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(processCollectors()...)
-	registry.MustRegister(storeMetrics{st})
+	registry.MustRegister(storeMetrics{st}, upstream{})
 	return registry
 }
 

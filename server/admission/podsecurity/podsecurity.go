@@ -16,6 +16,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,7 +31,6 @@ import (
 	standards "k8s.io/pod-security-admission/admission"
 	"k8s.io/pod-security-admission/admission/api/load"
 	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/metrics"
 	"k8s.io/pod-security-admission/policy"
 
 	"kelson.dev/server/store"
@@ -48,8 +48,8 @@ type Plugin struct {
 var _ admission.ValidationInterface = (*Plugin)(nil)
 
 // New returns the plugin over a store. config is a PodSecurityConfiguration with defaults and exemptions; nil: everything is allowed
-// where a namespace's labels say nothing.
-func New(st *store.Store, config []byte) (*Plugin, error) {
+// where a namespace's labels say nothing. counted is where evaluations are counted; nil: nowhere.
+func New(st *store.Store, config []byte, counted prometheus.Registerer) (*Plugin, error) {
 	var reader io.Reader
 	if config != nil {
 		reader = bytes.NewReader(config)
@@ -61,7 +61,7 @@ func New(st *store.Store, config []byte) (*Plugin, error) {
 	p := &Plugin{rules: standards.Admission{
 		Configuration:    loaded,
 		Evaluator:        evaluator{},
-		Metrics:          unmeasured{},
+		Metrics:          newCounts(counted),
 		PodSpecExtractor: standards.DefaultPodSpecExtractor{},
 		NamespaceGetter:  reads{st},
 		PodLister:        reads{st},
@@ -189,13 +189,4 @@ var checks = sync.OnceValue(func() policy.Evaluator {
 
 func (evaluator) EvaluatePod(level api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) []policy.CheckResult {
 	return checks().EvaluatePod(level, meta, spec)
-}
-
-// unmeasured takes the place of upstream's counters, which are global.
-type unmeasured struct{}
-
-// RecordExemption and the others do nothing.
-func (unmeasured) RecordExemption(api.Attributes)   {}
-func (unmeasured) RecordError(bool, api.Attributes) {}
-func (unmeasured) RecordEvaluation(metrics.Decision, api.LevelVersion, metrics.Mode, api.Attributes) {
 }
