@@ -79,6 +79,27 @@ func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, [
 	return hub, strict, err
 }
 
+// MergePatch implements [resource.Merger].
+func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool) {
+	if c.hub != version {
+		return nil, false
+	}
+	with, err := c.fields.Parse(patch)
+	if metadata, _ := with["metadata"].(map[string]any); err != nil || metadata["managedFields"] != nil {
+		return nil, false
+	}
+	content, err := c.fields.Parse(object)
+	if err != nil || !tree.Merge(content, with) {
+		return nil, false
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if u.GroupVersionKind() != c.gvk(version) {
+		return nil, false
+	}
+	unknown, err := c.complete(u, true)
+	return u, err == nil && len(unknown) == 0
+}
+
 // complete prunes and defaults a parsed body by the schema of the version that it says it is of. unknown names what was pruned.
 func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []error, err error) {
 	paths, err := c.coerce(u, coercion{report: report})

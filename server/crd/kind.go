@@ -135,6 +135,7 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 		ShortNames:     names.ShortNames,
 		Categories:     names.Categories,
 		Namespaced:     k.namespaced,
+		Dynamic:        true,
 		StorageVersion: k.storage,
 		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
 		Codec:          &codec{compiled: k.compiled, hub: hub},

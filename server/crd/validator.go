@@ -8,8 +8,8 @@ import (
 	"kelson.dev/server/crd/certain"
 )
 
-// validator is the library's, which is asked only where it is not certain that an object is valid.
-type validator struct {
+// certainly is the library's, which is asked only where it is not certain that an object is valid.
+type certainly struct {
 	validation.SchemaValidator
 	schema *certain.Schema
 }
@@ -19,10 +19,10 @@ func newValidator(props *apiextensions.JSONSchemaProps) (validation.SchemaValida
 	if err != nil {
 		return nil, err
 	}
-	return validator{SchemaValidator: library, schema: certain.Compile(schema)}, nil
+	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
 }
 
-func (v validator) Validate(object any, options ...validation.ValidationOption) *validate.Result {
+func (v certainly) Validate(object any, options ...validation.ValidationOption) *validate.Result {
 	if v.schema.Valid(object) {
 		return &validate.Result{}
 	}
@@ -30,7 +30,7 @@ func (v validator) Validate(object any, options ...validation.ValidationOption) 
 }
 
 // ValidateUpdate lets what did not change be invalid, as the library does: what is certainly valid needs no such leave.
-func (v validator) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
+func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if v.schema.Valid(object) {
 		return &validate.Result{}
 	}

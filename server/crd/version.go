@@ -37,6 +37,14 @@ type version struct {
 type rules struct {
 	main   resource.Strategy
 	status upstream.RESTUpdateStrategy
+
+	structural *structuralschema.Structural
+	// schema knows which objects are valid, statusSchema which statuses; statusChecked says that there are rules for these.
+	schema, statusSchema *certain.Schema
+	statusChecked        bool
+	// plain is a version without rules in CEL, embedded objects and scale, of which these schemas don't know.
+	plain bool
+	lists bool // some are sets or maps
 }
 
 func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersion) *version {
@@ -127,7 +135,47 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	}
 	main := strategies.NewStrategy(crdserverscheme.NewUnstructuredObjectTyper(), c.namespaced, c.gvk(v.spec.Name),
 		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
-	return &rules{main: main, status: strategies.NewStatusStrategy(main)}, nil
+	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
+	r.lists = hasLists(structural)
+	if v, ok := validator.(certainly); ok {
+		r.schema = v.schema
+	}
+	if v, ok := statusValidator.(certainly); ok {
+		r.statusSchema, r.statusChecked = v.schema, true
+	}
+	return r, nil
+}
+
+// plainSchema says that a schema has nothing but what schemas in general have.
+func plainSchema(s *structuralschema.Structural) bool {
+	plain := s != nil
+	visit(s, func(s *structuralschema.Structural) {
+		if len(s.XValidations) > 0 || s.XEmbeddedResource {
+			plain = false
+		}
+	})
+	return plain
+}
+
+// hasLists says whether a schema has lists that are sets or maps.
+func hasLists(s *structuralschema.Structural) (has bool) {
+	visit(s, func(s *structuralschema.Structural) { has = has || s.XListType != nil && *s.XListType != "atomic" })
+	return has
+}
+
+func visit(s *structuralschema.Structural, each func(*structuralschema.Structural)) {
+	if s == nil {
+		return
+	}
+	each(s)
+	for name := range s.Properties {
+		property := s.Properties[name]
+		visit(&property, each)
+	}
+	if s.AdditionalProperties != nil {
+		visit(s.AdditionalProperties.Structural, each)
+	}
+	visit(s.Items, each)
 }
 
 // newTable makes the printer columns. Columns that cannot be parsed are left out with all that follow, as Kubernetes does.

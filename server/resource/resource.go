@@ -35,6 +35,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -55,6 +56,9 @@ type Resource struct {
 	// Verbs as discovery shows them and the verbs package allows them; nil means all eight
 	// (create delete deletecollection get list patch update watch).
 	Verbs []string
+
+	// Dynamic says that its objects have no Go type: they come from a definition, and hubs are *unstructured.Unstructured.
+	Dynamic bool
 
 	// Versions are the served ones, best first.
 	Versions []Version
@@ -151,6 +155,20 @@ type FieldManager interface {
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
 	// Apply merges what by wants of an object into its live state. An error may be an apierrors.StatusError.
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
+}
+
+// Merger is an optional interface of a Codec: it applies a merge patch to an object, both as JSON and the object in a version, and gives the hub that
+// DecodePatched would give of the result. ok is false where there is anything to say of the patch, the object or the result.
+type Merger interface {
+	MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool)
+}
+
+// Shortcut is an optional interface of a strategy. Its methods do to a hub what BeforeCreate and BeforeUpdate of apiserver's package rest do with the
+// strategy, where nobody could object to the hub's metadata or must be warned of it; errs are what is wrong with the rest. If done is false, they
+// have changed nothing, and the library must be asked.
+type Shortcut interface {
+	BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool)
+	BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool)
 }
 
 // Verbatim is an optional interface of a Codec. Verbatim says whether an object's stored bytes are exactly what Store would

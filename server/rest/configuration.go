@@ -3,7 +3,7 @@ package rest
 import (
 	"bytes"
 
-	kjson "sigs.k8s.io/json"
+	"kelson.dev/operator/tree"
 )
 
 // plainJSON reads an applied configuration that is JSON of a kind that means the same as YAML: which is what clients send, though they
@@ -21,8 +21,8 @@ func plainJSON(body []byte) (config map[string]any, ok bool) {
 	if bytes.Contains(body, []byte("<<")) { // merges mappings there
 		return nil, false
 	}
-	strict, err := kjson.UnmarshalStrict(body, &config)
-	if err != nil || len(strict) > 0 || !plainValue(config) {
+	config, err := tree.Parse(body, nil)
+	if err != nil || !plainValue(config) {
 		return nil, false
 	}
 	return config, true

@@ -9,9 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
@@ -279,13 +281,50 @@ func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Obje
 		return err
 	}
 	name(res, object)
-	if err := upstream.BeforeCreate(res.Strategy, ctx, hub); err != nil {
+	if err := beforeCreate(ctx, res, hub); err != nil {
 		return err
 	}
 	if validate != nil {
-		return validate(ctx, hub.DeepCopyObject())
+		return validate(ctx, forValidation(hub))
 	}
 	return nil
+}
+
+func beforeCreate(ctx context.Context, res *resource.Resource, hub runtime.Object) error {
+	if shortcut, ok := res.Strategy.(resource.Shortcut); ok {
+		if errs, done := shortcut.BeforeCreate(ctx, hub); done {
+			return invalid(hub, errs)
+		}
+	}
+	return upstream.BeforeCreate(res.Strategy, ctx, hub)
+}
+
+func beforeUpdate(ctx context.Context, strategy upstream.RESTUpdateStrategy, hub, old runtime.Object) error {
+	if shortcut, ok := strategy.(resource.Shortcut); ok {
+		if errs, done := shortcut.BeforeUpdate(ctx, hub, old); done {
+			return invalid(hub, errs)
+		}
+	}
+	return upstream.BeforeUpdate(strategy, ctx, hub, old)
+}
+
+func invalid(hub runtime.Object, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), errs)
+}
+
+// forValidation is what validating plugins see of a hub. Those for custom objects read them only; the others get a copy, as in kube-apiserver.
+func forValidation(hub runtime.Object) runtime.Object {
+	if _, ok := hub.(*unstructured.Unstructured); ok {
+		return hub
+	}
+	return hub.DeepCopyObject()
 }
 
 // name gives a new object its identity.

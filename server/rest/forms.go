@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/server/resource"
@@ -80,7 +79,4 @@ func verbatim(res *resource.Resource, obj *store.Object) bool {
 }
 
 // compiled says whether a kind is a Go type, not a definition's.
-func compiled(res *resource.Resource) bool {
-	_, dynamic := res.Codec.New().(runtime.Unstructured)
-	return !dynamic
-}
+func compiled(res *resource.Resource) bool { return !res.Dynamic }

@@ -38,6 +38,15 @@ func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown 
 	return after, strict, string(after), err
 }
 
+// mergeTrees applies a merge patch to what a codec can merge by itself, if there is nothing to say of it.
+func (p *patcher) mergeTrees(before []byte) (hub runtime.Object, ok bool) {
+	merger, ok := p.res.Codec.(resource.Merger)
+	if !ok || p.kind != types.MergePatchType || patches.TooDeep(before, p.body) {
+		return nil, false
+	}
+	return merger.MergePatch(before, p.body, p.version)
+}
+
 // jsonPatchOp is what an operation of a JSON patch may hold; its name stands in errors.
 type jsonPatchOp struct {
 	Op    string `json:"op"`

@@ -147,6 +147,9 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 		}
 		return p.res.Codec.FromVersion(versioned)
 	}
+	if hub, ok := p.mergeTrees(before); ok {
+		return hub, nil
+	}
 	after, strict, shown, err := p.mergeJSON(before)
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 			given.undo()
 		}
 	}()
-	if err := upstream.BeforeUpdate(c.strategy, ctx, hub, old); err != nil {
+	if err := beforeUpdate(ctx, c.strategy, hub, old); err != nil {
 		return nil, err
 	}
 	// A write that would only renew the timestamps of managedFields is none.
@@ -142,7 +142,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	}
 	admitted, unit := resource.WithUnit(ctx)
 	if c.validateUpdate != nil {
-		if err := c.validateUpdate(admitted, hub.DeepCopyObject(), old.DeepCopyObject()); err != nil {
+		if err := c.validateUpdate(admitted, forValidation(hub), forValidation(old)); err != nil {
 			return nil, err
 		}
 	}

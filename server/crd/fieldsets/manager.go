@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"kelson.dev/operator/tree"
 )
 
 // Library is Kubernetes' own field manager, as far as it is used.
@@ -91,7 +93,7 @@ func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool 
 		return false
 	}
 	before, isSet := listOf(live)
-	if given, ok := listOf(next); ok && m.Subresource == "" && (!isSet || !same(given, before)) {
+	if given, ok := listOf(next); ok && m.Subresource == "" && (!isSet || !tree.Same(given, before)) {
 		return false // the client changes managedFields themselves
 	}
 	managers, ok := m.read(live)

@@ -6,45 +6,9 @@ import (
 	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-)
 
-// same says whether two trees are equal, without a conversion between kinds of numbers.
-func same(a, b any) bool {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		if address(x) == address(y) {
-			return true
-		}
-		for name, value := range x {
-			if other, ok := y[name]; !ok || !same(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, same)
-	case string:
-		y, ok := b.(string)
-		return ok && x == y
-	case int64:
-		y, ok := b.(int64)
-		return ok && x == y
-	case float64:
-		y, ok := b.(float64)
-		return ok && x == y
-	case bool:
-		y, ok := b.(bool)
-		return ok && x == y
-	case nil:
-		return b == nil
-	}
-	return false
-}
+	"kelson.dev/operator/tree"
+)
 
 // plainly lists the fields that have other values in b, if that is all: nothing comes or goes, and the lists that are not as they were are owned
 // as a whole. This is what most writes are. Of metadata it looks over what is nobody's.
@@ -88,7 +52,7 @@ func sameMetadata(a, b any) bool {
 			continue
 		}
 		others++
-		if other, ok := y[name]; !ok || !same(value, other) {
+		if other, ok := y[name]; !ok || !tree.Same(value, other) {
 			return false
 		}
 	}
@@ -120,9 +84,9 @@ func (d *differences) between(a, b any, s *shape) bool {
 		case !ok || s != nil && s.kind != object:
 			return false
 		case s == nil:
-			return same(x, y)
+			return tree.Same(x, y)
 		case s.atomic:
-			return same(x, y) || len(x) > 0 && len(y) > 0 && d.add()
+			return tree.Same(x, y) || len(x) > 0 && len(y) > 0 && d.add()
 		case len(x) != len(y):
 			return false
 		}
@@ -140,11 +104,11 @@ func (d *differences) between(a, b any, s *shape) bool {
 		return true
 	case []any:
 		y, ok := b.([]any)
-		return ok && (same(x, y) || s != nil && s.kind == list && s.atomic && len(x) > 0 && len(y) > 0 && d.add())
+		return ok && (tree.Same(x, y) || s != nil && s.kind == list && s.atomic && len(x) > 0 && len(y) > 0 && d.add())
 	case nil:
 		return b == nil
 	default:
-		return same(a, b) || s != nil && s.has(a) && s.has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) && d.add()
+		return tree.Same(a, b) || s != nil && s.has(a) && s.has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) && d.add()
 	}
 }
 

@@ -1,0 +1,49 @@
+package rest
+
+import (
+	"encoding/json"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"kelson.dev/operator/tree"
+)
+
+// FuzzMergeTree: a merge of trees is what the library's merge of documents is.
+func FuzzMergeTree(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"a":1,"b":{"c":2}}`, `{"a":null,"b":{"d":3,"c":null}}`}, {`{"a":[1]}`, `{"a":{"b":null,"c":{"d":null}}}`}, {`{"a":null}`, `{"a":{"b":null}}`},
+		{`{"a":{}}`, `{"a":[1,{"b":2}]}`}, {`{}`, `{"a":[null]}`}, {`{"a":{"b":1}}`, `{"a":"x"}`}, {`{"a":"x"}`, `{"a":{}}`},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, document, patch string) {
+		object, err := tree.Parse([]byte(document), nil)
+		if err != nil {
+			return
+		}
+		with, err := tree.Parse([]byte(patch), nil)
+		if err != nil || !tree.Merge(object, with) {
+			return
+		}
+		want, err := jsonpatch.MergePatch([]byte(document), []byte(patch))
+		if err != nil {
+			t.Fatalf("the library refuses: %v", err)
+		}
+		var wanted map[string]any
+		if err := json.Unmarshal(want, &wanted); err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back map[string]any
+		if err := json.Unmarshal(got, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !tree.Same(back, wanted) {
+			t.Errorf("%s with %s is %s, want %s", document, patch, got, want)
+		}
+	})
+}
