@@ -92,7 +92,7 @@ type partFunc func(*parts) error
 
 func (f partFunc) install(p *parts) error { return f(p) }
 
-// AddToScheme makes Go types known. The types of Kubernetes are.
+// AddToScheme makes Go types known. Those of Kubernetes (k8s.io/api/…) are.
 func AddToScheme(add ...func(*runtime.Scheme) error) Part {
 	return partFunc(func(p *parts) error {
 		for _, f := range add {

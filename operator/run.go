@@ -11,8 +11,9 @@ import (
 	"time"
 
 	oteltrace "go.opentelemetry.io/otel/trace"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/leader"
@@ -49,9 +50,7 @@ type Config struct {
 // Run runs an operator until ctx ends, and returns when all of it has stopped. It is nil when that went well.
 func Run(ctx context.Context, cfg Config, of ...Part) error {
 	p := &parts{name: defaultName(), scheme: runtime.NewScheme()}
-	if err := scheme.AddToScheme(p.scheme); err != nil {
-		return err
-	}
+	metav1.AddToGroupVersion(p.scheme, schema.GroupVersion{Version: "v1"})
 	for _, part := range of {
 		if err := part.install(p); err != nil {
 			return err

@@ -154,8 +154,8 @@ func (e *Env) Client() client.Client { return e.client }
 func (e *Env) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	if obj.GetNamespace() == "" {
-		if kinds, _, err := e.client.Scheme().ObjectKinds(obj); err == nil {
-			res, ok := e.plane.Registry().Current().ByKind(kinds[0].GroupKind())
+		if kind, err := client.KindOf(obj, e.client.Scheme()); err == nil {
+			res, ok := e.plane.Registry().Current().ByKind(kind.GroupKind())
 			if ok && res.Namespaced {
 				obj.SetNamespace("default")
 			}

@@ -18,7 +18,8 @@
 //	operator.Main(
 //		operator.AddToScheme(foov1.AddToScheme),
 //		operator.Setup(func(deps operator.Deps) error {
-//			r := &FooReconciler{Client: adapter.Client(deps.Manager), Scheme: deps.Client.Scheme()}
+//			c := adapter.Client(deps.Manager)
+//			r := &FooReconciler{Client: c, Scheme: c.Scheme()}
 //			return r.SetupWithManager(deps.Manager)
 //		}),
 //	)
@@ -157,7 +158,7 @@ func (b *Builder) Complete(r crreconcile.Reconciler) error {
 			case w.handler != nil:
 				source = &handled{Kind: kindSource, handler: w.handler}
 			case w.every:
-				owners := crhandler.EnqueueRequestForOwner(cluster.Client().Scheme(), cluster.Client().Mapper(), b.object)
+				owners := crhandler.EnqueueRequestForOwner(wholeScheme(cluster.Client().Scheme()), cluster.Client().Mapper(), b.object)
 				source = &handled{Kind: kindSource, handler: owners}
 			default:
 				kindSource.Handler = controller.EnqueueOwner(kind, cluster.Client().Mapper())

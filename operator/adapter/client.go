@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kelson.dev/operator/client"
@@ -28,13 +31,34 @@ func Client(m *manager.Manager) crclient.WithWatch { return Wrap(m.Client()) }
 func APIReader(m *manager.Manager) crclient.Reader { return Wrap(m.LiveClient()) }
 
 // Wrap is any client in controller-runtime's terms.
-func Wrap(c client.Client) crclient.WithWatch { return wrapped{c} }
+func Wrap(c client.Client) crclient.WithWatch {
+	return wrapped{c, sync.OnceValue(func() *runtime.Scheme { return wholeScheme(c.Scheme()) })}
+}
 
-type wrapped struct{ c client.Client }
+type wrapped struct {
+	c      client.Client
+	scheme func() *runtime.Scheme
+}
 
 var _ crclient.WithWatch = wrapped{}
 
-func (w wrapped) Scheme() *runtime.Scheme     { return w.c.Scheme() }
+// Scheme knows what the client's scheme knows, and the types of Kubernetes, which code for controller-runtime looks for there.
+func (w wrapped) Scheme() *runtime.Scheme { return w.scheme() }
+
+// wholeScheme is a copy of a scheme that has the types of Kubernetes, too.
+func wholeScheme(s *runtime.Scheme) *runtime.Scheme {
+	whole := runtime.NewScheme()
+	if err := scheme.AddToScheme(whole); err != nil {
+		panic(err) // as client-go does when its own scheme is made
+	}
+	for kind, of := range s.AllKnownTypes() {
+		if obj, ok := reflect.New(of).Interface().(runtime.Object); ok && !whole.Recognizes(kind) {
+			whole.AddKnownTypeWithName(kind, obj)
+		}
+	}
+	return whole
+}
+
 func (w wrapped) RESTMapper() meta.RESTMapper { return w.c.Mapper() }
 
 func (w wrapped) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {

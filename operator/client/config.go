@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -24,7 +23,7 @@ type Config struct {
 	// REST is the address and the credentials of the server; required. Its Transport may be any http.RoundTripper, and then
 	// the client starts nothing in the background. Its QPS and Burst do not count: the server limits, not the client.
 	REST *rest.Config
-	// Scheme knows the Go types; by default that of client-go, which knows the built-in kinds.
+	// Scheme knows the Go types. Those of Kubernetes (k8s.io/api/…) are known without it.
 	Scheme *runtime.Scheme
 	// Mapper maps kinds to resources. By default discovery is asked when a kind is met for the first time, and again when it
 	// is not known; there is no polling.
@@ -92,7 +91,7 @@ func New(cfg Config) (Client, error) {
 		c.steady = t.Steady()
 	}
 	if c.scheme == nil {
-		c.scheme = scheme.Scheme
+		c.scheme = newScheme()
 	}
 	if c.owner == "" {
 		c.owner = DefaultFieldOwner

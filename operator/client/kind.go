@@ -15,7 +15,8 @@ import (
 const listSuffix = "List"
 
 // KindOf is the kind of an object or list: what it says of itself when it is dynamic or metadata-only, else what the
-// scheme says of its Go type. A type that is registered under several kinds must say which one it is.
+// scheme says of its Go type; the types of Kubernetes need not be in the scheme. A type that is registered under several kinds must say
+// which one it is.
 func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	said := obj.GetObjectKind().GroupVersionKind()
 	switch obj := obj.(type) {
@@ -28,6 +29,9 @@ func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 			return said, fmt.Errorf("%w: set apiVersion and kind of the %T", ErrNoKind, obj)
 		}
 		return said, nil
+	}
+	if kind, ok := builtinKind(obj); ok && (said.Kind == "" || said == kind || !scheme.Recognizes(said)) {
+		return kind, nil
 	}
 	kinds, _, err := scheme.ObjectKinds(obj)
 	if err != nil {
@@ -63,6 +67,9 @@ func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
 		item = &metav1.PartialObjectMetadata{}
 	default:
 		obj, err := scheme.New(kind)
+		if runtime.IsNotRegisteredError(err) {
+			obj, err = newItemOf(list)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("item of %T: %w", list, err)
 		}
@@ -74,6 +81,23 @@ func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
 	}
 	item.GetObjectKind().SetGroupVersionKind(kind)
 	return item, nil
+}
+
+// newItemOf is what a Go type of lists has as items.
+func newItemOf(list ObjectList) (runtime.Object, error) {
+	ptr, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, err
+	}
+	item := reflect.TypeOf(ptr).Elem().Elem()
+	if item.Kind() == reflect.Pointer {
+		item = item.Elem()
+	}
+	obj, ok := reflect.New(item).Interface().(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object", item)
+	}
+	return obj, nil
 }
 
 // FillList replaces the items of a list. The items become part of the list: they must be the caller's own and of the

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -54,11 +55,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+type unregistered struct{ corev1.Pod }
+
 // MACH-07: any scheme will do, also one that does not know the type.
 func TestOwnScheme(t *testing.T) {
 	_, c := newClient(t, func(cfg *client.Config) { cfg.Scheme = runtime.NewScheme() })
-	if err := c.Create(t.Context(), pod("web")); err == nil || !strings.Contains(err.Error(), "unknown kind") {
+	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil || !strings.Contains(err.Error(), "unknown kind") {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Create(t.Context(), dynamic(podKind, "web")))
+	must(t, c.Create(t.Context(), pod("web-2")))
 }

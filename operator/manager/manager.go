@@ -24,7 +24,7 @@ import (
 type Config struct {
 	// REST says where the API server is; required.
 	REST *rest.Config
-	// Scheme knows the Go types of the objects; by default those of Kubernetes.
+	// Scheme knows the Go types of the objects. Those of Kubernetes (k8s.io/api/…) are known without it.
 	Scheme *runtime.Scheme
 	// Name of the operator: it owns the fields that are applied. It must stay the same from one version to the next.
 	Name string

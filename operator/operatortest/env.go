@@ -182,9 +182,9 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 
 // namespaced is false for kinds that are not known, too: the request will say so.
 func (e *Env) namespaced(obj client.Object) bool {
-	kind := obj.GetObjectKind().GroupVersionKind()
-	if kinds, _, err := e.client.Scheme().ObjectKinds(obj); err == nil {
-		kind = kinds[0]
+	kind, err := client.KindOf(obj, e.client.Scheme())
+	if err != nil {
+		return false
 	}
 	mapping, err := e.client.Mapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version)
 	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
