@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // RawPatch is a patch that is written already.
@@ -50,7 +48,7 @@ type jsonPatch []Operation
 func (jsonPatch) Type() types.PatchType         { return types.JSONPatchType }
 func (p jsonPatch) Data(Object) ([]byte, error) { return json.Marshal([]Operation(p)) }
 
-// PatchOption changes MergeFrom and StrategicMergeFrom.
+// PatchOption changes MergeFrom and DiffFrom.
 type PatchOption interface{ applyPatch(*diffPatch) }
 
 type optimisticLock bool
@@ -68,13 +66,7 @@ const OptimisticLock = optimisticLock(true)
 //
 // A list that changes is replaced as a whole: mind OptimisticLock.
 func MergeFrom(obj Object, opts ...PatchOption) Patch {
-	return newDiff(types.MergePatchType, mergeDiff, obj, opts)
-}
-
-// StrategicMergeFrom is a strategic merge patch of what changes in an object from now on: lists are merged as the fields' tags
-// say. Only built-in kinds know it; the object must be typed.
-func StrategicMergeFrom(obj Object, opts ...PatchOption) Patch {
-	return newDiff(types.StrategicMergePatchType, strategicDiff, obj, opts)
+	return DiffFrom(types.MergePatchType, mergeDiff, obj, opts...)
 }
 
 type diffPatch struct {
@@ -84,7 +76,8 @@ type diffPatch struct {
 	lock bool
 }
 
-func newDiff(kind types.PatchType, diff func(from, to []byte, obj Object) (map[string]any, error), obj Object, opts []PatchOption) Patch {
+// DiffFrom is a patch of a type for whose documents diff is asked: of what changes in an object from now on. Package strategic makes one of it.
+func DiffFrom(kind types.PatchType, diff func(from, to []byte, obj Object) (map[string]any, error), obj Object, opts ...PatchOption) Patch {
 	p := diffPatch{kind: kind, diff: diff, from: obj.DeepCopyObject().(Object)}
 	for _, opt := range opts {
 		opt.applyPatch(&p)
@@ -165,17 +158,4 @@ func diffMaps(a, b map[string]any) map[string]any {
 		}
 	}
 	return patch
-}
-
-func strategicDiff(from, to []byte, obj Object) (map[string]any, error) {
-	if _, dynamic := obj.(runtime.Unstructured); dynamic {
-		return nil, fmt.Errorf("strategic merge needs a Go type, not %T", obj)
-	}
-	data, err := strategicpatch.CreateTwoWayMergePatch(from, to, obj)
-	if err != nil {
-		return nil, err
-	}
-	var patch map[string]any
-	err = utiljson.Unmarshal(data, &patch)
-	return patch, err
 }

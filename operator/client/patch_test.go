@@ -33,11 +33,8 @@ func TestDifferences(t *testing.T) {
 			`{"metadata":{"labels":{"a":null,"c":"3"}},"spec":{"containers":[{"name":"one","image":"x","resources":{}},{"name":"two","image":"z","resources":{}}]}}`},
 		"merge, locked": {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, change,
 			`{"metadata":{"labels":{"a":null,"c":"3"},"resourceVersion":"7"},"spec":{"containers":[{"name":"one","image":"x","resources":{}},{"name":"two","image":"z","resources":{}}]}}`},
-		"strategic": {client.StrategicMergeFrom, nil, change,
-			`{"metadata":{"labels":{"a":null,"c":"3"}},"spec":{"$setElementOrder/containers":[{"name":"one"},{"name":"two"}],"containers":[{"name":"two","image":"z"}]}}`},
-		"nothing":           {client.MergeFrom, nil, func(p *corev1.Pod) { p.ResourceVersion = "8" }, `{}`},
-		"nothing, locked":   {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {}, `{"metadata":{"resourceVersion":"7"}}`},
-		"nothing strategic": {client.StrategicMergeFrom, nil, func(*corev1.Pod) {}, `{}`},
+		"nothing":         {client.MergeFrom, nil, func(p *corev1.Pod) { p.ResourceVersion = "8" }, `{}`},
+		"nothing, locked": {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {}, `{"metadata":{"resourceVersion":"7"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := from.DeepCopy()
