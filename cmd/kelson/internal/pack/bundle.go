@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"golang.org/x/mod/semver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
@@ -36,7 +37,7 @@ func Bundle(o Operator) (Files, error) {
 			hooks = append(hooks, admissionHooks(obj, o.deployment().GetName())...)
 		case "ClusterRoleBinding":
 		case "ClusterRole":
-			if !clusterRoles.bound[obj.GetName()] { // those that are bound are the operator's own
+			if !clusterRoles.bound[obj.GetName()] && !certifies(obj.GetName()) { // those that are bound are the operator's own
 				if err := files.add("manifests/"+fileName(obj), obj); err != nil {
 					return nil, err
 				}
@@ -82,10 +83,11 @@ func Bundle(o Operator) (Files, error) {
 	if files["manifests/"+o.Name+".clusterserviceversion.yaml"], err = encode(csv); err != nil {
 		return nil, err
 	}
+	channel := "candidate-" + semver.Major("v"+o.Version)
 	labels := [][2]string{
 		{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"}, {"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
 		{"operators.operatorframework.io.bundle.metadata.v1", "metadata/"}, {"operators.operatorframework.io.bundle.package.v1", o.Name},
-		{"operators.operatorframework.io.bundle.channels.v1", "alpha"}, {"operators.operatorframework.io.bundle.channel.default.v1", "alpha"},
+		{"operators.operatorframework.io.bundle.channels.v1", channel}, {"operators.operatorframework.io.bundle.channel.default.v1", channel},
 	}
 	annotations, dockerfile := "annotations:\n", "FROM scratch\n"
 	for _, l := range labels {
@@ -126,6 +128,9 @@ func rulesOf(objects []*unstructured.Unstructured) (roles, clusterRoles granted)
 		}
 	}
 	for _, obj := range objects {
+		if certifies(obj.GetName()) {
+			continue
+		}
 		to := roles
 		if obj.GetKind() == "ClusterRoleBinding" {
 			to = clusterRoles
@@ -144,6 +149,13 @@ func rulesOf(objects []*unstructured.Unstructured) (roles, clusterRoles granted)
 		}
 	}
 	return roles, clusterRoles
+}
+
+// certifies says that a role or its binding, by its name, lets an operator make the certificate of its webhooks and make it known. OLM does
+// that itself, and the operator finds the certificate where it looks for one.
+func certifies(name string) bool {
+	name = strings.TrimSuffix(name, "binding")
+	return strings.HasSuffix(name, "-webhook-role") || strings.HasSuffix(name, "-conversion-role")
 }
 
 func ownedBy(crd *unstructured.Unstructured) []any {

@@ -32,6 +32,10 @@ func welcome(t *testing.T) pack.Operator {
 			template: {spec: {serviceAccountName: manager, containers: [{name: manager, image: "controller:latest", args: [--leader-elect], resources: {limits: {cpu: 1}}}]}}}}`,
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: hooks}, webhooks: [{name: a.example.com,
 			clientConfig: {service: {name: s, namespace: welcome-system, path: /mutate}}, failurePolicy: Fail}]}`,
+		`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: welcome-webhook-role}, rules: [{apiGroups: [admissionregistration.k8s.io],
+			resources: [mutatingwebhookconfigurations], verbs: [patch]}]}`,
+		`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: welcome-webhook-rolebinding}, roleRef: {kind: ClusterRole,
+			name: welcome-webhook-role}, subjects: [{kind: ServiceAccount, name: manager, namespace: welcome-system}]}`,
 	} {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
@@ -83,8 +87,14 @@ func TestBundle(t *testing.T) {
 		"name: welcome.v0.1.0\n", "webhookPath: /mutate\n", "type: MutatingWebhook\n", "- as\n", "alm-examples: '[]'\n")
 	wantContains(t, files, "manifests/clusterrole-viewer.yaml", "name: viewer\n")
 	wantContains(t, files, "metadata/annotations.yaml", "operators.operatorframework.io.bundle.package.v1: welcome\n")
+	wantContains(t, files, "metadata/annotations.yaml", "bundle.channel.default.v1: candidate-v0\n")
 	if _, ok := files["manifests/clusterrole-own.yaml"]; ok {
 		t.Error("the operator's own role is granted twice")
+	}
+	for name, text := range files {
+		if strings.Contains(name, "webhook-role") || strings.Contains(string(text), "mutatingwebhookconfigurations") {
+			t.Errorf("OLM makes the webhooks' certificate, and the operator may too:\n%s", text)
+		}
 	}
 }
 
