@@ -27,6 +27,12 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 	}
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok && c.exactMetadata(metadata) && (!opts.repair || metadata["generation"] != nil) {
+		if kind != c.name || u.GroupVersionKind().Group != c.group {
+			return nil, nil
+		}
+		return c.coerceContent(u, opts)
+	}
 	owned := c.detach(u)
 	defer func() { attach(u, owned) }()
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,30 @@ func (a author) edited(u *unstructured.Unstructured) *unstructured.Unstructured 
 	return next
 }
 
+// touch gives some values within other values.
+func (a author) touch(value any) {
+	object, _ := value.(map[string]any)
+	for name, value := range object {
+		if a.IntN(3) > 0 {
+			continue
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			a.touch(v)
+		case []any:
+			object[name] = append(slices.Clone(v), v...)
+		case string:
+			object[name] = a.one("a", "b", "c")
+		case int64:
+			object[name] = int64(a.IntN(3))
+		case float64:
+			object[name] = v + 0.5
+		case bool:
+			object[name] = !v
+		}
+	}
+}
+
 // API-08: the fields of custom objects are everybody's whose the library says they are, after any writes of several managers.
 func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 	var definition apiextensionsv1.CustomResourceDefinition
@@ -206,6 +231,7 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 		for range rounds {
 			live := widgetOf(map[string]any{}, nil)
 			delete(live.Object, "metadata")
+			applied := map[string]*unstructured.Unstructured{}
 			for step := range 12 {
 				time.Sleep(time.Duration(a.IntN(3)) * time.Second)
 				mine, theirs := ours, library
@@ -232,9 +258,14 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 					}
 				default:
 					force := a.IntN(3) > 0
-					if a.IntN(2) == 0 && step > 0 { // the same again, nearly
-						next = widgetOf(map[string]any{"name": "w"}, map[string]any{"spec": map[string]any{"count": int64(a.IntN(2)), "text": a.one("a", "b")}})
+					if before := applied[by]; a.IntN(3) > 0 && before != nil { // the same again, nearly
+						next = before.DeepCopy()
+						a.touch(next.Object["spec"])
+						if metadata := next.Object["metadata"].(map[string]any); a.IntN(3) == 0 {
+							a.touch(metadata["labels"])
+						}
 					}
+					applied[by] = next
 					what = fmt.Sprintf("apply by %s, force %v: %s", by, force, text(next))
 					do = func(m fieldsets.Library) (*unstructured.Unstructured, error) {
 						made, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)

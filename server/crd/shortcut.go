@@ -315,5 +315,5 @@ func (r *rules) certainStatus(status any, has bool, object map[string]any) bool 
 
 // listed says that sets are sets, and that keys are unique.
 func (r *rules) listed(object map[string]any) bool {
-	return !r.lists || len(listtype.ValidateListSetsAndMaps(nil, r.structural, object)) == 0
+	return r.lists.Valid(object) || len(listtype.ValidateListSetsAndMaps(nil, r.structural, object)) == 0
 }

@@ -44,7 +44,7 @@ type rules struct {
 	statusChecked        bool
 	// plain is a version without rules in CEL, embedded objects and scale, of which these schemas don't know.
 	plain bool
-	lists bool // some are sets or maps
+	lists *certain.Lists
 }
 
 func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersion) *version {
@@ -136,7 +136,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	main := strategies.NewStrategy(crdserverscheme.NewUnstructuredObjectTyper(), c.namespaced, c.gvk(v.spec.Name),
 		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
 	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
-	r.lists = hasLists(structural)
+	r.lists = certain.CompileLists(structural)
 	if v, ok := validator.(certainly); ok {
 		r.schema = v.schema
 	}
@@ -155,12 +155,6 @@ func plainSchema(s *structuralschema.Structural) bool {
 		}
 	})
 	return plain
-}
-
-// hasLists says whether a schema has lists that are sets or maps.
-func hasLists(s *structuralschema.Structural) (has bool) {
-	visit(s, func(s *structuralschema.Structural) { has = has || s.XListType != nil && *s.XListType != "atomic" })
-	return has
 }
 
 func visit(s *structuralschema.Structural, each func(*structuralschema.Structural)) {

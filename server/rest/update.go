@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -50,8 +51,16 @@ func (s *scope) update() error {
 	dedupOwners(s.ctx, hub, false)
 	c := s.change(opts)
 	c.uid = object.GetUID()
+	first := true
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
-		next, err := s.managed(hub.DeepCopyObject(), old, current, opts.FieldManager)
+		if !first { // the hub was used up
+			if hub, _, err = s.decode(body, media); err != nil {
+				return nil, badBody(err)
+			}
+			dedupOwners(warning.WithWarningRecorder(s.ctx, silent{}), hub, false)
+		}
+		first = false
+		next, err := s.managed(hub, old, current, opts.FieldManager)
 		if err != nil {
 			return nil, err
 		}
@@ -63,6 +72,11 @@ func (s *scope) update() error {
 	}
 	return s.answerWritten(f, done)
 }
+
+// silent hears no warnings: those that were given already.
+type silent struct{}
+
+func (silent) AddWarning(string, string) {}
 
 // managed brings the managedFields of a new state up to date. next is private to the caller and may be changed.
 func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {

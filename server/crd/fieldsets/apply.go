@@ -1,11 +1,17 @@
 package fieldsets
 
 import (
+	"maps"
+	"reflect"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"kelson.dev/operator/tree"
 )
 
 // Apply merges what by wants of an object into its live state, and gives the new state. The errors are the library's: conflicts with others
@@ -41,6 +47,9 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 	at := managers.find(self)
 	if at < 0 {
 		return nil, false
+	}
+	if next, ok := m.overlaid(live, config, managers, at, force); ok {
+		return next, true
 	}
 	had, err := managers[at].fields.set()
 	if err != nil {
@@ -101,6 +110,162 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 	m.Default(next)
 	m.write(next, managers)
 	return next, true
+}
+
+// overlaid is apply for whoever wants the same fields as before, and other values in some of them at most.
+func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, at int, force bool) (next *unstructured.Unstructured, ok bool) {
+	wanted, ok := m.fresh(config.Object, true)
+	if !ok || wanted != managers[at].fields {
+		return nil, false
+	}
+	o := overlay{}
+	content, ok := o.root(live.Object, config.Object, m)
+	if !ok {
+		return nil, false
+	}
+	c, self := &change{}, managers[at].identity
+	if len(o.paths) > 0 {
+		c.set = m.filtered(fieldpath.NewSet(o.paths...))
+	}
+	if !force && m.conflicts(managers, c, self) {
+		return nil, false
+	}
+	next = &unstructured.Unstructured{Object: content}
+	if len(o.paths) == 0 {
+		for _, e := range managers {
+			if !m.settled(e.fields, c) {
+				return nil, false
+			}
+		}
+		m.write(next, managers)
+		return next, true
+	}
+	if managers, ok = m.lost(managers, c, self); !ok {
+		return nil, false
+	}
+	if at = managers.find(self); at < 0 {
+		return nil, false
+	}
+	managers[at].time, managers[at].raw = now(), nil
+	m.Default(next)
+	m.write(next, managers)
+	return next, true
+}
+
+// overlay puts the values of a configuration over those of an object.
+type overlay struct {
+	path  fieldpath.Path
+	paths []fieldpath.Path // of what has another value
+}
+
+// root gives a new object, which shares with the old one what is not in the configuration. ok is false if the configuration has anything that the object has
+// not, or that is not plain.
+func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]any, bool) {
+	out := maps.Clone(object)
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	metadata = maps.Clone(metadata)
+	out["metadata"] = metadata
+	for name, value := range config {
+		switch {
+		case name == "apiVersion" || name == "kind":
+		case name == "metadata":
+			wanted, ok := value.(map[string]any)
+			if !ok {
+				return nil, false
+			}
+			for name, value := range wanted {
+				switch {
+				case name == "labels" || name == "annotations":
+					o.path = fieldpath.MakePathOrDie("metadata", name)
+					if metadata[name], ok = o.over(metadata[name], value, words); !ok {
+						return nil, false
+					}
+				case !identifying[name] || metadata[name] != value:
+					return nil, false
+				}
+			}
+		case slices.Contains(m.Reset, name):
+			return nil, false
+		default:
+			was, ok := object[name]
+			if !ok {
+				return nil, false
+			}
+			o.path = fieldpath.Path{fieldpath.FieldNameElement(name)}
+			if out[name], ok = o.over(was, value, m.shape.member(name)); !ok {
+				return nil, false
+			}
+		}
+	}
+	return out, true
+}
+
+// over gives the value that stands where both are.
+func (o *overlay) over(was, value any, s *shape) (any, bool) {
+	if s == nil {
+		return nil, false
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		old, ok := was.(map[string]any)
+		if !ok || s.kind != object || len(v) == 0 || len(old) == 0 {
+			return nil, false
+		}
+		if s.atomic {
+			return o.instead(old, v)
+		}
+		var out map[string]any
+		for name, value := range v {
+			before, ok := old[name]
+			if !ok {
+				return nil, false
+			}
+			o.path = append(o.path, fieldpath.FieldNameElement(name))
+			n := len(o.paths)
+			after, ok := o.over(before, value, s.member(name))
+			if !ok {
+				return nil, false
+			}
+			o.path = o.path[:len(o.path)-1]
+			if len(o.paths) == n {
+				continue
+			}
+			if out == nil {
+				out = maps.Clone(old)
+			}
+			out[name] = after
+		}
+		if out == nil {
+			return was, true
+		}
+		return out, true
+	case []any:
+		old, ok := was.([]any)
+		if !ok || s.kind != list || !s.atomic || len(v) == 0 || len(old) == 0 {
+			return nil, false
+		}
+		return o.instead(old, v)
+	default:
+		if !s.has(was) || !s.has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
+			return nil, false
+		}
+		return o.instead(was, value)
+	}
+}
+
+// instead gives what is wanted in the place of what was.
+func (o *overlay) instead(was, wanted any) (any, bool) {
+	if tree.Same(was, wanted) {
+		return was, true
+	}
+	if tree.Differ(was, wanted) { // else they may mean the same
+		o.paths = append(o.paths, slices.Clone(o.path))
+		return wanted, true
+	}
+	return nil, false
 }
 
 // conflicts says whether others have fields that change.

@@ -108,7 +108,7 @@ func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool 
 		if live.GetUID() != "" { // whose fields are not tracked
 			return false
 		}
-		if f, ok := m.fresh(next.Object); ok {
+		if f, ok := m.fresh(next.Object, false); ok {
 			m.write(next, entries{{identity: self, fields: f, time: now()}})
 			return true
 		}

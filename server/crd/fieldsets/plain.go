@@ -112,13 +112,14 @@ func (d *differences) between(a, b any, s *shape) bool {
 	}
 }
 
-// fresh gives the fields of a new object, all of which are of the one who made it. ok is false if it is not made of plain parts.
-func (m *Manager) fresh(object map[string]any) (*fields, bool) {
+// fresh gives the fields of a new object, all of which are of the one who made it, or of an applied configuration: who applies owns no maps, only
+// what is in them. ok is false if it is not made of plain parts.
+func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	if m.shape == nil {
 		return nil, false
 	}
 	var space [4 << 10]byte
-	w := writer{raw: append(space[:0], '{')}
+	w := writer{raw: append(space[:0], '{'), applied: applied}
 	for _, name := range names(object) {
 		switch {
 		case name == "apiVersion" || name == "kind" || slices.Contains(m.Reset, name):
@@ -147,7 +148,10 @@ func names(object map[string]any) []string {
 }
 
 // writer writes a field set, encoded.
-type writer struct{ raw []byte }
+type writer struct {
+	raw     []byte
+	applied bool
+}
 
 func (w *writer) name(name string) bool {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f || strings.ContainsRune(`"\<>&`, r) }) {
@@ -174,7 +178,10 @@ func (w *writer) member(name string, value any, s *shape) bool {
 		if len(v) == 0 || s.atomic {
 			break
 		}
-		w.raw = append(w.raw, `{".":{}`...)
+		w.raw = append(w.raw, '{')
+		if !w.applied {
+			w.raw = append(w.raw, `".":{}`...)
+		}
 		for _, name := range names(v) {
 			if !w.member(name, v[name], s.member(name)) {
 				return false
