@@ -76,6 +76,7 @@ func (c *collector) look() {
 		debug.FreeOSMemory()
 		c.pace()
 	}
+	releasePages()
 	c.armed.Store(false)
 	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) { // one came in between
 		c.timer.Reset(quiet)

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// API-13: of the program's file only what nobody has written to is given back.
+func TestCleanMappings(t *testing.T) {
+	const smaps = `00400000-04a00000 r-xp 00000000 fe:01 77 /usr/bin/kelson
+Size:              71680 kB
+Rss:               40000 kB
+Anonymous:             0 kB
+04a00000-07f00000 r--p 04600000 fe:01 77 /usr/bin/kelson
+Anonymous:             0 kB
+07f00000-07f10000 r--p 07b00000 fe:01 77 /usr/bin/kelson
+Anonymous:             8 kB
+07f10000-08000000 rw-p 07b10000 fe:01 77 /usr/bin/kelson
+Anonymous:             0 kB
+c000000000-c004000000 rw-p 00000000 00:00 0
+Anonymous:         65536 kB
+7f0000000000-7f0000010000 r-xp 00000000 fe:01 12 /usr/lib/libc.so.6
+Anonymous:             0 kB
+`
+	got := cleanMappings(strings.NewReader(smaps), "/usr/bin/kelson")
+	if want := []mapping{{0x400000, 0x4a00000}, {0x4a00000, 0x7f00000}}; !slices.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}
+
+// API-13: the process goes on with less of its file in memory.
+func TestReleasePages(t *testing.T) {
+	before := filePages()
+	if before < manyPages {
+		t.Skipf("only %d KB of files are in memory", before>>10)
+	}
+	releasePages()
+	if after := filePages(); after >= before {
+		t.Errorf("%d KB of files are in memory, before %d", after>>10, before>>10)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// releasePages is known of Linux only.
+func releasePages() {}
