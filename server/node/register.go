@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/strategic"
 )
 
 // statusEvery is how often the Node's status says anew that it is up to date, where it has leases at all. A kubelet's default.
@@ -56,7 +57,7 @@ func (a *Agent) putNode(ctx context.Context) error {
 		if node, err = client.Get[corev1.Node](ctx, a.client, client.KeyOf(wanted)); err != nil {
 			return fmt.Errorf("get node: %w", err)
 		}
-		patch := client.StrategicMergeFrom(node)
+		patch := strategic.MergeFrom(node)
 		if node.Labels == nil {
 			node.Labels = map[string]string{}
 		}
@@ -79,7 +80,7 @@ func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 	if !slices.ContainsFunc(node.Spec.Taints, notReady) {
 		return nil
 	}
-	patch := client.StrategicMergeFrom(node)
+	patch := strategic.MergeFrom(node)
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, notReady)
 	if err := a.client.Patch(ctx, node, patch); err != nil {
 		return fmt.Errorf("take the taint away: %w", err)
@@ -89,7 +90,7 @@ func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 
 // putNodeStatus writes the status of the node.
 func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
-	patch := client.StrategicMergeFrom(node)
+	patch := strategic.MergeFrom(node)
 	a.setNodeStatus(&node.Status, time.Now())
 	if err := a.client.Subresource("status").Patch(ctx, node, patch); err != nil {
 		return fmt.Errorf("write node status: %w", err)
