@@ -23,6 +23,8 @@ import (
 type codec interface {
 	// decode replaces what into points to, and sets its kind; into is as it was on an error.
 	decode(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
+	// decodeNew is decode into what is new, and of no use after an error.
+	decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
 	// kindIn is what an encoded object says it is; empty if it says nothing.
 	kindIn(data []byte) metav1.TypeMeta
 	// frames reads the events of a watch. A frame is valid until the next.
@@ -108,7 +110,7 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 		return into.decodeJSON(data, kind, j.share)
 	}
 	// A fresh value: fields that the answer does not have must not survive from what was there before.
-	fresh, err := decodeStruct(data, reflect.TypeOf(into).Elem(), j.share)
+	fresh, err := decodeStruct(data, reflect.TypeOf(into).Elem(), j.structSharing())
 	if err != nil {
 		return err
 	}
@@ -117,14 +119,30 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 	return nil
 }
 
-// decodeStruct is a pointer to a new value of a type, read from data.
-func decodeStruct(data []byte, t reflect.Type, share *sharing) (any, error) {
-	var with structs.Sharing
-	if share != nil {
-		with = share
+func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
+	switch into.(type) {
+	case *unstructured.Unstructured, *Encoded: // these have ways of their own
+	default:
+		if structs.Decode(data, into, j.structSharing()) == nil {
+			into.GetObjectKind().SetGroupVersionKind(kind)
+			j.share.object(into)
+			return nil
+		}
 	}
+	return j.decode(data, into, kind)
+}
+
+func (j jsonCodec) structSharing() structs.Sharing {
+	if j.share == nil {
+		return nil
+	}
+	return j.share
+}
+
+// decodeStruct is a pointer to a new value of a type, read from data.
+func decodeStruct(data []byte, t reflect.Type, share structs.Sharing) (any, error) {
 	fresh := reflect.New(t).Interface()
-	if structs.Decode(data, fresh, with) == nil {
+	if structs.Decode(data, fresh, share) == nil {
 		return fresh, nil
 	}
 	fresh = reflect.New(t).Interface()

@@ -45,7 +45,7 @@ func (l *Items) decodeJSON(data []byte, kind schema.GroupVersionKind, share *sha
 	items := make([]Object, len(raw))
 	for n, one := range raw {
 		items[n] = l.newItem()
-		if err := (jsonCodec{share}).decodeAny(one, items[n], itemKind); err != nil {
+		if err := (jsonCodec{share}).decodeNew(one, items[n], itemKind); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (l *Items) decodeProtobuf(p protobufCodec, raw []byte, kind schema.GroupVer
 			if e, ok := item.(*Encoded); ok {
 				return e.fillProtobuf(envelope(v, itemKind), v, itemKind)
 			}
-			return p.decodeRaw(nil, v, item, itemKind)
+			return p.decodeRawNew(nil, v, item, itemKind)
 		}
 		return nil
 	})

@@ -156,6 +156,25 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 	return nil
 }
 
+func (p protobufCodec) decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
+	raw, _, err := open(data)
+	if err != nil {
+		return fmt.Errorf("decode %s: %w", kind.Kind, err)
+	}
+	return p.decodeRawNew(data, raw, into, kind)
+}
+
+// decodeRawNew is decodeRaw into what is new.
+func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind schema.GroupVersionKind) error {
+	if p.share != nil && p.share.fields != nil {
+		if m, ok := into.(message); ok && p.share.unmarshalShared(raw, m) {
+			into.GetObjectKind().SetGroupVersionKind(kind)
+			return nil
+		}
+	}
+	return p.decodeRaw(data, raw, into, kind)
+}
+
 func (protobufCodec) kindIn(data []byte) metav1.TypeMeta {
 	_, kind, _ := open(data) // an answer that says no kind is of none
 	return kind

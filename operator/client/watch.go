@@ -115,7 +115,7 @@ func (s *stream) receive() (watch.Event, error) {
 			item = newItem(e.like) // its annotations count
 		}
 		event.Object = item
-		return event, s.codec.decode(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
+		return event, s.codec.decodeNew(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
 	}
 	return event, fmt.Errorf("unknown type of event %q", frame.Type)
 }

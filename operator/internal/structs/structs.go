@@ -26,7 +26,7 @@ type Sharing interface {
 	FieldsV1(raw []byte) *metav1.FieldsV1
 }
 
-// Decode reads an object into what into points to, which must be a struct with nothing set. On an error, which is [tree.ErrUnusual], anything may
+// Decode reads an object into what into points to, which must be a struct with nothing set but what data sets, too. On an error, which is [tree.ErrUnusual], anything may
 // be set there.
 func Decode(data []byte, into any, share Sharing) error {
 	v := reflect.ValueOf(into)

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func managedPod() *corev1.Pod {
+	fields := func(raw string) *metav1.FieldsV1 { f := &metav1.FieldsV1{}; f.SetRawBytes([]byte(raw)); return f }
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Labels: map[string]string{"x": "y"}, Finalizers: []string{"f"}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1e9, 0)}, FieldsType: "FieldsV1", FieldsV1: fields(`{"f:a":{}}`)},
+		{Manager: "n", Subresource: "status", FieldsV1: fields(`{"f:a":{}}`)},
+		{Manager: "o"},
+	}
+	p.Spec.Containers = []corev1.Container{{Name: "c"}}
+	return p
+}
+
+// MACH-05: what is read with shared parts is what is read without; what is not well formed is left alone.
+func FuzzUnmarshalShared(f *testing.F) {
+	share := newSharing(true)
+	for _, p := range []*corev1.Pod{managedPod(), {}, {ObjectMeta: metav1.ObjectMeta{Name: "a"}}} {
+		raw, err := p.Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		if !share.unmarshalShared(raw, &corev1.Pod{}) {
+			f.Errorf("%v was not read", p)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var got, want corev1.Pod
+		if !share.unmarshalShared(raw, &got) {
+			return
+		}
+		if err := want.Unmarshal(raw); err != nil {
+			t.Errorf("was read, and is refused: %v", err)
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("is   %#v\nwant %#v", got, want)
+		}
+	})
+}
+
+// Parts are shared where nobody changes them.
+func TestSharedManagedFields(t *testing.T) {
+	raw, err := managedPod().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := envelope(raw, corev1.SchemeGroupVersion.WithKind("Pod"))
+	read := func(p protobufCodec) *corev1.Pod {
+		t.Helper()
+		pod := &corev1.Pod{}
+		if err := p.decodeNew(data, pod, corev1.SchemeGroupVersion.WithKind("Pod")); err != nil || pod.Kind != "Pod" || len(pod.ManagedFields) != 3 {
+			t.Fatalf("%v: %+v", err, pod)
+		}
+		return pod
+	}
+	shared, own := protobufCodec{newSharing(true)}, protobufCodec{newSharing(false)}
+	if a, b := read(shared), read(shared); a.ManagedFields[0].FieldsV1 != b.ManagedFields[1].FieldsV1 || a.ManagedFields[2].FieldsV1 != nil {
+		t.Errorf("not shared: %v %v", a.ManagedFields, b.ManagedFields)
+	}
+	if a, b := read(own), read(own); a.ManagedFields[0].FieldsV1 == b.ManagedFields[0].FieldsV1 {
+		t.Error("what may be changed is shared")
+	}
+}
