@@ -14,7 +14,7 @@ import (
 // startCredentials starts the controllers of what authenticates: tokens in Secrets, and certificates.
 func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) {
 	parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
-		Store: p.store, Client: own, Issue: issue.IssueSecret, RootCA: cfg.RootCA, Log: cfg.Log,
+		Store: p.store, Client: own, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,
 	}).Run)
 	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, Log: cfg.Log}
 	if cfg.Authority != nil {

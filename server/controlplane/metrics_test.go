@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -117,7 +118,8 @@ func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFam
 	return families
 }
 
-// API-02, ADM-05: policies are counted by policy, binding and what came of it; so is what the security standards of pods say.
+// API-02, ADM-05: policies are counted by policy, binding and what came of it; so are tokens of service accounts, and what the security standards
+// of pods say.
 func TestMetricsOfPolicies(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
 	if err != nil {
@@ -133,13 +135,17 @@ func TestMetricsOfPolicies(t *testing.T) {
 	p.Want(t, 201, "POST", group+"mutatingadmissionpolicies", `{"metadata":{"name":"counted"},"spec":{"reinvocationPolicy":"Never",`+match+`,
 		"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: \"add\", path: \"/metadata/labels\", value: {\"a\": \"b\"}}]"}}]}}`)
 	p.Want(t, 201, "POST", group+"mutatingadmissionpolicybindings", `{"metadata":{"name":"there"},"spec":{"policyName":"counted"}}`)
-	p.Want(t, 200, "PATCH", "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, "Content-Type: application/merge-patch+json")
-	const ns = "/api/v1/namespaces/default/"
+	const ns, pod = "/api/v1/namespaces/default/", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	p.Want(t, 201, "POST", ns+"serviceaccounts", `{"metadata":{"name":"default"}}`)
+	bound := resttest.At(p.Want(t, 201, "POST", ns+"pods", pod), "metadata", "uid")
+	p.Want(t, 200, "PATCH", "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, "Content-Type: application/merge-patch+json")
 	before := scrape(t, cp.Transport())
 	p.Want(t, 201, "POST", ns+"configmaps", `{"metadata":{"name":"good"},"data":{"a":"b"}}`)
 	p.Want(t, 422, "POST", ns+"configmaps", `{"metadata":{"name":"bad"},"data":{"bad":"yes"}}`)
-	p.Want(t, 403, "POST", ns+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf( // as kubelets ask: its use after that time is counted as stale
+		`{"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q}}}`, bound))
+	p.Want(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"spec":{"token":%q}}`, resttest.At(token, "status", "token")))
+	p.Want(t, 403, "POST", ns+"pods", strings.Replace(pod, `"p"`, `"q"`, 1))
 	after := scrape(t, cp.Transport())
 	for _, test := range []struct {
 		name, labels string
@@ -151,6 +157,7 @@ func TestMetricsOfPolicies(t *testing.T) {
 		{"apiserver_validating_admission_policy_check_duration_seconds", "policy=counted", 2},
 		{"apiserver_mutating_admission_policy_check_total", "policy_binding=there", 2},
 		{"apiserver_mutating_admission_policy_check_duration_seconds", "error_type=no_error", 2},
+		{"serviceaccount_valid_tokens_total", "", 1},
 		{"pod_security_evaluations_total", "decision=deny", 1},
 		{"pod_security_evaluations_total", "policy_level=restricted", 1},
 	} {

@@ -12,13 +12,14 @@ import (
 // planes in one show the same.
 type upstream struct{}
 
-// ofUpstream are the beginnings of names that are shown: what evaluates expressions.
+// ofUpstream are the beginnings of names that are shown: what evaluates expressions, and what checks tokens.
 var ofUpstream = []string{
 	"apiserver_validating_admission_policy_",
 	"apiserver_mutating_admission_policy_",
 	"apiserver_admission_match_condition_",
 	"apiserver_authorization_match_condition_",
 	"apiserver_cel_",
+	"serviceaccount_",
 }
 
 // Describe tells nothing: which of them are there shows when they are counted.

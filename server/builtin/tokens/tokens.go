@@ -91,6 +91,7 @@ func New(cfg Config) (*Issuer, error) {
 	if len(cfg.Audiences) == 0 {
 		cfg.Audiences = cfg.Issuers
 	}
+	serviceaccount.RegisterMetrics()
 	generator, err := serviceaccount.JWTTokenGenerator(cfg.Issuers[0], cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("make token issuer: %w", err)

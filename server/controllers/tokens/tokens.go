@@ -1,7 +1,8 @@
 // Package tokens looks after the tokens that are kept in Secrets.
 //
 //	kubernetes.io/service-account-token   filled with a token of the account that its annotation names, the namespace and the root
-//	                                      certificate; deleted with the account
+//	                                      certificate; deleted with the account,
+//	                                      or when it was in no use for a year, and marked as invalid for another, if the account names it
 //	bootstrap.kubernetes.io/token         deleted when it expires, in kube-system
 //
 // An account may be deleted and made again: a Secret whose annotation names the uid of the former one goes with that.
@@ -10,7 +11,6 @@ package tokens
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"time"
@@ -35,6 +35,8 @@ type Config struct {
 	Client client.Client
 	// Issue signs the token of an account that is kept in a Secret.
 	Issue func(context.Context, *corev1.ServiceAccount, *corev1.Secret) (string, error)
+	// Uses says whether a pod uses a Secret; nil: none does.
+	Uses func(pod *corev1.Pod, secret string) bool
 	// RootCA is put into the Secrets of accounts; nil: nothing is.
 	RootCA []byte
 	Log    *slog.Logger
@@ -72,7 +74,7 @@ func mayHoldToken(data []byte) bool {
 func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Duration, err error) {
 	sn := c.cfg.Store.Snapshot()
 	if key.Resource == accounts {
-		return 0, c.syncAccount(ctx, sn, key)
+		return c.syncAccount(ctx, sn, key)
 	}
 	secret, err := typed.Get[corev1.Secret](sn, secrets, key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
@@ -83,7 +85,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Durati
 	}
 	switch secret.Type {
 	case corev1.SecretTypeServiceAccountToken:
-		return 0, c.syncToken(ctx, sn, secret)
+		return c.syncToken(ctx, sn, secret)
 	case corev1.SecretType(api.SecretTypeBootstrapToken):
 		if key.Namespace != metav1.NamespaceSystem {
 			return 0, nil
@@ -98,36 +100,40 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Durati
 }
 
 // syncAccount sees to all Secrets that name an account, which is there or not.
-func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key store.Key) error {
+func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key store.Key) (again time.Duration, err error) {
 	for obj := range sn.Scan(secrets, key.Namespace, store.Key{}) {
 		if !mayHoldToken(obj.Data) {
 			continue
 		}
 		secret, err := typed.Of[corev1.Secret](obj)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if secret.Type == corev1.SecretTypeServiceAccountToken && secret.DeletionTimestamp == nil && secret.Annotations[corev1.ServiceAccountNameKey] == key.Name {
-			if err := c.syncToken(ctx, sn, secret); err != nil {
-				return err
+			next, err := c.syncToken(ctx, sn, secret)
+			if err != nil {
+				return 0, err
+			}
+			if next > 0 && (again == 0 || next < again) {
+				again = next
 			}
 		}
 	}
-	return nil
+	return again, nil
 }
 
-// syncToken fills a Secret, or deletes it if its account is gone.
-func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) error {
+// syncToken fills a Secret, or deletes it if its account is gone, or its token in no use.
+func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) (again time.Duration, err error) {
 	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
 	if name == "" {
-		return nil
+		return 0, nil
 	}
 	account, err := typed.Get[corev1.ServiceAccount](sn, accounts, secret.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && uid != "" && uid != account.UID:
-		return c.delete(ctx, secret)
+		return 0, c.delete(ctx, secret)
 	case err != nil:
-		return err
+		return 0, err
 	}
 	filled := secret.DeepCopy()
 	if filled.Data == nil {
@@ -142,24 +148,17 @@ func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *
 	if len(filled.Data[corev1.ServiceAccountTokenKey]) == 0 {
 		token, err := c.cfg.Issue(ctx, account, secret)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		filled.Data[corev1.ServiceAccountTokenKey] = []byte(token)
 	}
 	if maps.EqualFunc(filled.Data, secret.Data, bytes.Equal) {
-		return nil
+		return c.clearUnused(ctx, sn, account, secret)
 	}
 	filled.Annotations[corev1.ServiceAccountUIDKey] = string(account.UID)
-	if err := c.cfg.Client.Update(ctx, filled); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("fill secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return nil // a conflict: the newer state brings it here again
+	return 0, c.written(c.cfg.Client.Update(ctx, filled), "fill", secret)
 }
 
 func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
-	err := c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return nil
+	return c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID}), "delete", secret)
 }

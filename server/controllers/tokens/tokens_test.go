@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,80 @@ func TestBootstrapTokensExpire(t *testing.T) {
 		if get(t, env, "default", "elsewhere") == nil {
 			t.Error("a Secret of another namespace is deleted")
 		}
+	})
+}
+
+// AUTHN-04, CTRL-02: a token that its account names is marked when nobody used it for a year, and goes after another.
+func TestUnusedTokensGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t))
+		env.Create(t, &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Name: "robot", Namespace: "default"},
+			Secrets:    []corev1.ObjectReference{{Name: "unused"}, {Name: "used"}, {Name: "mounted"}},
+		})
+		for _, name := range []string{"unused", "used", "mounted", "by-hand"} {
+			env.Create(t, &corev1.Secret{
+				Type:       corev1.SecretTypeServiceAccountToken,
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}},
+			})
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: corev1.PodSpec{
+			ServiceAccountName: "robot", Containers: []corev1.Container{{Name: "c", Image: "i:1"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mounted"}}}},
+		}}
+		env.Create(t, pod)
+		env.Settle(t)
+		tracking, err := client.Get[corev1.ConfigMap](t.Context(), env.Client(), client.Key{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"})
+		if err != nil || tracking.Data["since"] != time.Now().UTC().Format(time.DateOnly) {
+			t.Errorf("%v, %v", tracking, err)
+		}
+		// state is which tokens are there, with a mark behind those that are invalid.
+		state := func(want string) {
+			t.Helper()
+			var all []string
+			for _, name := range []string{"unused", "used", "mounted", "by-hand"} {
+				if secret := get(t, env, "default", name); secret != nil && secret.Labels["kubernetes.io/legacy-token-invalid-since"] != "" {
+					all = append(all, name+"(invalid)")
+				} else if secret != nil {
+					all = append(all, name)
+				}
+			}
+			if got := strings.Join(all, " "); got != want {
+				t.Errorf("%s: %s, want %s", time.Now().Format(time.DateOnly), got, want)
+			}
+		}
+		const day, year = 24 * time.Hour, 365 * 24 * time.Hour
+		token := string(get(t, env, "default", "unused").Data["token"])
+		time.Sleep(300 * day)
+		if known(t, env, string(get(t, env, "default", "used").Data["token"])) == "" {
+			t.Error("the token is not accepted")
+		}
+		time.Sleep(60 * day)
+		state("unused used mounted by-hand")
+		time.Sleep(10 * day)
+		state("unused(invalid) used mounted by-hand")
+		if got := known(t, env, token); got != "" {
+			t.Errorf("an invalid token is taken for %s", got)
+		}
+		label := get(t, env, "default", "unused")
+		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since") // whoever needs it after all
+		if err := env.Client().Update(t.Context(), label); err != nil {
+			t.Fatal(err)
+		}
+		if got := known(t, env, token); got == "" {
+			t.Error("the token is not accepted")
+		}
+		state("unused used mounted by-hand")
+		time.Sleep(year + 2*day)
+		state("unused(invalid) used(invalid) mounted by-hand")
+		if err := env.Client().Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * day)
+		state("unused(invalid) used(invalid) mounted(invalid) by-hand")
+		time.Sleep(year - 3*day)
+		state("unused(invalid) mounted(invalid) by-hand")
+		time.Sleep(10 * day)
+		state("by-hand")
 	})
 }
