@@ -175,6 +175,9 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 	if key == "items" || key == "groups" || where == "body" {
 		peer, kelson = c.mine(peer), c.mine(kelson)
 	}
+	if where == "body" {
+		peer, kelson = randomLast(peer), randomLast(kelson)
+	}
 	if key == "items" {
 		sortGenerated(peer)
 		sortGenerated(kelson)
@@ -276,6 +279,30 @@ func sortGenerated(items []any) {
 	}
 	slices.SortStableFunc(items, func(a, b any) int {
 		return cmp.Or(cmp.Compare(plain(name(a)), plain(name(b))), cmp.Compare(revision(a), revision(b)))
+	})
+}
+
+// randomLast puts the events of objects whose names are random altogether, as those of nameless LimitRanges are, behind the others: where
+// collections are deleted by name, they come anywhere.
+func randomLast(events []any) []any {
+	name := func(event any) string {
+		obj := at(event, "object")
+		if rows, _ := at(obj, "rows").([]any); len(rows) > 0 {
+			obj = at(rows[0], "object")
+		}
+		return fmt.Sprint(at(obj, "metadata", "name"))
+	}
+	random := func(event any) bool { return at(event, "type") != nil && plain(name(event)) == "<uid>" }
+	return slices.SortedStableFunc(slices.Values(events), func(a, b any) int {
+		switch ra, rb := random(a), random(b); {
+		case !ra && !rb:
+			return 0
+		case ra && rb:
+			return strings.Compare(fmt.Sprint(at(a, "type")), fmt.Sprint(at(b, "type")))
+		case ra:
+			return 1
+		}
+		return -1
 	})
 }
 

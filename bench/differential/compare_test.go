@@ -17,6 +17,14 @@ func TestOrders(t *testing.T) {
 		{"another object of a generated name",
 			`{"items":[{"metadata":{"name":"a-gen-bbbbb","resourceVersion":"7"},"x":2}]}`,
 			`{"items":[{"metadata":{"name":"a-gen-fffff","resourceVersion":"3"},"x":1}]}`, true},
+		{"deletion of random names",
+			`[{"type":"DELETED","object":{"metadata":{"name":"4f978538-a40a-4e7e-a482-64f2e3fca06d"}}},{"type":"DELETED","object":{"metadata":{"name":"a"}}}]`,
+			`[{"type":"DELETED","object":{"metadata":{"name":"a"}}},{"type":"DELETED","object":{"metadata":{"name":"b92df800-6127-4956-8285-d328da381148"}}}]`, false},
+		{"another event of a random name",
+			`[{"type":"ADDED","object":{"metadata":{"name":"4f978538-a40a-4e7e-a482-64f2e3fca06d"}}},{"type":"DELETED","object":{"metadata":{"name":"a"}}}]`,
+			`[{"type":"DELETED","object":{"metadata":{"name":"a"}}},{"type":"DELETED","object":{"metadata":{"name":"b92df800-6127-4956-8285-d328da381148"}}}]`, true},
+		{"events in another order", `[{"type":"ADDED","object":{"metadata":{"name":"a"}}},{"type":"ADDED","object":{"metadata":{"name":"b"}}}]`,
+			`[{"type":"ADDED","object":{"metadata":{"name":"b"}}},{"type":"ADDED","object":{"metadata":{"name":"a"}}}]`, true},
 		{"names in another order", `{"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, `{"items":[{"metadata":{"name":"b"}},{"metadata":{"name":"a"}}]}`, true},
 	} {
 		var sides [2]any
