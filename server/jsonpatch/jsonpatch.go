@@ -31,8 +31,19 @@ func init() {
 	}
 }
 
-// Decode reads a patch.
-func Decode(data []byte) (Patch, error) { return upstream.DecodePatch(data) }
+// Decode reads a patch. Operations on the whole document that lack a value get null: the library panics at them.
+func Decode(data []byte) (Patch, error) {
+	patch, err := upstream.DecodePatch(data)
+	for _, op := range patch {
+		if _, ok := op["value"]; ok || op == nil {
+			continue
+		}
+		if path, err := op.Path(); err == nil && path == "" {
+			op["value"] = nil
+		}
+	}
+	return patch, err
+}
 
 // TooDeep says whether it would take too long to merge a patch into a document, or to apply its operations: the library reads each
 // value again at every level above it, so that megabytes ten thousand levels down would take minutes.

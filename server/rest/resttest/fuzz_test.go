@@ -18,9 +18,10 @@ func FuzzPatch(f *testing.F) {
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, managedFields: []}\ndata: &x {a: *x}\n",
 		"\xa1\x61a\xff",
 		`{"data":{"$retainKeys":[["a"]],"k":"v"}}`,
-		`null`, `[]`, `[null]`, `[{"op":"test","path":""}]`, `""`, `{"metadata":null}`,
+		`null`, `[]`, `[null]`, `[{"op":"test","path":""}]`, `[{"op":"replace","path":""}]`, `""`, `{"metadata":null}`,
 	} {
 		f.Add(uint8(i), []byte(body))
+		f.Add(uint8(0), []byte(body))
 		f.Add(uint8(2), []byte(body))
 	}
 	p := resttest.New(f)
