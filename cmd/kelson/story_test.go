@@ -39,7 +39,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 
-	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
+	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd/bases"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
 	watch := exec.Command("kubectl", "get", "ats", "-w", "--output-watch-events")
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
@@ -107,7 +107,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 	}
 	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
-	kubectl("apply", "-f", cnat+"/config/crd")
+	kubectl("apply", "-f", cnat+"/config/crd/bases")
 	const at = "apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata:\n  name: wrong\nspec:\n"
 	for name, test := range map[string]struct {
 		manifest string

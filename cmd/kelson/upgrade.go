@@ -20,8 +20,8 @@ func upgradeCommand() *cobra.Command {
 Every file is merged three ways: what kelson made once, what it would make today,
 and what you made of it. Where both sides changed the same lines, the file has
 both, with marks as git makes them, and the exit code is 1. go.mod is brought to
-what this kelson needs. The project must be in git with nothing uncommitted, so
-that all of it can be undone.`,
+what this kelson needs, unless the project is a part of a larger module. The
+project must be in git with nothing uncommitted, so that all of it can be undone.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			checkout, err := scaffold.Checkout(given)

@@ -25,7 +25,7 @@ func TestVetCommand(t *testing.T) {
 			`wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
 			"DEFINITION", "self.replicas <= 10", "6 errors, 5 warnings",
 		}},
-		{"nothing wrong", vetOptions{output: "text"}, []string{"../../examples/cnat/config/crd", "../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
+		{"nothing wrong", vetOptions{output: "text"}, []string{"../../examples/cnat/config/crd/bases", "../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
 		{"strict", vetOptions{output: "text", strict: true}, []string{vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
 		{"kustomization", vetOptions{output: "text", kustomize: []string{vetted + "/default"}}, nil, 1, []string{"1 objects: 3 errors"}},
 	} {

@@ -94,8 +94,22 @@ func checkEmpty(dir string) error {
 // work is a change of a project under way.
 type work struct {
 	stage    *stage
-	template fs.FS
+	template blueprint
 	project  *Project
+	around   []byte // the go.mod of the module that the project is a part of, if it is not one itself
+}
+
+// moduleAround finds the go.mod above a folder whose packages have the import path repo.
+func moduleAround(folder, repo string) ([]byte, error) {
+	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if rel, relErr := filepath.Rel(dir, folder); err == nil && relErr == nil && modfile.ModulePath(mod)+"/"+filepath.ToSlash(rel) == repo {
+			return mod, nil
+		}
+		if err == nil || dir == filepath.Dir(dir) {
+			return nil, fmt.Errorf("there is no go.mod beside PROJECT: run go mod init %s, then kelson upgrade", repo)
+		}
+	}
 }
 
 // open begins a change of the project in a folder.
@@ -118,7 +132,8 @@ func open(dir string) (*work, error) {
 		return nil, err
 	}
 	if mod == nil {
-		return nil, fmt.Errorf("there is no go.mod beside PROJECT: run go mod init %s, then kelson upgrade", p.Repo)
+		w.around, err = moduleAround(abs, p.Repo)
+		return w, err
 	}
 	if module := modfile.ModulePath(mod); module != p.Repo {
 		return nil, fmt.Errorf("PROJECT says that the repo is %s, go.mod that the module is %s", p.Repo, module)

@@ -140,7 +140,11 @@ func (p *Project) apiPath(r *Resource) string {
 	return path.Join(p.Repo, "api", r.Version)
 }
 
-// fileName is a template's path with its words in capitals replaced.
+// fileName is a template's path with its words in capitals replaced. A kind may have no group but the domain.
 func (v values) fileName(template string) string {
-	return strings.NewReplacer("GROUP_", strings.ReplaceAll(v.Group, ".", "_")+"_", "INGROUP/", v.InGroup, "VERSION", v.Version, "KIND", v.Lower).Replace(template)
+	group := strings.ReplaceAll(v.Group, ".", "_") + "_"
+	if v.Group == "" {
+		group = ""
+	}
+	return strings.NewReplacer("GROUP_", group, "INGROUP/", v.InGroup, "VERSION", v.Version, "KIND", v.Lower).Replace(template)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os/exec"
 	"slices"
@@ -23,21 +22,14 @@ type Upgraded struct {
 }
 
 // Upgrade moves a project to the present version of the template: every file becomes what a three-way merge makes of the old template, the
-// new one and what the user made of it. Files that the user has deleted stay deleted. go.mod is brought to what Kelson in checkout needs.
+// new one and what the user made of it. Files that the user has deleted stay deleted. go.mod is brought to what Kelson in checkout needs, if it
+// is the project's own.
 // Without force the project must be in git, with nothing uncommitted, so that it can be undone.
 func Upgrade(dir, checkout string, force bool) (*Upgraded, error) {
 	return upgrade(dir, checkout, force, TemplateVersion, templateOf)
 }
 
-// templateOf is the template of a version. Those of former versions are kept as long as projects may be of them.
-func templateOf(version int) (fs.FS, error) {
-	if version == TemplateVersion {
-		return present(), nil
-	}
-	return nil, fmt.Errorf("the project is of version %d of the template, and this kelson knows version %d", version, TemplateVersion)
-}
-
-func upgrade(dir, checkout string, force bool, to int, templates func(int) (fs.FS, error)) (*Upgraded, error) {
+func upgrade(dir, checkout string, force bool, to int, templates func(int) (blueprint, error)) (*Upgraded, error) {
 	w, err := open(dir)
 	if err != nil {
 		return nil, err
@@ -59,13 +51,18 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (fs.F
 	if err != nil {
 		return nil, err
 	}
+	if w.around != nil {
+		mod = w.around
+	}
 	before := w.project.values()
 	before.Checkout = checkoutOf(mod)
 	if f, err := modfile.Parse("go.mod", mod, nil); err == nil && f.Go != nil {
 		before.GoVersion = goMinor(f.Go.Version)
 	}
 	now := before
-	now.Checkout, now.GoVersion = checkout, goMinor(m.goVersion())
+	if w.around == nil {
+		now.Checkout, now.GoVersion = checkout, goMinor(m.goVersion())
+	}
 
 	base, err := w.replayed(done.From, before, templates)
 	if err != nil {
@@ -78,8 +75,10 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (fs.F
 	if done.Conflicts, err = w.merge(base, theirs); err != nil {
 		return nil, err
 	}
-	if err := w.require(m); err != nil {
-		return nil, err
+	if w.around == nil { // otherwise go.mod is not the project's alone
+		if err := w.require(m); err != nil {
+			return nil, err
+		}
 	}
 	w.project.setTemplate(to)
 	done.Changes, err = w.commit()
@@ -102,7 +101,7 @@ func clean(dir string) error {
 }
 
 // replayed are the files that a version of the template gives for what PROJECT says.
-func (w *work) replayed(version int, v values, templates func(int) (fs.FS, error)) (map[string][]byte, error) {
+func (w *work) replayed(version int, v values, templates func(int) (blueprint, error)) (map[string][]byte, error) {
 	template, err := templates(version)
 	if err != nil {
 		return nil, err

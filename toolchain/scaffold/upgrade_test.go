@@ -1,40 +1,27 @@
 package scaffold
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 // next is a later template: a file more, one less, one changed, and a changed type.
-func next(t *testing.T) fs.FS {
+func next(t *testing.T) blueprint {
 	t.Helper()
-	all := fstest.MapFS{}
-	err := fs.WalkDir(present(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(present(), name)
-		all[name] = &fstest.MapFile{Data: data}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := present()
 	change := func(name, old, new string) {
 		t.Helper()
-		data := string(all[name].Data)
+		data := string(all[name])
 		if !strings.Contains(data, old) {
 			t.Fatalf("%s lacks %q", name, old)
 		}
-		all[name] = &fstest.MapFile{Data: []byte(strings.Replace(data, old, new, 1))}
+		all[name] = []byte(strings.Replace(data, old, new, 1))
 	}
-	all["project/CONTRIBUTING.md"] = &fstest.MapFile{Data: []byte("# {{.ProjectName}}\n")}
+	all["project/CONTRIBUTING.md"] = []byte("# {{.ProjectName}}\n")
 	delete(all, "project/.dockerignore")
 	change("project/Makefile", "##@ Build\n", "##@ Build it\n")
 	change("project/cmd/main.go.tmpl", "// Command", "// Program")
@@ -86,7 +73,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := next(t)
-	templates := func(version int) (fs.FS, error) {
+	templates := func(version int) (blueprint, error) {
 		if version == TemplateVersion+1 {
 			return to, nil
 		}
@@ -129,7 +116,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		"CONTRIBUTING.md":         {"# p"},
 		"api/v2/welcome_types.go": {"// foo is only an example: put"},
 		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine: put", ">>>>>>> template"},
-		"PROJECT":                 {"template: 2"},
+		"PROJECT":                 {"template: 3"},
 	} {
 		for _, part := range parts {
 			if text := read(name); !strings.Contains(text, part) {

@@ -102,6 +102,9 @@ func HasCall(src []byte, c Call) bool {
 	return err == nil && s.call(c) != nil
 }
 
+// columns is how long a line may become that something is added to: linters take 120.
+const columns = 118
+
 // AddArgument adds an argument at the end of a call's list.
 func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 	s, err := parse(src)
@@ -126,7 +129,11 @@ func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 	}
 	last := call.Args[len(call.Args)-1]
 	if s.line(last.End()) == s.line(call.Rparen) {
-		return s.replace(s.offset(last.End()), s.offset(last.End()), ", "+expr)
+		comma, at := ", ", s.offset(last.End())
+		if from, to := s.lines(at, at); to-from+len(comma)+len(expr) > columns {
+			comma = ",\n"
+		}
+		return s.replace(at, at, comma+expr)
 	}
 	return s.replace(end, end, expr+",\n") // on a line of its own, as the last one, which then has a comma
 }

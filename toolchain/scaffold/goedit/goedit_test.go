@@ -73,6 +73,11 @@ func TestWhatIsAddedIsTakenBackToTheByte(t *testing.T) {
 			argument(goedit.Call{Name: "AddKnownTypes"}, "&B{}"),
 			argument(goedit.Call{Name: "AddKnownTypes"}, "&BList{}"),
 		}, []string{"s.AddKnownTypes(GroupVersion, &A{}, &B{}, &BList{})"}},
+		"a list that is too long for one line": {"package v1\n\nfunc f() {\n\tg(s.AddKnownTypes(GroupVersion, &A{}))\n}\n", [][2]edit{
+			argument(goedit.Call{Name: "AddKnownTypes"}, "&"+strings.Repeat("B", 70)+"{}"),
+			argument(goedit.Call{Name: "AddKnownTypes"}, "&CCCCCCCCCCCC{}"),
+			argument(goedit.Call{Name: "AddKnownTypes"}, "&D{}"),
+		}, []string{"B{},\n\t\t&CCCCCCCCCCCC{}, &D{}))"}},
 		"markers": {"package v1\n\n// A is one.\n// +kubebuilder:object:root=true\ntype A struct{}\n", [][2]edit{
 			marker("A", "+kubebuilder:storageversion"),
 		}, []string{"// +kubebuilder:object:root=true\n// +kubebuilder:storageversion\ntype A"}},

@@ -43,7 +43,7 @@ func TestAtOnAServer(t *testing.T) {
 	c, err := client.New(client.Config{REST: config, Scheme: scheme})
 	must(err)
 	ctx := t.Context()
-	manifests, err := manifest.Read("../../config/crd")
+	manifests, err := manifest.Read("../../config/crd/bases")
 	must(err)
 	for _, m := range manifests {
 		if err := c.Create(ctx, m.Object); err != nil && !apierrors.IsAlreadyExists(err) {

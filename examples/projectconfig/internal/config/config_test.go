@@ -17,7 +17,7 @@ func TestTheFileStandsForFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"manager", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--graceful-shutdown-timeout=10s",
+	want := []string{"manager", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081", "--graceful-shutdown-timeout=10s",
 		"--leader-elect=true", "--leader-election-id=projectconfig.demo.welcome.domain", "-v=1", "--leader-elect=false"}
 	if cfg.Spec.ClusterName != "harbour" || !slices.Equal(args, want) {
 		t.Errorf("%+v, %q", cfg.Spec, args)

@@ -1,0 +1,62 @@
+package scaffold
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// What users fill in or generate anew, and what belongs to a module's root, which the examples share.
+var filledIn = []string{
+	"README.md", "cmd/main.go", "api/*/*.go", "internal/*/*.go", "internal/webhook/*/*.go", "config/samples/*.yaml", "config/rbac/role.yaml",
+	"config/webhook/manifests.yaml", "config/crd/bases/.gitkeep", ".golangci.yml", "Dockerfile", ".dockerignore",
+}
+
+// notAsMade are the other files of examples in which they differ from what kelson init and create make, each for a reason.
+var notAsMade = map[string]map[string]string{
+	"foobar":          {"config/manager/manager.yaml": "the program has no flags, and no probes"},
+	"ingress-manager": {"config/manager/manager.yaml": "the program has no flags, and no probes"},
+	"projectconfig": {
+		"config/manager/kustomization.yaml": "makes a ConfigMap of the configuration",
+		"config/manager/manager.yaml":       "mounts it, and has its settings there instead of in flags",
+	},
+}
+
+// CLI-01, EX-01 … EX-10: each example is what kelson init and kelson create would make today, then filled: kelson upgrade finds nothing to do.
+func TestExamplesFollowTheTemplate(t *testing.T) {
+	projects, err := filepath.Glob("../../examples/*/" + ProjectFile)
+	if err != nil || len(projects) < 10 {
+		t.Fatalf("only %d examples: %v", len(projects), err)
+	}
+	for _, project := range projects {
+		dir := filepath.Dir(project)
+		name := filepath.Base(dir)
+		t.Run(name, func(t *testing.T) {
+			w, err := open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := w.project.template(); v != TemplateVersion {
+				t.Fatalf("it is of version %d of the template, not %d: run kelson upgrade examples/%s", v, TemplateVersion, name)
+			}
+			files, err := w.replayed(TemplateVersion, w.project.values(), templateOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range slices.Sorted(maps.Keys(files)) {
+				if slices.ContainsFunc(filledIn, func(p string) bool { ok, _ := path.Match(p, file); return ok }) {
+					continue
+				}
+				have, err := os.ReadFile(filepath.Join(dir, file))
+				same := err == nil && bytes.Equal(have, files[file])
+				if _, differs := notAsMade[name][file]; same == differs {
+					t.Errorf("%s: as it is made: %t (%v)", file, same, err)
+				}
+			}
+		})
+	}
+}

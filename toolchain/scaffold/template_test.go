@@ -1,0 +1,46 @@
+package scaffold
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// templateSum is that of the template of this version.
+const templateSum = "aeef42a95aaf181e"
+
+// CLI-01: a template that has changed has another version, and the one before is kept.
+func TestTemplateIsOfItsVersion(t *testing.T) {
+	if sum := sumOf(present()); sum != templateSum {
+		t.Errorf("the template has changed, and projects that were made of it could not follow: put what its changed files were into "+
+			"_former/%d, raise TemplateVersion, and write templateSum = %q", TemplateVersion, sum)
+	}
+	for v := 1; v < TemplateVersion; v++ {
+		former, err := templateOf(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later, err := templateOf(v + 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sumOf(former) == sumOf(later) {
+			t.Errorf("versions %d and %d of the template are the same", v, v+1)
+		}
+	}
+	if _, err := templateOf(TemplateVersion + 1); err == nil || !strings.Contains(err.Error(), "versions 1 to") {
+		t.Errorf("of a version to come: %v", err)
+	}
+}
+
+func sumOf(template blueprint) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(template)) {
+		sum.Write([]byte(name + "\x00"))
+		sum.Write(template[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
