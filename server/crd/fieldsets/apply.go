@@ -123,10 +123,7 @@ func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers ent
 	if !ok {
 		return nil, false
 	}
-	c, self := &change{}, managers[at].identity
-	if len(o.paths) > 0 {
-		c.set = m.filtered(fieldpath.NewSet(o.paths...))
-	}
+	c, self := &change{set: m.filteredPaths(o.paths)}, managers[at].identity
 	if !force && m.conflicts(managers, c, self) {
 		return nil, false
 	}

@@ -140,12 +140,8 @@ type change struct {
 
 // compare says how next differs from live in what can be somebody's.
 func (m *Manager) compare(live, next *unstructured.Unstructured) (*change, bool) {
-	if paths, ok := m.plainly(live.Object, next.Object); ok {
-		c := &change{}
-		if len(paths) > 0 {
-			c.set = m.filtered(fieldpath.NewSet(paths...))
-		}
-		return c, true
+	if d, ok := m.plainly(live.Object, next.Object); ok {
+		return &change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
 	}
 	was, err := m.Types.ObjectToTyped(bare(live), typed.AllowDuplicates)
 	if err != nil {
@@ -170,6 +166,13 @@ func (m *Manager) filtered(set *fieldpath.Set) *fieldpath.Set {
 		return nil
 	}
 	return set
+}
+
+func (m *Manager) filteredPaths(paths []fieldpath.Path) *fieldpath.Set {
+	if len(paths) == 0 {
+		return nil
+	}
+	return m.filtered(fieldpath.NewSet(paths...))
 }
 
 // bare is an object without its managedFields; it shares the rest.

@@ -6,35 +6,48 @@ import (
 	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"kelson.dev/operator/tree"
 )
 
-// plainly lists the fields that have other values in b, if that is all: nothing comes or goes, and the lists that are not as they were are owned
-// as a whole. This is what most writes are. Of metadata it looks over what is nobody's.
-func (m *Manager) plainly(a, b map[string]any) (paths []fieldpath.Path, ok bool) {
-	if m.shape == nil || len(a) != len(b) {
+// plainly tells what is otherwise in b: which fields have other values or are new, and which are gone, if all of it is made of plain parts: maps,
+// values, lists that are owned as a whole, and lists whose elements have keys and stay in their order. This is what most writes are. Of metadata it looks over
+// what is nobody's.
+func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
+	if m.shape == nil {
 		return nil, false
 	}
+	d = &differences{path: make(fieldpath.Path, 0, 8)}
 	for name, was := range a {
-		is, ok := b[name]
-		switch {
-		case !ok:
+		is, has := b[name]
+		switch name {
+		case "apiVersion", "kind":
+			continue
+		case "metadata":
+			if !has || !sameMetadata(was, is) {
+				return nil, false
+			}
+			continue
+		}
+		if !d.at(fieldpath.FieldNameElement(name), func() bool {
+			if !has {
+				return d.whole(was, m.shape.member(name), &d.gone)
+			}
+			return d.between(was, is, m.shape.member(name))
+		}) {
 			return nil, false
-		case name == "apiVersion" || name == "kind":
-		case name == "metadata":
-			if !sameMetadata(was, is) {
-				return nil, false
-			}
-		default:
-			d := differences{path: fieldpath.Path{fieldpath.FieldNameElement(name)}, paths: paths}
-			if !d.between(was, is, m.shape.member(name)) {
-				return nil, false
-			}
-			paths = d.paths
 		}
 	}
-	return paths, true
+	for name, is := range b {
+		if _, ok := a[name]; ok {
+			continue
+		}
+		if name == "metadata" || !d.at(fieldpath.FieldNameElement(name), func() bool { return d.whole(is, m.shape.member(name), &d.paths) }) {
+			return nil, false
+		}
+	}
+	return d, true
 }
 
 func sameMetadata(a, b any) bool {
@@ -64,15 +77,24 @@ func sameMetadata(a, b any) bool {
 	return others == 0
 }
 
-// differences are the paths of values that are not as they were.
+// differences are the paths of what is not as it was.
 type differences struct {
 	path  fieldpath.Path
-	paths []fieldpath.Path
+	paths []fieldpath.Path // of what is new or has another value
+	gone  []fieldpath.Path
 }
 
-func (d *differences) add() bool {
-	d.paths = append(d.paths, slices.Clone(d.path))
+func (d *differences) add(to *[]fieldpath.Path) bool {
+	*to = append(*to, slices.Clone(d.path))
 	return true
+}
+
+// at does something with the path one element longer.
+func (d *differences) at(element fieldpath.PathElement, do func() bool) bool {
+	d.path = append(d.path, element)
+	ok := do()
+	d.path = d.path[:len(d.path)-1]
+	return ok
 }
 
 // between is false where it can't tell.
@@ -86,29 +108,140 @@ func (d *differences) between(a, b any, s *shape) bool {
 		case s == nil:
 			return tree.Same(x, y)
 		case s.atomic:
-			return tree.Same(x, y) || len(x) > 0 && len(y) > 0 && d.add()
-		case len(x) != len(y):
+			return tree.Same(x, y) || len(x) > 0 && len(y) > 0 && d.add(&d.paths)
+		case (len(x) == 0) != (len(y) == 0):
 			return false
 		}
-		for name, value := range x {
-			other, ok := y[name]
-			if !ok {
-				return false
-			}
-			d.path = append(d.path, fieldpath.FieldNameElement(name))
-			if !d.between(value, other, s.member(name)) {
-				return false
-			}
-			d.path = d.path[:len(d.path)-1]
-		}
-		return true
+		return d.betweenMembers(x, y, s)
 	case []any:
 		y, ok := b.([]any)
-		return ok && (tree.Same(x, y) || s != nil && s.kind == list && s.atomic && len(x) > 0 && len(y) > 0 && d.add())
+		switch {
+		case !ok:
+			return false
+		case tree.Same(x, y):
+			return true
+		case s == nil || s.kind != list || len(x) == 0 || len(y) == 0:
+			return false
+		case s.atomic:
+			return d.add(&d.paths)
+		}
+		return s.keys != nil && d.betweenElements(x, y, s)
 	case nil:
 		return b == nil
 	default:
-		return tree.Same(a, b) || s != nil && s.has(a) && s.has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) && d.add()
+		return tree.Same(a, b) || s != nil && s.has(a) && s.has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) && d.add(&d.paths)
+	}
+}
+
+func (d *differences) betweenMembers(x, y map[string]any, s *shape) bool {
+	for name, value := range x {
+		other, has := y[name]
+		if has && tree.Same(value, other) {
+			continue
+		}
+		if !d.at(fieldpath.FieldNameElement(name), func() bool {
+			if !has {
+				return d.whole(value, s.member(name), &d.gone)
+			}
+			return d.between(value, other, s.member(name))
+		}) {
+			return false
+		}
+	}
+	for name, value := range y {
+		if _, ok := x[name]; ok {
+			continue
+		}
+		if !d.at(fieldpath.FieldNameElement(name), func() bool { return d.whole(value, s.member(name), &d.paths) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// betweenElements compares lists of elements with keys. Those that are in both must stand in the same order at the beginning of both.
+func (d *differences) betweenElements(x, y []any, s *shape) bool {
+	seen := make([]fieldpath.PathElement, 0, max(len(x), len(y)))
+	for i := range max(len(x), len(y)) {
+		var key fieldpath.PathElement
+		var ok bool
+		switch {
+		case i >= len(x):
+			key, ok = s.key(y[i])
+			ok = ok && d.at(key, func() bool { return d.whole(y[i], s.items, &d.paths) })
+		case i >= len(y):
+			key, ok = s.key(x[i])
+			ok = ok && d.at(key, func() bool { return d.whole(x[i], s.items, &d.gone) })
+		default:
+			key, ok = s.key(x[i])
+			other, alike := s.key(y[i])
+			ok = ok && alike && key.Equals(other) && d.at(key, func() bool { return d.between(x[i], y[i], s.items) })
+		}
+		if !ok || slices.ContainsFunc(seen, key.Equals) {
+			return false
+		}
+		seen = append(seen, key)
+	}
+	return true
+}
+
+// key is what an element of a list is known by.
+func (s *shape) key(element any) (fieldpath.PathElement, bool) {
+	members, ok := element.(map[string]any)
+	if !ok || s.items == nil || s.items.atomic {
+		return fieldpath.PathElement{}, false
+	}
+	key := make(value.FieldList, len(s.keys))
+	for i, name := range s.keys {
+		switch v := members[name].(type) {
+		case string, int64, bool:
+			key[i] = value.Field{Name: name, Value: value.NewValueInterface(v)}
+		default: // it may have a default
+			return fieldpath.PathElement{}, false
+		}
+	}
+	return fieldpath.PathElement{Key: &key}, true
+}
+
+// whole adds the paths of a value that is there on one side only.
+func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
+	if s == nil {
+		return false
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if s.kind != object {
+			return false
+		}
+		d.add(to)
+		if s.atomic {
+			return true
+		}
+		for name, value := range v {
+			if !d.at(fieldpath.FieldNameElement(name), func() bool { return d.whole(value, s.member(name), to) }) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if s.kind != list || !s.atomic && s.keys == nil {
+			return false
+		}
+		d.add(to)
+		if s.atomic {
+			return true
+		}
+		seen := make([]fieldpath.PathElement, 0, len(v))
+		for _, element := range v {
+			key, ok := s.key(element)
+			if !ok || slices.ContainsFunc(seen, key.Equals) || !d.at(key, func() bool { return d.whole(element, s.items, to) }) {
+				return false
+			}
+			seen = append(seen, key)
+		}
+		return true
+	default:
+		return s.has(value) && d.add(to)
 	}
 }
 

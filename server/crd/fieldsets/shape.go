@@ -1,11 +1,17 @@
 package fieldsets
 
-import structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+import (
+	"slices"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+)
 
 // shape is what a schema says about who can own what. nil is one with rules of its own, or of which nothing is known.
 type shape struct {
 	kind    kind
-	atomic  bool // of lists and maps: owned as a whole
+	atomic  bool     // of lists and maps: owned as a whole
+	keys    []string // of lists whose elements are known by these members
+	items   *shape
 	members map[string]*shape
 	others  *shape // the members that are not named
 }
@@ -49,6 +55,9 @@ func shapeOf(s *structuralschema.Structural) *shape {
 		}
 	case list:
 		out.atomic = s.XListType == nil || *s.XListType == "atomic"
+		if !out.atomic && *s.XListType == "map" {
+			out.keys, out.items = slices.Sorted(slices.Values(s.XListMapKeys)), shapeOf(s.Items)
+		}
 	}
 	return out
 }
