@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -30,13 +31,30 @@ type collector struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	seen    int64
+	percent int // GOGC, as it was set
 	stopped bool
 }
 
 func newCollector() *collector {
 	c := &collector{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.pace()
+	runtime.SetFinalizer(&cycle{c}, (*cycle).done)
 	return c
+}
+
+// cycle is reachable by nobody: each collection finds that out and calls done.
+type cycle struct{ c *collector }
+
+// done sets the pace anew. A heap that grows quickly would else be collected by what it was seconds ago, thus too late.
+func (cy *cycle) done() {
+	cy.c.mu.Lock()
+	defer cy.c.mu.Unlock()
+	if !cy.c.stopped {
+		cy.c.pace()
+		runtime.SetFinalizer(cy, (*cycle).done)
+	}
 }
 
 // around notes the requests that a handler answers.
@@ -68,13 +86,11 @@ func (c *collector) look() {
 	}
 	if now := c.requests.Load(); now != c.seen {
 		c.seen = now
-		c.pace()
 		c.timer.Reset(quiet)
 		return
 	}
 	if h := readHeap(); h.unused() > max(worthwhile, h.live/4) {
 		debug.FreeOSMemory()
-		c.pace()
 	}
 	releasePages()
 	c.armed.Store(false)
@@ -83,7 +99,7 @@ func (c *collector) look() {
 	}
 }
 
-// pace sets how far the heap may grow until the next collection.
+// pace sets how far the heap may grow until the next collection. The caller holds c.mu.
 func (c *collector) pace() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -92,7 +108,10 @@ func (c *collector) pace() {
 	if live := readHeap().live; live < allocatedBetween {
 		percent = math.Min(1000, 100*allocatedBetween/float64(max(live, 1<<20)))
 	}
-	debug.SetGCPercent(int(percent))
+	if p := int(percent); p != c.percent {
+		c.percent = p
+		debug.SetGCPercent(p)
+	}
 }
 
 func (c *collector) stop() {
