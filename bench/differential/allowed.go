@@ -77,7 +77,7 @@ func allowances() []*allowance {
 		{stream: "documents/paths", label: `.* /api/v1/componentstatuses`, why: "componentstatuses, which are out of use, are not served"},
 		{stream: "documents/paths", label: `.* /(healthz|livez|readyz)(/.*|\?.*)?`, where: `status|body|header (Content-Type|X-Content-Type-Options)`,
 			why: "health is the sum of the checks that each server has: Kelson has no etcd and other hooks"},
-		{stream: "documents/paths", label: `(GET|POST|protobuf|yaml|xml) /`, where: `body\.paths.*`, why: "the index names the paths that each server has"},
+		{stream: "documents/paths", label: `(GET|POST|protobuf|yaml|xml) /`, where: `body\.paths.*`, why: "the index lists the paths that each server has, and the checks of its health"},
 		{stream: "documents/paths", label: `GET /version/?`, where: `body\.(buildDate|git.*)`, why: "kube-apiserver was built from its module, which says nothing of its version"},
 		{stream: "generated/v1/pods", where: "status", peer: `^500 invalid resource name ".*": \[may not contain '/'\]$`, kelson: `RuntimeClass ".*" not found$`,
 			why: "a RuntimeClass of an impossible name is not found; kube-apiserver fails to ask itself for it", chance: true},

@@ -21,6 +21,8 @@ type Config struct {
 	// key for itself alone. The chain's own paths are there too unless a key replaces them: /, /healthz, /livez, /readyz,
 	// /version, and /metrics if there is a registry.
 	Paths map[string]http.Handler
+	// Below gives what / lists of the paths that keys with a slash at their end stand for; nil: nothing.
+	Below func() []string
 
 	// Authenticator finds out who asks. A caller in process is named by WithUser instead. Whom neither knows is answered with 401:
 	// it is the authenticator that lets in anonymous callers. nil: everybody else is anonymous.

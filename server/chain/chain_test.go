@@ -175,6 +175,8 @@ func TestPaths(t *testing.T) {
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},
 		Metrics: prometheus.NewRegistry(),
 		Paths:   map[string]http.Handler{"/apis": text("root"), "/apis/": text("below"), "/openapi/v2": text("v2")},
+		Below:   func() []string { return []string{"/apis/apps", "/apis"} },
+		Checks:  chain.Checks{Ready: []chain.Check{{Name: "store"}}},
 	})
 	for path, want := range map[string]string{
 		"/apis": "root", "/apis/apps": "below", "/apis/apps/v1": "below", "/openapi/v2": "v2",
@@ -187,8 +189,9 @@ func TestPaths(t *testing.T) {
 	if body := get(c, "/version").Body.String(); !strings.Contains(body, `"gitVersion": "v1.37.1"`) {
 		t.Error(body)
 	}
-	if body := get(c, "/").Body.String(); !strings.Contains(body, `"/openapi/v2"`) || strings.Contains(body, `"/apis/"`) {
-		t.Error(body)
+	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")
+	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/openapi/v2","/readyz","/readyz/ping","/readyz/store","/version"]}` {
+		t.Error(index)
 	}
 	body := get(c, "/metrics").Body.String()
 	if !strings.Contains(body, `apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""}`) {

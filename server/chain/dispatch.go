@@ -47,7 +47,7 @@ func (c *Chain) allPaths() map[string]http.Handler {
 		"/":        http.HandlerFunc(c.index),
 		"/version": wire.Document("application/json", c.version),
 	}
-	for name, checks := range map[string][]Check{"healthz": c.cfg.Checks.Health, "livez": c.cfg.Checks.Live, "readyz": c.cfg.Checks.Ready} {
+	for name, checks := range c.cfg.Checks.byName() {
 		h := newHealth(name, checks)
 		all["/"+name], all["/"+name+"/"] = h, h
 	}
@@ -59,10 +59,19 @@ func (c *Chain) allPaths() map[string]http.Handler {
 	return all
 }
 
-// index lists the paths there are.
+// index lists the paths there are now.
 func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
-	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
-	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": paths})
+	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
+	for name, checks := range c.cfg.Checks.byName() {
+		for _, check := range withPing(checks) {
+			paths = append(paths, "/"+name+"/"+check.Name)
+		}
+	}
+	if c.cfg.Below != nil {
+		paths = append(paths, c.cfg.Below()...)
+	}
+	slices.Sort(paths)
+	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": slices.Compact(paths)})
 }
 
 func (c *Chain) version(w http.ResponseWriter, req *http.Request) {

@@ -19,10 +19,20 @@ type Checks struct {
 	Health, Live, Ready []Check
 }
 
+// byName are the checks of each endpoint.
+func (c Checks) byName() map[string][]Check {
+	return map[string][]Check{"healthz": c.Health, "livez": c.Live, "readyz": c.Ready}
+}
+
+// withPing puts the check before others that an answer is enough for.
+func withPing(checks []Check) []Check {
+	return append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
+}
+
 // newHealth serves a health endpoint as kube-apiserver does: "ok" or 500, every check with ?verbose, without some with
 // ?exclude=name, and one alone at its own path.
 func newHealth(name string, checks []Check) http.Handler {
-	checks = append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
+	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if one := strings.Trim(strings.TrimPrefix(req.URL.Path, "/"+name), "/"); one != "" {

@@ -25,7 +25,8 @@ import (
 
 // newChain puts the pipeline before what answers requests.
 func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
-	groups := caughtUp(catchUp(st, definitions), discovery.New(registry))
+	found := discovery.New(registry)
+	groups := caughtUp(catchUp(st, definitions), found)
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions}))
 	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
 	checks := []chain.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
@@ -41,6 +42,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 	return chain.New(chain.Config{
 		Resources:     resources,
 		Paths:         paths,
+		Below:         func() []string { return append(found.Paths(), "/openapi/v2", "/openapi/v3", "/openapi/v3/") },
 		Authenticator: identify,
 		Audiences:     identify.Audiences(),
 		AuditPolicy:   cfg.Audit.Policy,
