@@ -10,10 +10,8 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	if !l.wanted(id, id+"-own") {
 		return nil
 	}
-	select {
-	case <-time.After(l.idle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := l.rest(ctx); err != nil {
+		return err
 	}
 	m, err := l.memory()
 	if err != nil {
@@ -23,4 +21,14 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	l.set(id, figure{measured: true, value: float64(m.resident)})
 	l.set(id+"-own", figure{measured: true, value: float64(m.anonymous)})
 	return nil
+}
+
+// rest leaves the side alone, so that it can give back what it does not need.
+func (o *options) rest(ctx context.Context) error {
+	select {
+	case <-time.After(o.idle):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -103,10 +103,8 @@ func (o *options) runMillion(ctx context.Context) error {
 }
 
 func (o *options) sayMemory(ctx context.Context, s *server, when string) error {
-	select {
-	case <-time.After(o.idle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := o.rest(ctx); err != nil {
+		return err
 	}
 	m, err := s.memory()
 	if err == nil {

@@ -127,6 +127,9 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	if !l.side.kelson {
 		writes = l.peerIdleWrites
 	}
+	if err := l.rest(ctx); err != nil {
+		return err
+	}
 	before, err := l.memory()
 	if err != nil {
 		return err
@@ -161,9 +164,8 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	}
 	defer closeAll(transports)
 	crowd.ready.Wait()
-	select {
-	case <-time.After(l.idle):
-	case <-ctx.Done():
+	if err := l.rest(ctx); err != nil {
+		return err
 	}
 	now, err := l.memory()
 	if err != nil {
