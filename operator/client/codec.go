@@ -27,8 +27,8 @@ type codec interface {
 	decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
 	// kindIn is what an encoded object says it is; empty if it says nothing.
 	kindIn(data []byte) metav1.TypeMeta
-	// frames reads the events of a watch. A frame is valid until the next.
-	frames(io.Reader) func() (metav1.WatchEvent, error)
+	// frames reads the events of a watch.
+	frames(io.Reader) frames
 }
 
 const (

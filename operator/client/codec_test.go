@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,10 +87,10 @@ func TestFrames(t *testing.T) {
 		"long":              `{"type":"ADDED","object":{"a":"` + long + `"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
 	} {
 		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
-			next := jsonCodec{}.frames(r)
+			in := jsonCodec{}.frames(r)
 			var got []string
 			for {
-				event, err := next()
+				event, err := in.next()
 				if err == io.EOF {
 					break
 				}
@@ -108,8 +109,64 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]error{``: io.EOF, "\n": io.EOF, `{"type":"ADD`: io.ErrUnexpectedEOF} {
-		if _, err := (jsonCodec{}).frames(strings.NewReader(text))(); err != want {
+		if _, err := (jsonCodec{}).frames(strings.NewReader(text)).next(); err != want {
 			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// Frames that are here already leave those before them as they are, however they are written.
+func TestFramesThatAreHere(t *testing.T) {
+	var text, proto strings.Builder
+	var want []string
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	for n := range 3000 {
+		want = append(want, fmt.Sprintf(`{"metadata":{"name":"pod-%d"}}`, n))
+		frame := fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"name":"pod-%d"}}}`+"\n", n)
+		if n == 2000 {
+			frame = strings.Replace(frame, ",", ",\n", 1)
+		}
+		text.WriteString(frame)
+		raw, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", n)}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: envelope(raw, kind)}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		proto.Write(binary.BigEndian.AppendUint32(nil, uint32(len(event))))
+		proto.Write(event)
+	}
+	for name, in := range map[string]frames{
+		"json": jsonCodec{}.frames(strings.NewReader(text.String())), "protobuf": protobufCodec{}.frames(strings.NewReader(proto.String())),
+	} {
+		var got []string
+		largest := 0
+		for err := error(nil); err == nil; {
+			var batch []metav1.WatchEvent
+			for len(batch) == 0 || in.more() {
+				var event metav1.WatchEvent
+				if event, err = in.next(); err != nil {
+					break
+				}
+				batch = append(batch, event)
+			}
+			largest = max(largest, len(batch))
+			for _, event := range batch {
+				text := string(event.Object.Raw)
+				if name == "protobuf" {
+					var pod corev1.Pod
+					if err := (protobufCodec{}).decode(event.Object.Raw, &pod, kind); err != nil {
+						t.Fatal(err)
+					}
+					text = fmt.Sprintf(`{"metadata":{"name":"%s"}}`, pod.Name)
+				}
+				got = append(got, text)
+			}
+		}
+		if !reflect.DeepEqual(got, want) || largest < 100 {
+			t.Errorf("%s: %d frames, at most %d together", name, len(got), largest)
 		}
 	}
 }

@@ -9,29 +9,50 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// frames are the events of a watch, of which the objects are still encoded.
+type frames interface {
+	// next is the next frame. Those before it stay valid if there was more.
+	next() (metav1.WatchEvent, error)
+	// more says that the next frame is here already, as a whole.
+	more() bool
+}
+
+type jsonFrames struct {
+	in      *frameReader
+	decoder *json.Decoder
+}
+
+func (f *jsonFrames) more() bool {
+	here := f.in.buf[f.in.begin:f.in.end]
+	n := bytes.IndexByte(here, '\n')
+	if n < 0 || f.decoder != nil {
+		return false
+	}
+	_, ok := cutEvent(here[:n+1]) // else the decoder may have to read on
+	return ok
+}
+
 // frames: servers write an event without white space, on a line of its own, and what has no line end within it can be cut out
 // without parsing. The first line that is otherwise, and all after it, goes through a decoder.
-func (jsonCodec) frames(r io.Reader) func() (metav1.WatchEvent, error) {
-	in := newFrameReader(r)
-	var decoder *json.Decoder
-	return func() (metav1.WatchEvent, error) {
-		if decoder == nil {
-			line, err := in.line()
-			if event, ok := cutEvent(line); ok {
-				return event, nil
-			}
-			if err != nil && len(bytes.TrimSpace(line)) == 0 {
-				return metav1.WatchEvent{}, err
-			}
-			decoder = json.NewDecoder(io.MultiReader(bytes.NewReader(bytes.Clone(line)), in))
+func (jsonCodec) frames(r io.Reader) frames { return &jsonFrames{in: newFrameReader(r)} }
+
+func (f *jsonFrames) next() (metav1.WatchEvent, error) {
+	if f.decoder == nil {
+		line, err := f.in.line()
+		if event, ok := cutEvent(line); ok {
+			return event, nil
 		}
-		var frame struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
+		if err != nil && len(bytes.TrimSpace(line)) == 0 {
+			return metav1.WatchEvent{}, err
 		}
-		err := decoder.Decode(&frame)
-		return metav1.WatchEvent{Type: frame.Type, Object: runtime.RawExtension{Raw: bytes.TrimSpace(frame.Object)}}, err
+		f.decoder = json.NewDecoder(io.MultiReader(bytes.NewReader(bytes.Clone(line)), f.in))
 	}
+	var frame struct {
+		Type   string          `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	err := f.decoder.Decode(&frame)
+	return metav1.WatchEvent{Type: frame.Type, Object: runtime.RawExtension{Raw: bytes.TrimSpace(frame.Object)}}, err
 }
 
 // cutEvent takes an event apart that is written the usual way: {"type":"ADDED","object":{…}} and a line end.
@@ -64,20 +85,24 @@ func eventType(name []byte) string {
 	return string(name)
 }
 
-// frameReader reads pieces that are valid until the next is read. Its buffer grows to the largest of them, and is let go of when the
-// pieces have been small for a while: a watch is mostly idle.
+// frameReader reads pieces that are valid until it has to read on for the next. Its buffer grows to the largest of them, and further while
+// there is always more to read, so that there are pieces for several decoders. It is let go of when what comes has been little for a while: a
+// watch is mostly idle.
 type frameReader struct {
 	from  io.Reader
 	buf   []byte
 	begin int // of what has been read and not given out
 	end   int
 	err   error
-	small int // pieces in a row that would have fit into a small buffer
+	small int  // reads in a row that would have fit into a small buffer
+	full  bool // the last read took all the room there was
 }
 
 const (
 	smallBuffer = 4 << 10
-	// forgetAfter so many small pieces a large buffer is given back.
+	// largeBuffer is how far it grows to have several pieces.
+	largeBuffer = 128 << 10
+	// forgetAfter so many small reads a large buffer is given back.
 	forgetAfter = 256
 )
 
@@ -94,8 +119,8 @@ func (f *frameReader) fill() error {
 	case f.begin == f.end:
 		f.begin, f.end = 0, 0
 	}
-	if f.end == len(f.buf) {
-		if f.begin > len(f.buf)/2 {
+	if f.end == len(f.buf) || f.full && len(f.buf) < largeBuffer {
+		if f.begin > len(f.buf)/2 && !f.full {
 			f.end = copy(f.buf, f.buf[f.begin:f.end])
 		} else {
 			larger := make([]byte, max(smallBuffer, 2*len(f.buf)))
@@ -105,8 +130,12 @@ func (f *frameReader) fill() error {
 		f.begin = 0
 	}
 	n, err := f.from.Read(f.buf[f.end:])
+	f.full = n == len(f.buf)-f.end && len(f.buf) < largeBuffer
 	f.end += n
 	f.err = err
+	if f.small++; n > smallBuffer {
+		f.small = 0
+	}
 	if n > 0 {
 		return nil
 	}
@@ -116,7 +145,7 @@ func (f *frameReader) fill() error {
 func (f *frameReader) take(n int) []byte {
 	piece := f.buf[f.begin : f.begin+n]
 	f.begin += n
-	if f.small++; n > smallBuffer {
+	if n > smallBuffer {
 		f.small = 0
 	}
 	return piece

@@ -184,36 +184,42 @@ func (protobufCodec) kindIn(data []byte) metav1.TypeMeta {
 const maxFrame = 64 << 20
 
 // frames: each has its length before it, in four bytes.
-func (protobufCodec) frames(r io.Reader) func() (metav1.WatchEvent, error) {
-	in := newFrameReader(r)
-	return func() (metav1.WatchEvent, error) {
-		var event metav1.WatchEvent
-		head, err := in.next(4)
-		if err != nil {
-			return event, err
-		}
-		length := binary.BigEndian.Uint32(head)
-		if length > maxFrame {
-			return event, fmt.Errorf("frame of %d bytes", length)
-		}
-		frame, err := in.next(int(length))
-		if err != nil {
-			return event, err
-		}
-		err = eachField(frame, func(n protowire.Number, v []byte) error {
-			switch n {
-			case 1:
-				event.Type = string(v)
-			case 2:
-				return eachField(v, func(n protowire.Number, v []byte) error {
-					if n == 1 {
-						event.Object.Raw = v
-					}
-					return nil
-				})
-			}
-			return nil
-		})
+func (protobufCodec) frames(r io.Reader) frames { return protobufFrames{newFrameReader(r)} }
+
+type protobufFrames struct{ in *frameReader }
+
+func (f protobufFrames) more() bool {
+	here := f.in.buf[f.in.begin:f.in.end]
+	return len(here) >= 4 && uint64(len(here)-4) >= uint64(binary.BigEndian.Uint32(here))
+}
+
+func (f protobufFrames) next() (metav1.WatchEvent, error) {
+	var event metav1.WatchEvent
+	head, err := f.in.next(4)
+	if err != nil {
 		return event, err
 	}
+	length := binary.BigEndian.Uint32(head)
+	if length > maxFrame {
+		return event, fmt.Errorf("frame of %d bytes", length)
+	}
+	frame, err := f.in.next(int(length))
+	if err != nil {
+		return event, err
+	}
+	err = eachField(frame, func(n protowire.Number, v []byte) error {
+		switch n {
+		case 1:
+			event.Type = eventType(v)
+		case 2:
+			return eachField(v, func(n protowire.Number, v []byte) error {
+				if n == 1 {
+					event.Object.Raw = v
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	return event, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +36,12 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 		cancel()
 		return nil, err
 	}
-	codec := codecOf(resp, newSharing(o.Shared))
 	s := &stream{
-		codec:   codec,
+		codecs:  []codec{codecOf(resp, newSharing(o.Shared))},
+		another: func() codec { return codecOf(resp, newSharing(o.Shared)) },
 		newItem: NewItems(item).newItem,
 		body:    resp.Body,
-		next:    codec.frames(resp.Body),
+		frames:  codecOf(resp, nil).frames(resp.Body),
 		events:  make(chan watch.Event),
 		done:    ctx.Done(),
 		cancel:  cancel,
@@ -51,12 +52,15 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 	return s, nil
 }
 
-// stream decodes the events of one watch.
+// stream decodes the events of one watch: one after the other when they come so, and several at a time when there are many, as there are at
+// the beginning.
 type stream struct {
-	codec   codec
+	codecs  []codec // one for each goroutine that decodes
+	another func() codec
 	newItem func() Object
 	body    io.ReadCloser
-	next    func() (metav1.WatchEvent, error)
+	frames  frames
+	batch   []decoded
 	events  chan watch.Event
 	done    <-chan struct{}
 	cancel  context.CancelFunc
@@ -74,17 +78,76 @@ func (s *stream) run() {
 	defer s.close()
 	defer s.release()
 	for {
-		event, err := s.receive()
-		if err != nil {
-			if s.ended(err) {
+		s.receive()
+		for _, d := range s.batch {
+			if d.err != nil {
+				s.fail(d.err)
 				return
 			}
-			status := apierrors.NewGenericServerResponse(http.StatusInternalServerError, http.MethodGet, metav1.SchemeGroupVersion.WithResource("").GroupResource(), "", fmt.Sprintf("read watch: %v", err), 0, false).ErrStatus
-			s.send(watch.Event{Type: watch.Error, Object: &status})
-			return
+			if !s.send(d.event) || d.event.Type == watch.Error {
+				return
+			}
 		}
-		if !s.send(event) || event.Type == watch.Error {
-			return
+	}
+}
+
+// fail tells of an error, unless it is how watches end.
+func (s *stream) fail(err error) {
+	if s.ended(err) {
+		return
+	}
+	status := apierrors.NewGenericServerResponse(http.StatusInternalServerError, http.MethodGet, metav1.SchemeGroupVersion.WithResource("").GroupResource(), "", fmt.Sprintf("read watch: %v", err), 0, false).ErrStatus
+	s.send(watch.Event{Type: watch.Error, Object: &status})
+}
+
+// decoded is an event, or why there is none.
+type decoded struct {
+	frame metav1.WatchEvent
+	event watch.Event
+	err   error
+}
+
+const (
+	// maxBatch is how many events are decoded before they are sent.
+	maxBatch = 64
+	// minPart is how many are worth a goroutine.
+	minPart = 8
+	// maxDecoders bounds the goroutines of one watch: each has texts of its own that are shared.
+	maxDecoders = 4
+)
+
+// receive makes a batch of what is here, or of the one event that it waits for.
+func (s *stream) receive() {
+	clear(s.batch) // what was sent is the receiver's
+	s.batch = s.batch[:0]
+	for len(s.batch) == 0 || len(s.batch) < maxBatch && s.frames.more() {
+		frame, err := s.frames.next()
+		s.batch = append(s.batch, decoded{frame: frame, err: err})
+		if err != nil {
+			break
+		}
+	}
+	parts := min(len(s.batch)/minPart, runtime.GOMAXPROCS(0), maxDecoders)
+	for parts > len(s.codecs) {
+		s.codecs = append(s.codecs, s.another())
+	}
+	if parts <= 1 {
+		s.decodeAll(s.codecs[0], s.batch)
+		return
+	}
+	var others sync.WaitGroup
+	for n := 1; n < parts; n++ {
+		part := s.batch[n*len(s.batch)/parts : (n+1)*len(s.batch)/parts]
+		others.Go(func() { s.decodeAll(s.codecs[n], part) })
+	}
+	s.decodeAll(s.codecs[0], s.batch[:len(s.batch)/parts])
+	others.Wait()
+}
+
+func (s *stream) decodeAll(c codec, part []decoded) {
+	for n := range part {
+		if d := &part[n]; d.err == nil {
+			d.event, d.err = s.decode(c, d.frame)
 		}
 	}
 }
@@ -98,24 +161,20 @@ func (s *stream) send(event watch.Event) bool {
 	}
 }
 
-func (s *stream) receive() (watch.Event, error) {
-	frame, err := s.next()
-	if err != nil {
-		return watch.Event{}, err
-	}
+func (s *stream) decode(c codec, frame metav1.WatchEvent) (watch.Event, error) {
 	event := watch.Event{Type: watch.EventType(frame.Type)}
 	switch event.Type {
 	case watch.Error:
 		status := &metav1.Status{}
 		event.Object = status
-		return event, s.codec.decode(frame.Object.Raw, status, statusKind)
+		return event, c.decode(frame.Object.Raw, status, statusKind)
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		item := s.newItem()
 		if e, ok := item.(*Encoded); ok && event.Type == watch.Bookmark {
 			item = newItem(e.like) // its annotations count
 		}
 		event.Object = item
-		return event, s.codec.decodeNew(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
+		return event, c.decodeNew(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
 	}
 	return event, fmt.Errorf("unknown type of event %q", frame.Type)
 }
