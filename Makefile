@@ -114,7 +114,7 @@ differential: build ## the same requests to kube-apiserver and Kelson, answers c
 bench-operator: build ## the operator library against client-go and controller-runtime: about ten minutes, and ten more when the peers must be built; writes its part of docs/benchmarks.md
 	@mkdir -p bin/peers bin/bench
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/benchmarks.md
 
 soak-operator: ## the informer of the operator library under ten minutes of random faults
