@@ -111,7 +111,7 @@ func (r *schemaReader) atom() (a smd.Atom) {
 	}
 	if r.next('{') {
 		m := &smd.Map{}
-		if len(r.rest) > 1 && r.rest[1] == ',' {
+		if len(r.rest) > 1 && r.rest[1] == ',' && r.rest[0] != ',' {
 			m.ElementRelationship = r.relation()
 			r.want(',')
 		}
@@ -127,6 +127,9 @@ func (r *schemaReader) atom() (a smd.Atom) {
 
 func (r *schemaReader) field() smd.StructField {
 	f := smd.StructField{Name: r.until(':'), Type: r.ref()}
+	if strings.Contains(f.Name, ",") { // else it could be taken for a relation
+		r.fail("a name without comma")
+	}
 	if r.next('=') {
 		quoted, err := strconv.QuotedPrefix(r.rest)
 		if err != nil {
