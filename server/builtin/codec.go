@@ -25,8 +25,7 @@ type Codec struct {
 	storage  schema.GroupVersionKind
 	scheme   *runtime.Scheme
 	decoders decoders
-	// completed has Store set defaults.
-	completed bool
+	complete func(versioned runtime.Object) // called by Store; may be nil
 
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers fieldManagers
@@ -63,8 +62,8 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
 	}
-	if c.completed {
-		c.scheme.Default(versioned)
+	if c.complete != nil {
+		c.complete(versioned)
 	}
 	fillBytes(versioned)
 	data, err := json.Marshal(versioned)

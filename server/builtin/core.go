@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
@@ -37,7 +38,17 @@ func (k *kinds) core(services *services) []entry {
 			subs: []resource.Subresource{k.serviceProxy()}, hooks: services.hooks()},
 		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"},
 			strategy: node.Strategy, status: node.StatusStrategy, fields: selectable(node.NodeToSelectableFields),
-			subs: []resource.Subresource{k.nodeProxy()}},
+			subs: []resource.Subresource{k.nodeProxy()}, complete: allocatable},
+	}
+}
+
+// defaulted sets the defaults of an object that is to be stored.
+func defaulted(versioned runtime.Object) { Scheme().Default(versioned) }
+
+// allocatable gives a node that says of nothing that it is allocatable all it has: so it is read again.
+func allocatable(versioned runtime.Object) {
+	if status := &versioned.(*corev1.Node).Status; len(status.Allocatable) == 0 && len(status.Capacity) > 0 {
+		status.Allocatable = status.Capacity
 	}
 }
 
@@ -59,7 +70,7 @@ func plainCore() []entry {
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
 			subs:  []resource.Subresource{{Name: "finalize", Verbs: []string{"update"}, Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
 			hooks: namespaceHooks()},
-		{hub: &core.PersistentVolumeClaim{}, plural: "persistentvolumeclaims", versions: v1, short: []string{"pvc"}, returned: true, completed: true,
+		{hub: &core.PersistentVolumeClaim{}, plural: "persistentvolumeclaims", versions: v1, short: []string{"pvc"}, returned: true, complete: defaulted,
 			strategy: persistentvolumeclaim.Strategy, status: persistentvolumeclaim.StatusStrategy,
 			fields: selectable(persistentvolumeclaim.PersistentVolumeClaimToSelectableFields)},
 		{hub: &core.PersistentVolume{}, plural: "persistentvolumes", versions: v1, short: []string{"pv"}, returned: true,

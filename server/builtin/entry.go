@@ -30,8 +30,9 @@ type entry struct {
 	// fields gives the selectable fields beside name and namespace.
 	fields func(runtime.Object) fields.Set
 	hooks  *resource.Hooks
-	// completed says that the strategy empties fields that have defaults, so that they are set once more in what is stored.
-	completed bool
+	// complete sets defaults once more in what is stored, where a strategy empties fields that have some, or JSON leaves out what is empty; nil:
+	// there is no need.
+	complete func(versioned runtime.Object)
 	// returned says that DELETE answers with the object.
 	returned bool
 	storedAs string // see resource.Resource.StoredAs
@@ -103,7 +104,7 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 		r.StorageVersion = "" // the stored bytes are of another group: no version may be answered with them as they are
 	}
 	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
-	codec.completed = e.completed
+	codec.complete = e.complete
 	r.Codec = codec
 	return r, nil
 }

@@ -150,6 +150,18 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
+// What is empty is not stored, and has its default then. // API-04
+func TestAllocatableOfNodes(t *testing.T) {
+	s := serve(t, Config{})
+	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
+	for _, query := range []string{"?dryRun=All", ""} {
+		want(t, "allocatable", str(s.do(201, "POST", "/api/v1/nodes"+query, node), "status", "allocatable"), `{"cpu":"4"}`)
+	}
+	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"4"}`)
+	s.do(200, "PATCH", "/api/v1/nodes/one/status", `{"status":{"allocatable":{"cpu":"3"}}}`)
+	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
+}
+
 // Who asked is noted in a review like in any other object. // API-05
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})

@@ -79,7 +79,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	_, others := podRequest(t, "other")
 	for name, status := range map[string]string{
 		"leaf certificate was not issued to the requested public key":      issued(others(begin, 2*time.Hour), begin, 2*time.Hour),
-		"leaf certificate lifetime must be >= 1 hour":                 issued(certificate(begin, time.Minute), begin, time.Minute),
+		"leaf certificate lifetime must be >= 1 hour":                      issued(certificate(begin, time.Minute), begin, time.Minute),
 		"must be set to within 5 minutes of kube-apiserver's current time": issued(certificate(begin.Add(time.Hour), 2*time.Hour), begin.Add(time.Hour), 2*time.Hour),
 	} {
 		if msg := s.refused(422, "Invalid", "PATCH", path+"/r/status", status); !strings.Contains(msg, name) {
