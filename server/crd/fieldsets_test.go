@@ -205,9 +205,9 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 	if err := json.Unmarshal([]byte(ownedDefinition), &definition); err != nil {
 		t.Fatal(err)
 	}
-	rounds := 600
+	rounds := 200
 	if testing.Short() {
-		rounds = 100
+		rounds = 60
 	}
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()

@@ -30,8 +30,8 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 // lastApplied is the annotation of kubectl's client-side apply, which the library keeps in step.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// apply is for somebody who applied before, and has no fewer or other fields now, which is what operators do all day; ok is false else, and
-// where there is an error to tell.
+// apply is for somebody who has no fewer fields than when he applied before, so that nothing has to go, which is what operators do all day; ok is false
+// else, and where there is an error to tell.
 func (m *Manager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
 	if !m.mine(live) || !m.mine(config) || by == "" || by == "kubectl" && live.GetAnnotations()[lastApplied] != "" {
 		return nil, false
@@ -39,21 +39,16 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 	if _, given := listOf(config); given {
 		return nil, false
 	}
+	if len(live.Object) == 2 { // there is none yet
+		return m.made(config, by)
+	}
 	managers, ok := m.read(live)
-	if !ok {
+	if !ok || len(managers) == 0 {
 		return nil, false
 	}
 	self := identity{by, operationApply, m.Subresource}
-	at := managers.find(self)
-	if at < 0 {
-		return nil, false
-	}
-	if next, ok := m.overlaid(live, config, managers, at, force); ok {
+	if next, ok := m.overlaid(live, config, managers, self, force); ok {
 		return next, true
-	}
-	had, err := managers[at].fields.set()
-	if err != nil {
-		return nil, false
 	}
 	is, err := m.Types.ObjectToTyped(bare(live), typed.AllowDuplicates)
 	if err != nil {
@@ -70,8 +65,9 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 	if m.filter != nil {
 		wanted = m.filter.Filter(wanted)
 	}
-	if !wanted.Difference(unowned).Equals(had) {
-		return nil, false // something may have to go
+	own, err := m.cache.ofSet(wanted.Difference(unowned))
+	if err != nil || !m.keeps(managers, self, own) {
+		return nil, false
 	}
 	merged, err := is.Merge(wants)
 	if err != nil {
@@ -86,20 +82,12 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 		return nil, false
 	}
 	if value.EqualsUsing(value.NewFreelistAllocator(), is.AsValue(), merged.AsValue()) {
-		for _, e := range managers {
-			if !m.settled(e.fields, c) {
-				return nil, false
-			}
+		next = &unstructured.Unstructured{Object: maps.Clone(live.Object)}
+		if metadata, ok := live.Object["metadata"].(map[string]any); ok {
+			next.Object["metadata"] = maps.Clone(metadata)
 		}
-		return live.DeepCopy(), true
+		return next, m.applied(next, managers, c, self, own, false)
 	}
-	if managers, ok = m.lost(managers, c, self); !ok {
-		return nil, false
-	}
-	if at = managers.find(self); at < 0 {
-		return nil, false
-	}
-	managers[at].time, managers[at].raw = now(), nil
 	made, err := m.Types.TypedToObject(merged)
 	if err != nil {
 		return nil, false
@@ -108,14 +96,61 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 		return nil, false
 	}
 	m.Default(next)
-	m.write(next, managers)
+	return next, m.applied(next, managers, c, self, own, true)
+}
+
+// made gives the object that a configuration makes where there is none.
+func (m *Manager) made(config *unstructured.Unstructured, by string) (next *unstructured.Unstructured, ok bool) {
+	own, ok := m.fresh(config.Object, true)
+	if !ok {
+		return nil, false
+	}
+	next = config.DeepCopy()
+	m.Default(next)
+	m.write(next, entries{{identity: identity{by, operationApply, m.Subresource}, fields: own, time: now()}})
 	return next, true
 }
 
-// overlaid is apply for whoever wants the same fields as before, and other values in some of them at most.
-func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, at int, force bool) (next *unstructured.Unstructured, ok bool) {
-	wanted, ok := m.fresh(config.Object, true)
-	if !ok || wanted != managers[at].fields {
+// keeps says whether all that somebody applied before is in what he applies now.
+func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
+	at := managers.find(self)
+	if at < 0 || managers[at].fields == own {
+		return true
+	}
+	had, err := managers[at].fields.set()
+	if err != nil {
+		return false
+	}
+	has, err := own.set()
+	return err == nil && contains(has, had)
+}
+
+// applied writes the managers after somebody has applied own, by which c changed. Without a change the time of the last apply stays.
+func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *change, self identity, own *fields, changed bool) bool {
+	if at := managers.find(self); at >= 0 && managers[at].fields != own {
+		managers[at].fields, managers[at].raw = own, nil
+	} else if at < 0 {
+		managers = append(managers, entry{identity: self, fields: own})
+	}
+	managers, ok := m.lost(managers, c, self)
+	if !ok {
+		return false
+	}
+	at := managers.find(self)
+	if at < 0 {
+		return false
+	}
+	if changed {
+		managers[at].time, managers[at].raw = now(), nil
+	}
+	m.write(next, managers)
+	return true
+}
+
+// overlaid is apply for whoever wants fields that are there already, with other values in some of them at most.
+func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, self identity, force bool) (next *unstructured.Unstructured, ok bool) {
+	own, ok := m.fresh(config.Object, true)
+	if !ok || !m.keeps(managers, self, own) {
 		return nil, false
 	}
 	o := overlay{}
@@ -123,30 +158,15 @@ func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers ent
 	if !ok {
 		return nil, false
 	}
-	c, self := &change{set: m.filteredPaths(o.paths)}, managers[at].identity
+	c := &change{set: m.filteredPaths(o.paths)}
 	if !force && m.conflicts(managers, c, self) {
 		return nil, false
 	}
 	next = &unstructured.Unstructured{Object: content}
-	if len(o.paths) == 0 {
-		for _, e := range managers {
-			if !m.settled(e.fields, c) {
-				return nil, false
-			}
-		}
-		m.write(next, managers)
-		return next, true
+	if len(o.paths) > 0 {
+		m.Default(next)
 	}
-	if managers, ok = m.lost(managers, c, self); !ok {
-		return nil, false
-	}
-	if at = managers.find(self); at < 0 {
-		return nil, false
-	}
-	managers[at].time, managers[at].raw = now(), nil
-	m.Default(next)
-	m.write(next, managers)
-	return next, true
+	return next, m.applied(next, managers, c, self, own, len(o.paths) > 0)
 }
 
 // overlay puts the values of a configuration over those of an object.
