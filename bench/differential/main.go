@@ -50,7 +50,7 @@ func main() {
 	flag.IntVar(&opts.seeds, "seeds", 1, "how many seeds")
 	flag.IntVar(&opts.parallel, "parallel", 6, "how many streams at a time")
 	flag.IntVar(&opts.examples, "examples", 1, "how many examples of a difference to show")
-	flag.DurationVar(&opts.limit, "limit", 10*time.Minute, "end after this time")
+	flag.DurationVar(&opts.limit, "limit", 20*time.Minute, "end after this time")
 	flag.BoolVar(&opts.shrink, "shrink", false, "find the fewest requests for each difference")
 	flag.Parse()
 	opts.run, opts.label = regexp.MustCompile(*run), regexp.MustCompile(*label)
