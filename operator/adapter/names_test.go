@@ -13,7 +13,7 @@ import (
 )
 
 var ourPackages = map[string]string{
-	"operator": ".", "client": "client", "controller": "controller", "reconcile": "reconcile", "manager": "manager", "informer": "informer",
+	"operator": ".", "strategic": "client/strategic", "client": "client", "controller": "controller", "reconcile": "reconcile", "manager": "manager", "informer": "informer",
 	"webhook": "webhook", "leader": "leader", "events": "events", "trace": "trace", "operatortest": "operatortest", "adapter": "adapter",
 }
 
