@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,29 +89,34 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		return
 	}
 	w.WriteHeader(code)
-	// Small parts are gathered: a write may be a packet.
-	var buf []byte
-	if len(parts) > 1 {
-		buf = make([]byte, 0, min(size, 96<<10))
+	if len(parts) == 1 {
+		_, _ = w.Write(parts[0])
+		return
 	}
-	for i, p := range parts {
-		if len(parts) > 1 && len(p) < 32<<10 {
-			buf = append(buf, p...)
-			if len(buf) < 64<<10 && i < len(parts)-1 {
-				continue
-			}
-			p = buf
-		} else if len(buf) > 0 {
+	// Small parts are joined: a write may be a packet.
+	joined := joining.Get().(*[]byte)
+	defer joining.Put(joined)
+	buf := (*joined)[:0]
+	for _, p := range parts {
+		if len(buf) > 0 && len(buf)+len(p) > cap(buf) {
 			if _, err := w.Write(buf); err != nil {
 				return
 			}
+			buf = buf[:0]
 		}
-		if _, err := w.Write(p); err != nil {
+		if len(p) <= cap(buf) {
+			buf = append(buf, p...)
+		} else if _, err := w.Write(p); err != nil {
 			return
 		}
-		buf = buf[:0]
+	}
+	if len(buf) > 0 {
+		_, _ = w.Write(buf)
 	}
 }
+
+// joining has the buffers of answers that are being sent: four records of TLS.
+var joining = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
 // AcceptsGzip says whether the client accepts gzip.
 func AcceptsGzip(req *http.Request) bool {
