@@ -1,7 +1,9 @@
 package toolchain
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"kelson.dev/toolchain/gen/crd"
 	"kelson.dev/toolchain/gen/deepcopy"
 	"kelson.dev/toolchain/gen/rbac"
+	"kelson.dev/toolchain/gen/source"
 	"kelson.dev/toolchain/gen/webhook"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
@@ -107,9 +110,16 @@ func (r *run) checkAsked() {
 	}
 }
 
-// file takes a file in a package's directory.
+// file takes a file in a package's directory. Where there is nothing to generate any longer, what was generated before goes.
 func (r *run) file(p *model.Package, name string, src []byte, err error) {
-	r.fail(err, r.out.add(filepath.Join(p.Dir, name), src))
+	name = filepath.Join(p.Dir, name)
+	r.fail(err, r.out.add(name, src))
+	if src == nil && err == nil {
+		if was, err := os.ReadFile(name); err == nil && bytes.Contains(was, []byte(source.Generated)) {
+			_, err = r.out.remove(name)
+			r.fail(err)
+		}
+	}
 }
 
 func (r *run) object() {
@@ -129,6 +139,7 @@ func (r *run) definitions() {
 		}
 		r.fail(err, r.out.add(filepath.Join(dir, crd.FileName(res)), doc))
 	}
+	r.removeStale(crds, dir)
 }
 
 // definitionOptions are those of this call, and what packages ask for with +kelson:crd, which is for all of the project: its packages share

@@ -68,10 +68,11 @@ type Result struct {
 type File struct {
 	Path    string // relative to Options.Dir, with slashes
 	Content []byte
-	Changed bool // it was written, or, with Options.Check, would have been
+	Changed bool // it was written or removed, or, with Options.Check, would have been
+	Removed bool // the definition of a kind that is no longer there
 }
 
-// Changed are the paths of the files that were (or would have been) written.
+// Changed are the paths of the files that were (or would have been) written or removed.
 func (r Result) Changed() []string {
 	var paths []string
 	for _, f := range r.Files {
@@ -147,6 +148,7 @@ func definitionDir(dir string) string {
 type output struct {
 	dir     string
 	content map[string][]byte
+	removed []string
 }
 
 // add takes a file's content; nil is no file.
@@ -166,6 +168,19 @@ func (o *output) add(name string, content []byte) error {
 	return nil
 }
 
+// remove takes a file away, unless it is one that is written.
+func (o *output) remove(name string) (bool, error) {
+	rel, err := filepath.Rel(o.dir, name)
+	if err != nil {
+		return false, err
+	}
+	if _, written := o.content[filepath.ToSlash(rel)]; written {
+		return false, nil
+	}
+	o.removed = append(o.removed, filepath.ToSlash(rel))
+	return true, nil
+}
+
 // write brings the disk up to date, each file at once, or says what it would write.
 func (o *output) write(check bool) (Result, error) {
 	var res Result
@@ -178,6 +193,12 @@ func (o *output) write(check bool) (Result, error) {
 			errs = append(errs, writeFile(name, content))
 		}
 		res.Files = append(res.Files, f)
+	}
+	for _, rel := range o.removed {
+		if !check {
+			errs = append(errs, os.Remove(filepath.Join(o.dir, filepath.FromSlash(rel))))
+		}
+		res.Files = append(res.Files, File{Path: rel, Changed: true, Removed: true})
 	}
 	sort.Slice(res.Files, func(i, j int) bool { return res.Files[i].Path < res.Files[j].Path })
 	if check && len(res.Changed()) > 0 {

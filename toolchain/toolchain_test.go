@@ -233,3 +233,47 @@ func TestNoModule(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// GEN-02: the definition of a kind that is no longer there goes; one that was written by hand, or is of another's group, stays.
+func TestStaleDefinitionsGo(t *testing.T) {
+	kind := func(name string) string {
+		return "// +kubebuilder:object:root=true\ntype " + name + " struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata,omitempty\"`\n}\n\n"
+	}
+	const head = "// +groupName=a.example.com\n// +kubebuilder:object:generate=true\npackage v1\n\nimport metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\n"
+	dir, _ := writeProject(t, txtar.Parse([]byte("-- api/v1/t.go --\n"+head+kind("Thing")+kind("Other")+kind("Hand"))))
+	generate := func(check bool) (toolchain.Result, error) {
+		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}, Check: check})
+	}
+	if _, err := generate(false); err != nil {
+		t.Fatal(err)
+	}
+	const other, hand, foreign = "config/crd/a.example.com_others.yaml", "config/crd/a.example.com_hands.yaml", "config/crd/b.example.com_others.yaml"
+	data, err := os.ReadFile(filepath.Join(dir, other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, foreign, strings.ReplaceAll(string(data), "a.example.com", "b.example.com"))
+	written, err := os.ReadFile(filepath.Join(dir, hand))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, hand, "# mine\n"+string(written))
+	write(t, dir, "config/crd/kustomization.yaml", "resources:\n- a.example.com_others.yaml\n")
+	write(t, dir, "api/v1/t.go", head+kind("Thing"))
+
+	if _, err := generate(true); !errors.Is(err, toolchain.ErrStale) || !strings.Contains(err.Error(), "["+other+"]") {
+		t.Fatalf("the check says %v", err)
+	}
+	res, err := generate(false)
+	if err != nil || !slices.Equal(res.Changed(), []string{other}) || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].Error(), "still names a.example.com_others.yaml") {
+		t.Fatalf("%v, %v, %v", res.Changed(), res.Warnings, err)
+	}
+	for name, there := range map[string]bool{other: false, hand: true, foreign: true, "config/crd/a.example.com_things.yaml": true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); there != (err == nil) {
+			t.Errorf("%s: there is %t to be one: %v", name, there, err)
+		}
+	}
+	if res, err := generate(true); err != nil || len(res.Changed()) > 0 {
+		t.Errorf("afterwards: %v, %v", res.Changed(), err)
+	}
+}

@@ -138,7 +138,8 @@ func written(dir string, changed []string, result toolchain.Result) bool {
 		if i < 0 {
 			return false
 		}
-		if data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))); err != nil || !bytes.Equal(data, result.Files[i].Content) {
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if removed := result.Files[i].Removed; removed != (err != nil) || !bytes.Equal(data, result.Files[i].Content) {
 			return false
 		}
 	}
@@ -162,9 +163,23 @@ func generateOnce(c *cobra.Command, opts toolchain.Options) error {
 
 // generated says in a line what was generated.
 func generated(result toolchain.Result) string {
-	changed := result.Changed()
-	if len(changed) == 0 {
+	var wrote, removed, told []string
+	for _, f := range result.Files {
+		switch {
+		case f.Removed:
+			removed = append(removed, f.Path)
+		case f.Changed:
+			wrote = append(wrote, f.Path)
+		}
+	}
+	if len(wrote) > 0 {
+		told = append(told, "generated "+strings.Join(wrote, ", "))
+	}
+	if len(removed) > 0 {
+		told = append(told, "removed "+strings.Join(removed, ", "))
+	}
+	if len(told) == 0 {
 		return fmt.Sprintf("%d generated files are up to date", len(result.Files))
 	}
-	return "generated " + strings.Join(changed, ", ")
+	return strings.Join(told, "; ")
 }

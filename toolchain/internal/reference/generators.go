@@ -40,6 +40,9 @@ What runs on request is asked for in a package's doc.go, or by name on the comma
 package v1
 ` + "```" + `
 
+The definition of a kind that is no longer there is removed, and so is generated code of a package in which nothing is left to generate it for; ` + "`--check`" + ` names these too. Definitions
+that were written or changed by hand, or are of groups that are not the project's, stay.
+
 OUTPUT is ` + "`pkg/generated`" + ` below DIR unless ` + "`+kelson:output`" + ` says otherwise. A project that has ` + "`config/crd/bases`" + ` gets its definitions there, as kubebuilder
 lays it out. The text of ` + "`hack/boilerplate.go.txt`" + ` stands above generated Go files. The markers are in [their own reference](markers.md).
 

@@ -182,7 +182,9 @@ func (l *Loop) generate(ctx context.Context, first bool) error {
 		return fmt.Errorf("generate: %w", err)
 	}
 	for _, f := range wrote.Files {
-		l.generated[f.Path] = f.Content
+		if l.generated[f.Path] = f.Content; f.Removed {
+			delete(l.generated, f.Path)
+		}
 	}
 	if changed := wrote.Changed(); len(changed) > 0 {
 		l.cfg.Tell.Printf("manifests", "generated %s", strings.Join(changed, ", "))

@@ -55,7 +55,7 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	if len(found) == 0 && !converts {
 		return nil, nil
 	}
-	if p.Requires("kelson.dev/operator") { // it can be told of a port, so that several may run
+	if p.MainImports("kelson.dev/operator") { // it can be told of a port, so that several may run; others that only require it have flags of their own
 		if h.address, err = freeAddress(); err != nil {
 			return nil, err
 		}

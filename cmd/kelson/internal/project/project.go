@@ -6,13 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/mod/modfile"
+	"strconv"
 )
 
 // Project is an operator's folder.
@@ -54,18 +56,19 @@ func Open(dir string) (*Project, error) {
 	return nil, fmt.Errorf("open project %s: no main.go in it, in cmd or in a folder below cmd: is it an operator project?", dir)
 }
 
-// Requires says whether the Go module that the project is, or is part of, requires another.
-func (p *Project) Requires(module string) bool {
-	for dir := p.Dir; ; dir = filepath.Dir(dir) {
-		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			mod, err := modfile.ParseLax("go.mod", data, nil)
-			return err == nil && slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == module })
-		}
-		if dir == filepath.Dir(dir) {
-			return false
+// MainImports says whether the operator's main package imports another.
+func (p *Project) MainImports(path string) bool {
+	files, err := filepath.Glob(filepath.Join(p.Main, "*.go"))
+	if err != nil {
+		return false
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err == nil && slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(path) }) {
+			return true
 		}
 	}
+	return false
 }
 
 // Build builds the operator to a file. The error holds what the compiler said.

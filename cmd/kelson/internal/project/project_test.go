@@ -36,3 +36,15 @@ func TestTheMainPackageIsFound(t *testing.T) {
 		t.Errorf("a file: %v", err)
 	}
 }
+
+func TestWhatMainImports(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "cmd/main.go", "package main\n\nimport _ \"kelson.dev/operator/adapter\"\n")
+	p, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.MainImports("kelson.dev/operator") || !p.MainImports("kelson.dev/operator/adapter") {
+		t.Error("imports are not told apart")
+	}
+}

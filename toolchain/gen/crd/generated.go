@@ -1,0 +1,32 @@
+package crd
+
+import (
+	"bytes"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Generated reads the file of a definition if a generator made it, and nobody changed it since: it is as it would be written, or controller-gen
+// says that it was there. Otherwise it is nil.
+func (g *Generator) Generated(doc []byte) *apiextensionsv1.CustomResourceDefinition {
+	if !bytes.Contains(doc, []byte("kind: CustomResourceDefinition\n")) {
+		return nil
+	}
+	def := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(doc, def); err != nil || def.Kind != "CustomResourceDefinition" || def.Spec.Group == "" || def.Spec.Names.Plural == "" {
+		return nil
+	}
+	if def.Annotations["controller-gen.kubebuilder.io/version"] != "" {
+		return def
+	}
+	for _, v := range def.Spec.Versions {
+		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			return nil
+		}
+	}
+	if again, err := g.emit.definition(def); err != nil || !bytes.Equal(again, doc) {
+		return nil
+	}
+	return def
+}
