@@ -48,7 +48,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
+	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
 	// The operator begins once the watch is on: from here on no phase can pass unseen.
 	eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
@@ -60,7 +60,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 		operator.Process.Signal(syscall.SIGTERM)
 		operator.Wait()
 	})
-	wantContains(t, "apply again", kubectl("apply", "-f", cnat+"/config/samples"), "unchanged")
+	wantContains(t, "apply again", kubectl("apply", "-k", cnat+"/config/samples"), "unchanged")
 	kubectl("wait", "at/example-at", "--for=jsonpath={.status.phase}=DONE", "--timeout=30s")
 
 	wantContains(t, "get", kubectl("get", "ats"), "NAME", "SCHEDULE", "PHASE", "AGE", "example-at", "DONE")
