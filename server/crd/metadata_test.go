@@ -15,7 +15,7 @@ import (
 func TestExactMetadataStaysAsItIs(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	a := author{rand.New(rand.NewPCG(seed, 11))}
+	a := newAuthor(seed, 11)
 	c := &compiled{fields: fieldsets.NewCache()}
 	exact := 0
 	for range 20000 {

@@ -101,7 +101,7 @@ func shortcutsAreTheLibrarysWays(t *testing.T, rule string) {
 	t.Cleanup(func() { klog.LogToStderr(true) })
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	a := author{rand.New(rand.NewPCG(seed, 9))}
+	a := newAuthor(seed, 9)
 	k := compile(nil, &definition, 1)
 	main, status := &strategy{compiled: k, hub: "v1"}, &strategy{compiled: k, hub: "v1", status: true}
 	taken, valid, tries := 0, 0, 8000

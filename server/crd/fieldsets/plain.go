@@ -108,7 +108,7 @@ func (d *differences) between(a, b any, s *shape) bool {
 		case s == nil:
 			return tree.Same(x, y)
 		case s.atomic:
-			return tree.Same(x, y) || len(x) > 0 && len(y) > 0 && d.add(&d.paths)
+			return tree.Same(x, y) || len(x) > 0 && len(y) > 0 && s.takes(y) && d.add(&d.paths)
 		case (len(x) == 0) != (len(y) == 0):
 			return false
 		}
@@ -123,7 +123,7 @@ func (d *differences) between(a, b any, s *shape) bool {
 		case s == nil || s.kind != list || len(x) == 0 || len(y) == 0:
 			return false
 		case s.atomic:
-			return d.add(&d.paths)
+			return s.takes(y) && d.add(&d.paths)
 		}
 		return s.keys != nil && d.betweenElements(x, y, s)
 	case nil:
@@ -215,7 +215,7 @@ func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
 		}
 		d.add(to)
 		if s.atomic {
-			return true
+			return s.takes(v)
 		}
 		for name, value := range v {
 			if !d.at(fieldpath.FieldNameElement(name), func() bool { return d.whole(value, s.member(name), to) }) {
@@ -229,7 +229,7 @@ func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
 		}
 		d.add(to)
 		if s.atomic {
-			return true
+			return s.takes(v)
 		}
 		seen := make([]fieldpath.PathElement, 0, len(v))
 		for _, element := range v {
@@ -246,7 +246,7 @@ func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
 }
 
 // fresh gives the fields of a new object, all of which are of the one who made it, or of an applied configuration: who applies owns no maps, only
-// what is in them. ok is false if it is not made of plain parts.
+// what is in them. ok is false if it is not made of plain parts, or they are of other kinds than the schema says, which the library has an error for.
 func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	if m.shape == nil {
 		return nil, false
@@ -308,6 +308,9 @@ func (w *writer) member(name string, value any, s *shape) bool {
 		if s.kind != object {
 			return false
 		}
+		if s.atomic && !s.takes(v) {
+			return false
+		}
 		if len(v) == 0 || s.atomic {
 			break
 		}
@@ -323,7 +326,7 @@ func (w *writer) member(name string, value any, s *shape) bool {
 		w.raw = append(w.raw, '}')
 		return true
 	case []any:
-		if s.kind != list || !s.atomic {
+		if s.kind != list || !s.atomic || !s.takes(v) {
 			return false
 		}
 	default:

@@ -11,7 +11,7 @@ type shape struct {
 	kind    kind
 	atomic  bool     // of lists and maps: owned as a whole
 	keys    []string // of lists whose elements are known by these members
-	items   *shape
+	items   *shape // of lists
 	members map[string]*shape
 	others  *shape // the members that are not named
 }
@@ -55,8 +55,9 @@ func shapeOf(s *structuralschema.Structural) *shape {
 		}
 	case list:
 		out.atomic = s.XListType == nil || *s.XListType == "atomic"
+		out.items = shapeOf(s.Items)
 		if !out.atomic && *s.XListType == "map" {
-			out.keys, out.items = slices.Sorted(slices.Values(s.XListMapKeys)), shapeOf(s.Items)
+			out.keys = slices.Sorted(slices.Values(s.XListMapKeys))
 		}
 	}
 	return out
@@ -85,4 +86,35 @@ func (s *shape) has(value any) bool {
 		return s.kind == boolean
 	}
 	return false
+}
+
+// takes says that all parts of a value are known and of their kinds.
+func (s *shape) takes(value any) bool {
+	if s == nil {
+		return false
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if s.kind != object {
+			return false
+		}
+		for name, member := range v {
+			if !s.member(name).takes(member) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if s.kind != list || !s.atomic {
+			return false
+		}
+		for _, element := range v {
+			if !s.items.takes(element) {
+				return false
+			}
+		}
+		return true
+	default:
+		return s.has(value)
+	}
 }
