@@ -34,12 +34,18 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 	if err != nil {
 		return nil, err
 	}
+	var marked *store.Object
 	for current := sn.Get(key); ; {
-		if current == nil {
+		switch {
+		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
+			// Who saw that it has no grace left, as a node does, was sooner.
+			return (&deletion{res: res, key: key}).answer(marked, true), nil
+		case current == nil:
 			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}
-		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current}
+		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
 		done, err := d.attempt(ctx, validate)
+		marked = d.marked
 		var conflict *store.ConflictError
 		if errors.As(err, &conflict) && ctx.Err() == nil {
 			current = conflict.Current
@@ -59,6 +65,7 @@ type deletion struct {
 	hub     runtime.Object
 	object  metav1.Object
 	old     runtime.Object // as it was before
+	marked  *store.Object  // as this deletion has stored that no grace is left
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -128,7 +135,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		if err != nil || len(d.opts.DryRun) > 0 {
 			return marked, err
 		}
-		d.current = marked.obj
+		d.current, d.marked = marked.obj, marked.obj
 	}
 	return d.erase(ctx)
 }

@@ -1,11 +1,19 @@
 package resttest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/server/resource"
 	"kelson.dev/server/rest/resttest"
+	"kelson.dev/server/store"
 )
 
 // API-04
@@ -85,6 +93,35 @@ func TestGracefulDeletion(t *testing.T) {
 		s.Expect(t, "MODIFIED a", "DELETED a")
 		p.Want(t, 404, "DELETE", pods+"/a", "")
 	})
+}
+
+// API-04: who sees that a pod has no grace left may be sooner to take it away than the request that said so; that has succeeded all the same.
+func TestDeletionOvertakenByTheNode(t *testing.T) {
+	p := resttest.New(t)
+	const pods = "/api/v1/namespaces/default/pods"
+	known, _ := p.Registry.Current().ByName(schema.GroupResource{Resource: "pods"})
+	res, hooks := *known, resource.Hooks{}
+	if known.Hooks != nil {
+		hooks = *known.Hooks
+	}
+	overtaken := 0
+	hooks.AfterCommit = func(ctx context.Context, hub, old runtime.Object, revision uint64) {
+		if pod, ok := hub.(metav1.Object); ok && hub != nil && pod.GetDeletionTimestamp() != nil {
+			overtaken++
+			if _, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: revision}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	res.Hooks = &hooks
+	p.Registry.Put(&res)
+	p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
+	p.Want(t, 201, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}`)
+	gone := p.Want(t, 200, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
+	if overtaken != 1 || resttest.At(gone, "metadata", "name") != "a" || resttest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("overtaken %d times: %v", overtaken, gone)
+	}
+	p.Want(t, 404, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
 }
 
 func TestNamespaceDeletion(t *testing.T) {
