@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	oteltrace "go.opentelemetry.io/otel/trace"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/trace"
@@ -85,8 +87,20 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 			return err
 		}
 	}
+	settled := time.AfterFunc(settling, releaseOnce)
+	defer settled.Stop()
 	return m.Run(ctx)
 }
+
+const (
+	// settling is after how long an operator has started, and needs no longer what it needed for that.
+	settling = 5 * time.Second
+	// manyPages is how much of the program's file may stay in memory then.
+	manyPages = 8 << 20
+)
+
+// releaseOnce is for the first operator of a process: tests have many.
+var releaseOnce = sync.OnceFunc(func() { footprint.Release(manyPages) })
 
 // defaultName is the last element of the main package's path. It is the same in the package's tests.
 func defaultName() string {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kelson.dev/operator/footprint"
 )
 
 const (
@@ -18,6 +20,8 @@ const (
 	allocatedBetween = 64 << 20
 	// quiet is after how long without a request memory is given back.
 	quiet = 2 * time.Second
+	// manyPages is how much of the program's file may stay in the memory of an idle server: what it needs then is a few megabytes.
+	manyPages = 32 << 20
 	// worthwhile is how much there must be to give back.
 	worthwhile = 16 << 20
 )
@@ -92,7 +96,7 @@ func (c *collector) look() {
 	if h := readHeap(); h.unused() > max(worthwhile, h.live/4) {
 		debug.FreeOSMemory()
 	}
-	releasePages()
+	footprint.Release(manyPages)
 	c.armed.Store(false)
 	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) { // one came in between
 		c.timer.Reset(quiet)
