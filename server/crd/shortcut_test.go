@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -97,8 +98,8 @@ func shortcutsAreTheLibrarysWays(t *testing.T, rule string) {
 	if err := json.Unmarshal([]byte(strings.Replace(ownedDefinition, `"spec":{"type":"object",`, `"spec":{"type":"object",`+rule, 1)), &definition); err != nil {
 		t.Fatal(err)
 	}
-	klog.LogToStderr(false) // the library says there what it finds twice
-	t.Cleanup(func() { klog.LogToStderr(true) })
+	klog.SetLogger(logr.Discard()) // the library says there what it finds twice
+	t.Cleanup(klog.ClearLogger)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	a := newAuthor(seed, 9)
