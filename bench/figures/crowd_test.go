@@ -39,7 +39,7 @@ func TestWatchersResume(t *testing.T) {
 // What a watcher can't take up again is an error: the log no longer reaches back, or an event comes twice.
 func TestWatchersGiveUp(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n": `"code":410`,
+		`{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n":                                               `"code":410`,
 		strings.Repeat(`{"type":"ADDED","object":{"metadata":{"name":"seen-000001","resourceVersion":"7"}}}`+"\n", 2): "revision 7 after 7",
 	} {
 		peer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))

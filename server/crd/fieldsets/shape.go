@@ -11,7 +11,7 @@ type shape struct {
 	kind    kind
 	atomic  bool     // of lists and maps: owned as a whole
 	keys    []string // of lists whose elements are known by these members
-	items   *shape // of lists
+	items   *shape   // of lists
 	members map[string]*shape
 	others  *shape // the members that are not named
 }
