@@ -70,7 +70,7 @@ type everything struct {
 	Quoted            int                  `json:"quoted,string"`
 	Tree              recursive            `json:"tree"`
 	Hidden            string               `json:"-"`
-	hidden            string
+	_                 string
 }
 
 // plain has only what is read here.
