@@ -1,5 +1,7 @@
 package crd
 
+import "kelson.dev/server/crd/fieldsets"
+
 // exactMetadata says whether metadata would come out of its Go type as it is: then it need not go into it.
 func (c *compiled) exactMetadata(metadata map[string]any) bool {
 	for name, value := range metadata {
@@ -17,7 +19,7 @@ func (c *compiled) exactMetadata(metadata map[string]any) bool {
 				return false
 			}
 		case "creationTimestamp", "deletionTimestamp":
-			if word, ok := value.(string); !ok || !exactTime(word) {
+			if word, ok := value.(string); !ok || !fieldsets.ExactTime(word) {
 				return false
 			}
 		case "labels", "annotations":
@@ -44,7 +46,7 @@ func (c *compiled) exactMetadata(metadata map[string]any) bool {
 				return false
 			}
 			for _, entry := range list {
-				if !c.exact(entry) {
+				if !c.fields.Exact(entry) {
 					return false
 				}
 			}

@@ -1,8 +1,6 @@
 package crd
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -15,7 +13,7 @@ func (c *compiled) detach(u *unstructured.Unstructured) []any {
 		return nil
 	}
 	for _, entry := range list {
-		if !c.exact(entry) {
+		if !c.fields.Exact(entry) {
 			return nil
 		}
 	}
@@ -31,49 +29,4 @@ func attach(u *unstructured.Unstructured, list []any) {
 	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
 		metadata["managedFields"] = list
 	}
-}
-
-// exact says whether an entry would come out of its Go type as it is.
-func (c *compiled) exact(entry any) bool {
-	fields, ok := entry.(map[string]any)
-	if !ok {
-		return false
-	}
-	for name, value := range fields {
-		switch name {
-		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
-			if word, ok := value.(string); !ok || word == "" {
-				return false
-			}
-		case "time":
-			if word, ok := value.(string); !ok || !exactTime(word) {
-				return false
-			}
-		case "fieldsV1":
-			if tree, ok := value.(map[string]any); !ok || !c.fields.Known(tree) && !onlyMaps(value) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func exactTime(word string) bool {
-	t, err := time.Parse(time.RFC3339, word)
-	return err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == word
-}
-
-func onlyMaps(value any) bool {
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return false
-	}
-	for _, value := range fields {
-		if !onlyMaps(value) {
-			return false
-		}
-	}
-	return true
 }

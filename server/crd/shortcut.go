@@ -125,7 +125,7 @@ func (s *strategy) soundOwners(value any) bool {
 		return false
 	}
 	for _, entry := range list {
-		if !s.exact(entry) {
+		if !s.fields.Exact(entry) {
 			return false
 		}
 		fields := entry.(map[string]any)

@@ -82,10 +82,7 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 		return nil, false
 	}
 	if value.EqualsUsing(value.NewFreelistAllocator(), is.AsValue(), merged.AsValue()) {
-		next = &unstructured.Unstructured{Object: maps.Clone(live.Object)}
-		if metadata, ok := live.Object["metadata"].(map[string]any); ok {
-			next.Object["metadata"] = maps.Clone(metadata)
-		}
+		next = &unstructured.Unstructured{Object: shallow(live.Object)}
 		return next, m.applied(next, managers, c, self, own, false)
 	}
 	made, err := m.Types.TypedToObject(merged)
@@ -127,6 +124,7 @@ func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
 
 // applied writes the managers after somebody has applied own, by which c changed. Without a change the time of the last apply stays.
 func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *change, self identity, own *fields, changed bool) bool {
+	managers = slices.Clone(managers) // should it come to nothing, they are needed as they were
 	if at := managers.find(self); at >= 0 && managers[at].fields != own {
 		managers[at].fields, managers[at].raw = own, nil
 	} else if at < 0 {
@@ -178,13 +176,11 @@ type overlay struct {
 // root gives a new object, which shares with the old one what is not in the configuration. ok is false if the configuration has anything that the object has
 // not, or that is not plain.
 func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]any, bool) {
-	out := maps.Clone(object)
-	metadata, ok := object["metadata"].(map[string]any)
+	out := shallow(object)
+	metadata, ok := out["metadata"].(map[string]any)
 	if !ok {
 		return nil, false
 	}
-	metadata = maps.Clone(metadata)
-	out["metadata"] = metadata
 	for name, value := range config {
 		switch {
 		case name == "apiVersion" || name == "kind":

@@ -82,8 +82,8 @@ func (c *Cache) of(tree map[string]any) (*fields, bool) {
 	return f, ok
 }
 
-// Known says whether a tree is one that this cache gave: then it is made of maps only, and nobody changes it.
-func (c *Cache) Known(tree map[string]any) bool {
+// known says whether a tree is one that this cache gave: then it is made of maps only, and nobody changes it.
+func (c *Cache) known(tree map[string]any) bool {
 	_, ok := c.of(tree)
 	return ok
 }

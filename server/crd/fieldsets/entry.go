@@ -3,7 +3,6 @@ package fieldsets
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -52,21 +51,36 @@ func (m *Manager) read(u *unstructured.Unstructured) (_ entries, ok bool) {
 		}
 		e := entry{raw: raw}
 		var version, form string
-		texts, content := 0, map[string]any(nil)
-		for name, into := range map[string]*string{
-			"manager": &e.name, "operation": &e.operation, "subresource": &e.subresource, "time": &e.time, "apiVersion": &version, "fieldsType": &form,
-		} {
-			if value, set := raw[name]; set {
-				if *into, ok = value.(string); !ok || *into == "" {
+		var content map[string]any
+		for name, value := range raw {
+			if name == "fieldsV1" {
+				if content, ok = value.(map[string]any); !ok {
 					return nil, false
 				}
-				texts++
+				continue
+			}
+			word, ok := value.(string)
+			if !ok || word == "" {
+				return nil, false
+			}
+			switch name {
+			case "manager":
+				e.name = word
+			case "operation":
+				e.operation = word
+			case "subresource":
+				e.subresource = word
+			case "time":
+				e.time = word
+			case "apiVersion":
+				version = word
+			case "fieldsType":
+				form = word
+			default:
+				return nil, false
 			}
 		}
-		if content, ok = raw["fieldsV1"].(map[string]any); !ok || len(raw) != texts+1 {
-			return nil, false
-		}
-		if version != m.version || form != "FieldsV1" || e.operation != operationApply && e.operation != operationUpdate || e.name == "" || !exactTime(e.time) {
+		if version != m.version || form != "FieldsV1" || e.operation != operationApply && e.operation != operationUpdate || e.name == "" || content == nil || !ordered(e.time) {
 			return nil, false
 		}
 		var err error
@@ -81,13 +95,8 @@ func (m *Manager) read(u *unstructured.Unstructured) (_ entries, ok bool) {
 	return out, true
 }
 
-func exactTime(word string) bool {
-	if word == "" {
-		return true
-	}
-	t, err := time.Parse(time.RFC3339, word)
-	return err == nil && t.Unix() > 0 && t.UTC().Format(time.RFC3339) == word
-}
+// ordered says that a time can be compared as text with others: none is before all.
+func ordered(word string) bool { return word == "" || ExactTime(word) && word > "1970-01-01T00:00:00Z" }
 
 func (es entries) find(who identity) int {
 	return slices.IndexFunc(es, func(e entry) bool { return e.identity == who })

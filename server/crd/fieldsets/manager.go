@@ -1,6 +1,7 @@
 package fieldsets
 
 import (
+	"maps"
 	"time"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -180,19 +181,18 @@ func bare(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if _, ok := listOf(u); !ok {
 		return u
 	}
-	content := make(map[string]any, len(u.Object))
-	for name, value := range u.Object {
-		content[name] = value
-	}
-	was, _ := u.Object["metadata"].(map[string]any)
-	metadata := make(map[string]any, len(was))
-	for name, value := range was {
-		if name != "managedFields" {
-			metadata[name] = value
-		}
-	}
-	content["metadata"] = metadata
+	content := shallow(u.Object)
+	delete(content["metadata"].(map[string]any), "managedFields")
 	return &unstructured.Unstructured{Object: content}
+}
+
+// shallow is an object that has maps of its own at the top and for metadata, and shares the rest.
+func shallow(object map[string]any) map[string]any {
+	out := maps.Clone(object)
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		out["metadata"] = maps.Clone(metadata)
+	}
+	return out
 }
 
 // taken gives the managers after somebody has taken what changed, and what was removed is nobody's any more.

@@ -1,6 +1,7 @@
 package fieldsets
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -253,7 +254,7 @@ func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	}
 	var space [4 << 10]byte
 	w := writer{raw: append(space[:0], '{'), applied: applied}
-	for _, name := range names(object) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch {
 		case name == "apiVersion" || name == "kind" || slices.Contains(m.Reset, name):
 		case name == "metadata":
@@ -269,15 +270,6 @@ func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	}
 	f, err := m.cache.read(append(w.raw, '}'))
 	return f, err == nil
-}
-
-func names(object map[string]any) []string {
-	list := make([]string, 0, len(object))
-	for name := range object {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // writer writes a field set, encoded.
@@ -318,7 +310,7 @@ func (w *writer) member(name string, value any, s *shape) bool {
 		if !w.applied {
 			w.raw = append(w.raw, `".":{}`...)
 		}
-		for _, name := range names(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !w.member(name, v[name], s.member(name)) {
 				return false
 			}
@@ -349,17 +341,15 @@ func (w *writer) metadata(value any) bool {
 	if !ok {
 		return false
 	}
-	if !slices.ContainsFunc(names(metadata), func(name string) bool { return !identifying[name] }) {
+	owned := slices.DeleteFunc(slices.Sorted(maps.Keys(metadata)), func(name string) bool { return identifying[name] })
+	if len(owned) == 0 {
 		return true
 	}
 	if !w.name("metadata") {
 		return false
 	}
 	w.raw = append(w.raw, '{')
-	for _, name := range names(metadata) {
-		if identifying[name] {
-			continue
-		}
+	for _, name := range owned {
 		s := word
 		switch name {
 		case "labels", "annotations":
