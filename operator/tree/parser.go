@@ -226,8 +226,22 @@ func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 	return nil, false, ErrUnusual
 }
 
-// Each calls yield with every key of the object that comes next; yield must go behind the value.
+// Each calls yield with every key of the object that comes next, escapes and all; yield must go behind the value.
 func (p *Parser) Each(yield func(key []byte) error) error {
+	return p.each(func(key []byte, _ bool) error { return yield(key) })
+}
+
+// EachPlain is Each of an object whose keys have no escapes.
+func (p *Parser) EachPlain(yield func(key []byte) error) error {
+	return p.each(func(key []byte, escaped bool) error {
+		if escaped {
+			return ErrUnusual
+		}
+		return yield(key)
+	})
+}
+
+func (p *Parser) each(yield func(key []byte, escaped bool) error) error {
 	if err := p.Take('{'); err != nil {
 		return err
 	}
@@ -239,14 +253,14 @@ func (p *Parser) Each(yield func(key []byte) error) error {
 		if p.Peek() != '"' {
 			return ErrUnusual
 		}
-		key, _, err := p.Quoted()
+		key, escaped, err := p.Quoted()
 		if err != nil {
 			return err
 		}
 		if err := p.Take(':'); err != nil {
 			return err
 		}
-		if err := yield(key); err != nil {
+		if err := yield(key, escaped); err != nil {
 			return err
 		}
 		switch p.Peek() {

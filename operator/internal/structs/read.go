@@ -189,7 +189,7 @@ func (r *reader) textMap(v reflect.Value, _ int) error {
 		return err
 	}
 	m := make(map[string]string, n)
-	err = r.members(func(name []byte) error {
+	err = r.EachPlain(func(name []byte) error {
 		var value string
 		if !r.null() {
 			var err error
@@ -267,7 +267,7 @@ func readMap(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
 		}
 		m := reflect.MakeMapWithSize(t, n)
 		v.Set(m)
-		return r.members(func(name []byte) error {
+		return r.EachPlain(func(name []byte) error {
 			key, value := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 			key.SetString(r.text(name))
 			if err := of.read(r, value, depth+1); err != nil {
@@ -288,7 +288,7 @@ func readStruct(fields map[string]*field) func(*reader, reflect.Value, int) erro
 			return tree.ErrUnusual
 		}
 		var seen uint64
-		return r.members(func(name []byte) error {
+		return r.EachPlain(func(name []byte) error {
 			f := fields[string(name)]
 			if f == nil {
 				_, err := r.raw()
@@ -304,41 +304,6 @@ func readStruct(fields map[string]*field) func(*reader, reflect.Value, int) erro
 			}
 			return f.plan.read(r, at, depth+1)
 		})
-	}
-}
-
-// members calls yield with every name of an object. Those with escapes are unusual.
-func (r *reader) members(yield func(name []byte) error) error {
-	if err := r.Take('{'); err != nil {
-		return err
-	}
-	if r.Peek() == '}' {
-		r.At++
-		return nil
-	}
-	for {
-		if r.Peek() != '"' {
-			return tree.ErrUnusual
-		}
-		name, escaped, err := r.Quoted()
-		if err != nil || escaped {
-			return tree.ErrUnusual
-		}
-		if err := r.Take(':'); err != nil {
-			return err
-		}
-		if err := yield(name); err != nil {
-			return err
-		}
-		switch r.Peek() {
-		case ',':
-			r.At++
-		case '}':
-			r.At++
-			return nil
-		default:
-			return tree.ErrUnusual
-		}
 	}
 }
 
