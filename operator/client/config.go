@@ -32,6 +32,9 @@ type Config struct {
 	FieldOwner string
 	// UserAgent by default is REST's, or that of client-go.
 	UserAgent string
+	// CompressWatches takes watches that the server compresses. It is for networks that are slow or paid by the byte: kube-apiserver compresses
+	// each event by itself, which costs both sides more than all else about it. Lists are compressed as REST says.
+	CompressWatches bool
 	// Warnings gets every warning the server sends with an answer. By default each text is logged once.
 	Warnings func(ctx context.Context, warning string)
 	// Log by default is slog.Default().
@@ -47,6 +50,7 @@ type restClient struct {
 	owner    string
 	agent    string
 	warnings func(context.Context, string)
+	compress bool
 	steady   bool
 }
 
@@ -64,22 +68,26 @@ func New(cfg Config) (Client, error) {
 	if conf.UserAgent == "" {
 		conf.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	httpClient, err := rest.HTTPClientFor(conf)
+	single, err := newHTTPClient(conf, maxConnections)
 	if err != nil {
-		return nil, fmt.Errorf("new client: %w", err)
+		return nil, err
 	}
+	streams, err := newHTTPClient(conf, 0)
+	if err != nil {
+		return nil, err
+	}
+	streams.Timeout = 0
 	base, _, err := rest.DefaultServerUrlFor(conf)
 	if err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	// A prefix in the host's path stays in front of every path, a query or fragment does not.
 	base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")}
-	streams := *httpClient
-	streams.Timeout = 0
 
 	c := &restClient{
-		http:     httpClient,
-		streams:  &streams,
+		http:     single,
+		streams:  streams,
+		compress: cfg.CompressWatches,
 		base:     base,
 		scheme:   cfg.Scheme,
 		mapper:   cfg.Mapper,

@@ -70,6 +70,9 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		if r.contentType != "" {
 			req.Header.Set("Content-Type", r.contentType)
 		}
+		if r.stream && !c.compress {
+			req.Header.Set("Accept-Encoding", "identity")
+		}
 		resp, err := client.Do(req)
 		var wait time.Duration
 		switch {
