@@ -1,0 +1,54 @@
+package workqueue
+
+// Drop takes keys out of the queue: those that are ready, that were added for later, or that were added while a worker holds them. The
+// limiter forgets them. What a worker holds stays with it until Done, and is not queued again unless it is added again. The result is how
+// many were taken out. which is called while the queue is locked, and must not call it.
+func (q *Queue[T, P]) Drop(which func(key T) bool) (dropped int) {
+	keys, dropped := q.drop(which)
+	for _, key := range keys {
+		q.limiter.Forget(key)
+	}
+	return dropped
+}
+
+// drop is Drop without the limiter: keys are all that were found.
+func (q *Queue[T, P]) drop(which func(key T) bool) (keys []T, dropped int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, e := range q.entries {
+		if !which(key) {
+			continue
+		}
+		keys = append(keys, key)
+		if e.state == idle && !e.running {
+			q.resting--
+		}
+		if e.state != idle {
+			dropped++
+			q.take(e)
+		}
+		if !e.running {
+			delete(q.entries, key)
+		}
+	}
+	if dropped > 0 {
+		q.arm()
+		if q.metrics != nil {
+			q.metrics.Depth(q.ready)
+		}
+		q.checkDrained()
+	}
+	return keys, dropped
+}
+
+// take makes nothing want an entry any longer.
+func (q *Queue[T, P]) take(e *entry[T, P]) {
+	switch e.state {
+	case waiting:
+		q.waiting.remove(e)
+	case queued:
+		q.unlink(e)
+	}
+	var none P
+	e.state, e.payload = idle, none
+}

@@ -1,0 +1,103 @@
+package workqueue_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/operator/workqueue"
+)
+
+// MACH-06: keys are taken out wherever they are, and begin anew when they come back.
+func TestDrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &workqueue.Exponential[string]{Base: time.Minute, Max: time.Hour}
+		q := workqueue.New(workqueue.Config[string, string]{Limiter: limiter})
+		defer q.ShutDown()
+		get := func() workqueue.Item[string, string] {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			item, err := q.Get(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return item
+		}
+		of := func(prefix string) func(string) bool {
+			return func(key string) bool { return strings.HasPrefix(key, prefix) }
+		}
+
+		q.Add("east/running", "")
+		q.Add("east/again", "")
+		running, again := get(), get()
+		q.Add("east/again", "while it runs")
+		q.Add("east/rests", "")
+		q.Done(get())
+		q.Add("east/ready", "")
+		q.AddAfter("east/later", "", time.Hour)
+		q.AddRateLimited("east/failed", "")
+		q.AddRateLimited("east/failed", "")
+		q.AddRateLimited("west/failed", "")
+		q.AddAfter("west/later", "", 2*time.Hour)
+		q.Add("west/ready", "")
+		if n := q.Drop(of("east/")); n != 4 {
+			t.Errorf("%d were dropped, want 4: what is ready, for later, failed, and added again", n)
+		}
+		if s := q.Stats(); s.Ready != 1 || s.Waiting != 2 || s.Running != 2 {
+			t.Errorf("%+v is left", s)
+		}
+		if limiter.NumRequeues("east/failed") != 0 || limiter.NumRequeues("west/failed") != 1 {
+			t.Error("the limiter has forgotten too little or too much")
+		}
+		if n := q.Drop(of("east/")); n != 0 {
+			t.Errorf("%d were dropped the second time", n)
+		}
+
+		// A worker that holds a key gives it back, and nobody else gets it before.
+		q.Add("east/running", "anew")
+		if item := get(); item.Key != "west/ready" {
+			t.Errorf("got %q, want the one that is not held", item.Key)
+		} else {
+			q.Done(item)
+		}
+		q.Done(again)
+		q.Done(running)
+		if item := get(); item.Key != "east/running" || item.Payload != "anew" {
+			t.Errorf("got %q, %q", item.Key, item.Payload)
+		} else {
+			q.Done(item)
+		}
+
+		// The timer is that of what is left.
+		begin := time.Now()
+		for _, want := range []string{"west/failed", "west/later"} {
+			item, err := q.Get(t.Context())
+			if err != nil || item.Key != want {
+				t.Errorf("got %q, %v after %v, want %q", item.Key, err, time.Since(begin), want)
+			}
+			q.Done(item)
+		}
+		q.Add("east/later", "")
+		if item := get(); item.Key != "east/later" {
+			t.Errorf("got %q", item.Key)
+		}
+	})
+}
+
+// MACH-06: a queue that drains is empty when what was left was dropped.
+func TestDropEndsDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Config[string, string]{})
+		q.Add("a", "")
+		drained := make(chan error, 1)
+		go func() { drained <- q.ShutDownWithDrain(t.Context()) }()
+		synctest.Wait()
+		q.Drop(func(string) bool { return true })
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+	})
+}
