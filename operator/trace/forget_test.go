@@ -1,0 +1,63 @@
+package trace
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
+)
+
+// RUN-06: what is known of a cluster's objects goes with it, and nothing else does.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		tracer := New(Config{Sink: Func(func(Record) {}), Loops: func(Loop) { told++ }})
+		key := client.Key{Namespace: "default", Name: "torn"}
+		// A field of an object flaps, in each of two clusters.
+		flap := func(cluster string) {
+			values := []string{`"a"`, `"b"`}
+			for i := range 8 {
+				ctx := reconcile.WithCluster(t.Context(), cluster)
+				_, span := tracer.Start(ctx, Record{Controller: "c"})
+				span.note(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true})
+				span.End(reconcile.Result{}, nil)
+				tracer.Changed(cluster, "ConfigMap", key, "c", []Change{{Path: "data.x", Before: values[i%2], After: values[(i+1)%2]}})
+				tracer.known.wrote(span.record.ID, subject{cluster, "ConfigMap", key}, "1", "2")
+			}
+		}
+		by := func(cluster string) uint64 {
+			causes := tracer.known.resolve(Because(Cause{Event: Update, Cluster: cluster, Kind: "ConfigMap", Key: key, ResourceVersion: "2"}), 1000)
+			return causes.All()[0].By
+		}
+		flap("east")
+		flap("west")
+		if told != 2 || by("east") == 0 || !tracer.Suspicious("east", "ConfigMap", key) {
+			t.Fatalf("%d loops were told, by %d", told, by("east"))
+		}
+		tracer.Forget("east")
+		tracer.Forget("east")
+		if by("east") != 0 || tracer.Suspicious("east", "ConfigMap", key) {
+			t.Error("east is still known")
+		}
+		if by("west") == 0 || !tracer.Suspicious("west", "ConfigMap", key) {
+			t.Error("west is forgotten")
+		}
+		time.Sleep(time.Second)
+		flap("west")
+		if told != 2 {
+			t.Error("the loop in west was told twice within a minute")
+		}
+		flap("east")
+		if told != 3 {
+			t.Error("the loop of another cluster of that name is not told")
+		}
+		tracer.Forget("east")
+		tracer.Forget("west")
+		if n := tracer.loops.suspects.Load(); n != 0 {
+			t.Errorf("%d suspects are left of none", n)
+		}
+		(*Tracer)(nil).Forget("east")
+	})
+}
