@@ -42,6 +42,8 @@ type Config struct {
 	EveryReplica bool
 	// Gate, if any, says whether an object is this replica's business now.
 	Gate Gate
+	// Clusters, if any, are those that requests may name: requests for others are dropped. If nil, all are taken to be there.
+	Clusters Clusters
 	// Log is where errors are told; slog.Default() if nil.
 	Log *slog.Logger
 	// Tracer, if any, keeps the account.
@@ -54,7 +56,7 @@ type Config struct {
 // Metrics is told what a controller does. It is called by all workers.
 type Metrics interface {
 	// Started is called before a Reconcile, Ended after it; outcome is one of "success", "requeue_after", "error", "conflict",
-	// "terminal".
+	// "terminal", "disengaged" (an error in a cluster that was taken away meanwhile).
 	Started()
 	Ended(outcome string, took time.Duration)
 	// Panicked is called for a Reconcile that panicked.
@@ -67,6 +69,8 @@ type Controller struct {
 	queue   *Queue
 	parked  parked
 	sources sources
+
+	dropping sync.RWMutex // see keep
 }
 
 // aging lets what was there at the start wait for newer events for a second at most.
@@ -126,11 +130,13 @@ func (c *Controller) Warm(ctx context.Context) error {
 	return nil
 }
 
-// Watch adds a source, at any time. stop ends it.
+// Watch adds a source, at any time. stop ends it, and so does Disengage if the source has a method OfCluster() string with the name of that
+// cluster, as Kind has.
 func (c *Controller) Watch(s Source) (stop func(), err error) { return c.sources.add(s) }
 
-// Run starts the sources and, when they are synced, the workers. When ctx ends, workers finish what they have begun, for which they
-// have the grace period, and take nothing new. It can be called once. It returns nil, unless a source fails or is not synced in time.
+// Run starts the sources and, when those of the manager's own cluster are synced, the workers. When ctx ends, workers finish what they
+// have begun, for which they have the grace period, and take nothing new. It can be called once. It returns nil, unless a source fails
+// or is not synced in time.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
@@ -176,17 +182,20 @@ func (c *Controller) work(ctx, graceful context.Context) {
 		if err != nil {
 			return
 		}
-		if leave, ours := c.enter(item.Key, item.Payload); ours {
-			c.process(graceful, item.Key, item.Payload)
-			leave()
+		if v, there := c.visit(graceful, item.Key); there {
+			if leave, ours := c.enter(v, item.Key, item.Payload); ours {
+				c.process(v, item.Key, item.Payload)
+				leave()
+			}
+			v.end()
 		}
 		c.queue.Done(item)
 	}
 }
 
 // process reconciles one object and queues it again if that is called for.
-func (c *Controller) process(ctx context.Context, req reconcile.Request, causes trace.Causes) {
-	log := c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
+func (c *Controller) process(v visit, req reconcile.Request, causes trace.Causes) {
+	ctx, log := v.ctx, c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
 	if req.Cluster != "" {
 		log = log.With("cluster", req.Cluster)
 		ctx = reconcile.WithCluster(ctx, req.Cluster)
@@ -195,12 +204,17 @@ func (c *Controller) process(ctx context.Context, req reconcile.Request, causes 
 	start := time.Now()
 	c.cfg.Metrics.Started()
 	result, err := c.reconcile(reconcile.WithLog(ctx, log), req)
-	outcome := c.settle(log, req, result, err)
+	outcome := c.settle(v, log, req, result, err)
 	c.cfg.Metrics.Ended(outcome, time.Since(start))
 	span.End(result, err)
 }
 
-func (c *Controller) settle(log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
+func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
+	release, ok := c.keep(v)
+	if !ok {
+		return c.abandon(log, req, err)
+	}
+	defer release()
 	retry := func() { c.queue.AddRateLimited(req, trace.Because(trace.Cause{Event: trace.Retry})) }
 	switch {
 	case err == nil && result.RequeueAfter > 0:

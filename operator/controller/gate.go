@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"kelson.dev/operator/reconcile"
@@ -42,6 +43,15 @@ func (p *parked) drop(req reconcile.Request) {
 	delete(p.keys, req)
 }
 
+// dropAll drops those of them that are meant, and says how many these are.
+func (p *parked) dropAll(which func(reconcile.Request) bool) (dropped int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.keys)
+	maps.DeleteFunc(p.keys, func(req reconcile.Request, _ trace.Causes) bool { return which(req) })
+	return before - len(p.keys)
+}
+
 func (p *parked) takeAll() map[reconcile.Request]trace.Causes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,13 +61,18 @@ func (p *parked) takeAll() map[reconcile.Request]trace.Causes {
 }
 
 // enter asks the gate, and parks what is not let through.
-func (c *Controller) enter(req reconcile.Request, causes trace.Causes) (leave func(), ours bool) {
+func (c *Controller) enter(v visit, req reconcile.Request, causes trace.Causes) (leave func(), ours bool) {
 	if c.cfg.Gate == nil {
 		return func() {}, true
 	}
 	if leave, ours = c.cfg.Gate.Enter(req); ours {
 		return leave, true
 	}
+	release, ok := c.keep(v)
+	if !ok {
+		return nil, false
+	}
+	defer release()
 	c.queue.Forget(req)
 	c.parked.put(req, causes)
 	// It may have come to this replica before it was parked.
@@ -86,9 +101,11 @@ func (c *Controller) openGate(ctx context.Context) (end func()) {
 				return
 			case <-gained:
 			}
+			c.dropping.RLock()
 			for req, causes := range c.parked.takeAll() {
 				c.queue.Add(req, causes)
 			}
+			c.dropping.RUnlock()
 			for _, m := range c.sources.all() {
 				if r, ok := m.source.(interface{ Replay(*Queue) error }); ok {
 					if err := r.Replay(c.queue); err != nil {

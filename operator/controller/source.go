@@ -72,6 +72,9 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	return reg.Synced(), nil
 }
 
+// OfCluster is the cluster whose objects the source tells of: it ends when that is disengaged.
+func (k *Kind) OfCluster() string { return k.Cluster }
+
 // Replay makes an event of each object, as at the start.
 func (k *Kind) Replay(q *Queue) error {
 	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())

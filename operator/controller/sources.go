@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,27 +19,42 @@ type sources struct {
 
 type member struct {
 	source  Source
-	removed bool
+	cluster string // whose objects it tells of; empty for the manager's own
 	cancel  context.CancelFunc
-	synced  <-chan struct{}
+	synced  <-chan struct{} // this, cancel and ended are nil before it is started
+	ended   <-chan struct{}
 }
 
 // add adds a source and starts it if the others are.
 func (s *sources) add(source Source) (stop func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &member{source: source}
+	m := &member{source: source, cluster: clusterOf(source)}
 	if err := s.startMember(m); err != nil {
 		return nil, err
 	}
 	s.members = append(s.members, m)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if m.removed = true; m.cancel != nil {
+	return func() { s.end(func(other *member) bool { return other == m }) }, nil
+}
+
+// disengage ends the sources that tell of a cluster.
+func (s *sources) disengage(cluster string) {
+	s.end(func(m *member) bool { return m.cluster == cluster })
+}
+
+// end ends those of the sources that are meant.
+func (s *sources) end(which func(*member) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members = slices.DeleteFunc(s.members, func(m *member) bool {
+		if !which(m) {
+			return false
+		}
+		if m.cancel != nil {
 			m.cancel()
 		}
-	}, nil
+		return true
+	})
 }
 
 // start, under no lock, starts all of them. It does nothing the second time.
@@ -58,7 +74,7 @@ func (s *sources) start(ctx context.Context) error {
 }
 
 func (s *sources) startMember(m *member) error {
-	if s.ctx == nil || m.removed {
+	if s.ctx == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -67,29 +83,28 @@ func (s *sources) startMember(m *member) error {
 		cancel()
 		return err
 	}
-	m.cancel, m.synced = cancel, synced
+	m.cancel, m.synced, m.ended = cancel, synced, ctx.Done()
 	return nil
 }
 
 func (s *sources) all() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*member
-	for _, m := range s.members {
-		if !m.removed {
-			all = append(all, m)
-		}
-	}
-	return all
+	return slices.Clone(s.members)
 }
 
-// waitSynced waits for those that are there now.
+// waitSynced waits for those that are there now and tell of the manager's own cluster: further ones come and go, and one that is away must
+// not keep the others waiting.
 func (s *sources) waitSynced(ctx context.Context, patience time.Duration) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for _, m := range s.all() {
+		if m.cluster != "" {
+			continue
+		}
 		select {
 		case <-m.synced:
+		case <-m.ended:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timeout.C:
@@ -100,5 +115,5 @@ func (s *sources) waitSynced(ctx context.Context, patience time.Duration) error 
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
 }
