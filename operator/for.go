@@ -194,9 +194,9 @@ type recorder struct {
 }
 
 func (r recorder) In(ctx context.Context) reconcile.Recorder {
-	cluster, err := r.m.Cluster(reconcile.Cluster(ctx))
+	cluster, err := r.m.ClusterFrom(ctx)
 	if err != nil {
-		return r.Recorder
+		return (*events.Recorder)(nil) // the cluster is gone, and with it the object
 	}
 	return cluster.Recorder(r.name)
 }

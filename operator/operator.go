@@ -132,3 +132,19 @@ func Background(run func(ctx context.Context, deps Deps) error) Part {
 		return nil
 	})
 }
+
+// Provider has further clusters engaged that come, and those disengaged that go, while the operator runs: see manager.Provider. construct
+// takes an operator.Client or operator.Deps.
+func Provider[D any](construct func(D) manager.Provider) Part {
+	return partFunc(func(p *parts) error {
+		p.start = append(p.start, func(h *host) error {
+			d, err := pick[D](h.deps(""))
+			if err != nil {
+				return fmt.Errorf("provider of clusters: %w", err)
+			}
+			h.AddProvider(construct(d))
+			return nil
+		})
+		return nil
+	})
+}

@@ -12,7 +12,6 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/manager"
-	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/workqueue"
 )
 
@@ -72,8 +71,7 @@ func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context,
 			if !ok {
 				return nil, fmt.Errorf("watches %v by a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
 			}
-			// What r asks its client is asked of the object's cluster.
-			ctx := reconcile.WithCluster(context.Background(), w.cluster.Name())
+			ctx := w.cluster.Context() // what r asks its client is asked of the object's cluster
 			return &controller.Kind{
 				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
 				Handler: controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) }),

@@ -45,7 +45,8 @@ type Config struct {
 	// Webhooks says how webhooks are served, if there are any; NoWebhooks leaves them out.
 	Webhooks   manager.WebhookConfig
 	NoWebhooks bool
-	// Clusters are further clusters that the controllers look after, by the names that their requests carry.
+	// Clusters are further clusters that the controllers look after, by the names that their requests carry. Those that come and go
+	// while the operator runs are those of a Provider.
 	Clusters map[string]*rest.Config
 }
 
@@ -77,7 +78,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {
-		if _, err := m.AddCluster(name, cfg.Clusters[name]); err != nil {
+		if _, err := m.Engage(name, cfg.Clusters[name]); err != nil {
 			return err
 		}
 	}

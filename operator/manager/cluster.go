@@ -3,16 +3,16 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
@@ -27,6 +27,19 @@ type Cluster struct {
 	live      client.Client
 	informers informer.Informers
 	events    *events.Broadcaster
+
+	// Of further clusters.
+	host       string              // as it is in the metrics of requests
+	transports []http.RoundTripper // that are the cluster's alone
+	unready    func()              // takes its check out of /readyz
+	engaged    context.Context     // until it is disengaged
+	disengage  context.CancelCauseFunc
+
+	setup sync.Mutex // held while it is engaged or disengaged, or something is made for it
+
+	mu     sync.Mutex
+	visits int           // requests that are worked on
+	left   chan struct{} // closed when it is disengaged and none is worked on
 }
 
 // Name is that of reconcile.Request; empty for the manager's own cluster.
@@ -44,14 +57,30 @@ func (c *Cluster) Informers() informer.Informers { return c.informers }
 // Recorder records events there, on behalf of a component.
 func (c *Cluster) Recorder(component string) *events.Recorder { return c.events.Recorder(component) }
 
+// Context ends when the cluster is disengaged, by a cause that is ErrDisengaged: what was started for the cluster should end with it. The
+// manager's clients read and write there in it. That of the manager's own cluster never ends.
+func (c *Cluster) Context() context.Context { return c.engaged }
+
 func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) (*Cluster, error) {
+	c := &Cluster{name: name, left: make(chan struct{})}
+	c.engaged, c.disengage = context.WithCancelCause(c.in(context.Background()))
 	if live == nil {
 		if cfg == nil {
 			return nil, errors.New("a rest.Config is missing")
 		}
+		url, _, err := rest.DefaultServerUrlFor(cfg)
+		if err != nil {
+			return nil, err
+		}
+		c.host = url.Host
+		given := cfg.Transport != nil
 		cfg = rest.CopyConfig(cfg)
-		cfg.Wrap(m.countRequests)
-		var err error
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			if !given {
+				c.transports = append(c.transports, next)
+			}
+			return m.countRequests(c, next)
+		})
 		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, Log: m.cfg.Log}); err != nil {
 			return nil, err
 		}
@@ -65,14 +94,17 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 	if err != nil {
 		return nil, err
 	}
-	m.sources.add(informers)
-	return &Cluster{name: name, live: live, informers: informers, events: events.New(events.Config{Client: live, Log: config.Log})}, nil
+	c.live, c.informers, c.events = live, informers, events.New(events.Config{Client: live, Log: config.Log})
+	return c, nil
 }
 
-// countRequests counts what the server answers.
-func (m *Manager) countRequests(next http.RoundTripper) http.RoundTripper {
+// countRequests counts what the server of a cluster answers, as long as that is engaged.
+func (m *Manager) countRequests(c *Cluster, next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
+		if c.engaged.Err() != nil {
+			return resp, err
+		}
 		code := "<error>"
 		if err == nil {
 			code = strconv.Itoa(resp.StatusCode)
@@ -86,154 +118,77 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// AddCluster has the controllers look after a further cluster, at any time. Its requests carry the name. What was said to OnCluster
-// makes the sources.
-func (m *Manager) AddCluster(name string, cfg *rest.Config) (*Cluster, error) {
-	if name == "" {
-		return nil, errors.New("add cluster: it needs a name")
+// in is a context in which the manager's clients are those of the cluster.
+func (c *Cluster) in(ctx context.Context) context.Context {
+	return context.WithValue(reconcile.WithCluster(ctx, c.name), clusterKey{}, c)
+}
+
+// enter begins work in the cluster, unless it was disengaged.
+func (c *Cluster) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.engaged.Err() != nil {
+		return false
 	}
-	m.mu.Lock()
-	if m.clusters[name] != nil {
-		m.mu.Unlock()
-		return nil, fmt.Errorf("add cluster: there is one named %q", name)
+	c.visits++
+	return true
+}
+
+func (c *Cluster) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.visits--; c.visits == 0 && c.engaged.Err() != nil {
+		close(c.left)
 	}
-	c, err := m.newCluster(name, cfg, nil)
-	if err != nil {
-		m.mu.Unlock()
-		return nil, fmt.Errorf("add cluster %q: %w", name, err)
+}
+
+// close lets nobody enter any longer.
+func (c *Cluster) close(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.disengage(cause); c.visits == 0 {
+		close(c.left)
 	}
-	m.sources.add(c.events)
-	m.clusters[name] = c
-	told := m.onCluster
-	m.mu.Unlock()
-	for _, f := range told {
-		if err := f(c); err != nil {
-			return nil, fmt.Errorf("add cluster %q: %w", name, err)
+}
+
+// run runs the informers of a further cluster and writes its events, until ctx ends; or, when it is disengaged, until nobody works there any
+// longer, for which they have some time.
+func (c *Cluster) run(ctx context.Context, patience time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.informers.Run(ctx) }) // this is its only Run
+	running.Go(func() { _ = c.events.Run(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-c.engaged.Done():
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-c.left:
+		case <-timer.C:
 		}
 	}
-	m.ready.add("informers of "+name, func(context.Context) error { return synced(c) })
-	return c, nil
+	cancel()
+	running.Wait()
+	for _, t := range c.transports {
+		closeIdleConnections(t)
+	}
 }
 
-// OnCluster calls f for the manager's own cluster and each that was added, now or when it is.
-func (m *Manager) OnCluster(f func(*Cluster) error) error {
-	m.mu.Lock()
-	all := []*Cluster{m.own}
-	for _, c := range m.clusters {
-		all = append(all, c)
-	}
-	m.onCluster = append(m.onCluster, f)
-	m.mu.Unlock()
-	for _, c := range all {
-		if err := f(c); err != nil {
-			return err
+func closeIdleConnections(rt http.RoundTripper) {
+	for {
+		switch t := rt.(type) {
+		case interface{ CloseIdleConnections() }:
+			t.CloseIdleConnections()
+			return
+		case utilnet.RoundTripperWrapper:
+			rt = t.WrappedRoundTripper()
+		default:
+			return
 		}
 	}
-	return nil
-}
-
-// Cluster finds a cluster by its name.
-func (m *Manager) Cluster(name string) (*Cluster, error) {
-	if name == "" {
-		return m.own, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c := m.clusters[name]; c != nil {
-		return c, nil
-	}
-	return nil, fmt.Errorf("there is no cluster named %q", name)
-}
-
-// router is a client of the cluster in the context. Its scheme and mapper are those of the manager's own cluster.
-type router struct {
-	client.Client // of the manager's own cluster
-	m             *Manager
-	of            func(*Cluster) client.Client
-}
-
-func (r router) in(ctx context.Context) (client.Client, error) {
-	name := reconcile.Cluster(ctx)
-	if name == "" {
-		return r.Client, nil
-	}
-	c, err := r.m.Cluster(name)
-	if err != nil {
-		return nil, err
-	}
-	return r.of(c), nil
-}
-
-func (r router) do(ctx context.Context, f func(client.Client) error) error {
-	c, err := r.in(ctx)
-	if err != nil {
-		return err
-	}
-	return f(c)
-}
-
-func (r router) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Get(ctx, key, into, opts...) })
-}
-
-func (r router) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.List(ctx, into, opts...) })
-}
-
-func (r router) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Create(ctx, obj, opts...) })
-}
-
-func (r router) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Update(ctx, obj, opts...) })
-}
-
-func (r router) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Patch(ctx, obj, patch, opts...) })
-}
-
-func (r router) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Apply(ctx, obj, opts...) })
-}
-
-func (r router) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Delete(ctx, obj, opts...) })
-}
-
-func (r router) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.DeleteAllOf(ctx, obj, opts...) })
-}
-
-func (r router) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (w watch.Interface, err error) {
-	err = r.do(ctx, func(c client.Client) error { w, err = c.Watch(ctx, list, opts...); return err })
-	return w, err
-}
-
-func (r router) Subresource(name string) client.SubresourceWriter { return subresourceRouter{r, name} }
-
-type subresourceRouter struct {
-	r    router
-	name string
-}
-
-func (s subresourceRouter) Get(ctx context.Context, obj client.Object, into runtime.Object) error {
-	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Get(ctx, obj, into) })
-}
-
-func (s subresourceRouter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Create(ctx, obj, body, opts...) })
-}
-
-func (s subresourceRouter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Update(ctx, obj, body, opts...) })
-}
-
-func (s subresourceRouter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Patch(ctx, obj, patch, opts...) })
-}
-
-func (s subresourceRouter) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Apply(ctx, obj, opts...) })
 }
 
 // InClusterNamespace is the namespace of the pod that the program runs in; empty outside of a cluster.

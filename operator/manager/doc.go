@@ -16,8 +16,12 @@
 //
 // # Clusters
 //
-// A manager may look after several clusters ([Manager.AddCluster]). The cluster is part of a request; in a reconcile, the manager's client
-// reads and writes in the cluster of the request.
+// A manager may look after several clusters, which come and go while it runs: [Manager.Engage] and [Manager.Disengage]. A [Provider] is
+// what discovers them. The cluster is part of a request; in a reconcile, the manager's client reads and writes in the cluster of the
+// request.
+//
+// A cluster that is disengaged takes along its informers and watches, its sources in all controllers, the requests for it, its check in
+// /readyz, its metrics and what is remembered of its objects. Reconciles that run there have the grace period.
 //
 // Nothing listens, and nothing is global, unless asked for: any number of managers may run in one process, and in a testing/synctest
 // bubble.

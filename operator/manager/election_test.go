@@ -238,7 +238,7 @@ func TestClusters(t *testing.T) {
 		go func() { ended <- m.Run(ctx) }()
 		must(t, m.LiveClient().Create(t.Context(), configMap("a")))
 		time.Sleep(time.Second)
-		added, err := m.AddCluster("east", east.REST()) // while it runs
+		added, err := m.Engage("east", east.REST()) // while it runs
 		must(t, err)
 		must(t, added.LiveClient().Create(t.Context(), configMap("b")))
 		time.Sleep(time.Second)
@@ -256,7 +256,7 @@ func TestClusters(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		if _, err := m.AddCluster("east", east.REST()); err == nil {
+		if _, err := m.Engage("east", east.REST()); err == nil {
 			t.Error("two clusters of one name")
 		}
 		cancel()

@@ -64,13 +64,14 @@ type Manager struct {
 	hooks   webhooks
 	elected chan struct{} // closed when this replica leads
 
-	mu        sync.Mutex
-	clusters  map[string]*Cluster // all but the own
-	onCluster []func(*Cluster) error
-	others    runnables // in every replica
-	leaders   runnables // in the one that leads
-	sources   runnables // informers
-	ran       bool
+	mu          sync.Mutex
+	clusters    map[string]*Cluster // that are engaged
+	onCluster   []func(*Cluster) error
+	controllers []*controller.Controller
+	others      runnables // in every replica
+	leaders     runnables // in the one that leads
+	sources     runnables // informers
+	ran         bool
 }
 
 // New makes a manager. It neither contacts the server nor listens before it runs.
@@ -87,6 +88,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("new manager: %w", err)
 	}
 	m.own = own
+	m.sources.add(own.informers)
 	sink := cfg.Trace
 	if cfg.AccountAddress != "" {
 		m.account = &account{}
@@ -174,10 +176,16 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 	if cfg.QueueMetrics == nil {
 		cfg.QueueMetrics = m.metrics.queue(cfg.Name)
 	}
+	if cfg.Clusters == nil {
+		cfg.Clusters = clusters{m}
+	}
 	c, err := controller.New(cfg)
 	if err != nil {
 		return nil, err
 	}
+	m.mu.Lock()
+	m.controllers = append(m.controllers, c)
+	m.mu.Unlock()
 	m.metrics.watch(c)
 	if c.EveryReplica() {
 		m.Add(OnEveryReplica(c))

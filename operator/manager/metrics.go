@@ -79,6 +79,9 @@ func newMetrics() *metrics {
 	return m
 }
 
+// forget drops the series of requests to a host.
+func (m *metrics) forget(host string) { m.requests.DeletePartialMatch(prometheus.Labels{"host": host}) }
+
 // controller is the controller.Metrics of one controller.
 func (m *metrics) controller(name string) controller.Metrics {
 	return &controllerMetrics{

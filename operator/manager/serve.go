@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,29 +119,39 @@ func (s *server) Run(ctx context.Context) error {
 
 // checks answers a probe: 200 when all checks pass, else 500 with those that don't.
 type checks struct {
-	mu     sync.Mutex
-	names  []string
-	checks []func(context.Context) error
+	mu  sync.Mutex
+	all []*check
 }
 
-func (c *checks) add(name string, check func(context.Context) error) {
+type check struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (c *checks) add(name string, do func(context.Context) error) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.names, c.checks = append(c.names, name), append(c.checks, check)
+	added := &check{name, do}
+	c.all = append(c.all, added)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = slices.DeleteFunc(slices.Clone(c.all), func(other *check) bool { return other == added })
+	}
 }
 
 func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
-	names, all := c.names, c.checks
+	all := c.all
 	c.mu.Unlock()
 	var report strings.Builder
 	passed := true
-	for i, check := range all {
-		if err := check(r.Context()); err != nil {
+	for _, check := range all {
+		if err := check.do(r.Context()); err != nil {
 			passed = false
-			fmt.Fprintf(&report, "[-]%s: %v\n", names[i], err)
+			fmt.Fprintf(&report, "[-]%s: %v\n", check.name, err)
 		} else {
-			fmt.Fprintf(&report, "[+]%s ok\n", names[i])
+			fmt.Fprintf(&report, "[+]%s ok\n", check.name)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
