@@ -69,6 +69,7 @@ type Controller struct {
 	queue   *Queue
 	parked  parked
 	sources sources
+	begun   begun
 
 	dropping sync.RWMutex // see keep
 }
@@ -124,7 +125,7 @@ func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
 // Warm starts the sources, if they are not, until ctx ends: a controller that does not work yet has its queue full and its informers
 // synced when it may begin. It returns at once.
 func (c *Controller) Warm(ctx context.Context) error {
-	if err := c.sources.start(trace.NewContext(ctx, c.cfg.Tracer)); err != nil {
+	if err := c.sources.start(c.begun.in(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
 	return nil
@@ -141,7 +142,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := c.sources.start(trace.NewContext(sources, c.cfg.Tracer))
+	err := c.sources.start(c.begun.in(trace.NewContext(sources, c.cfg.Tracer)))
 	if err == nil {
 		err = c.sources.waitSynced(ctx, c.cfg.SyncTimeout)
 	}
@@ -202,6 +203,7 @@ func (c *Controller) process(v visit, req reconcile.Request, causes trace.Causes
 	}
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
+	c.begun.note(req, start)
 	c.cfg.Metrics.Started()
 	result, err := c.reconcile(reconcile.WithLog(ctx, log), req)
 	outcome := c.settle(v, log, req, result, err)

@@ -61,6 +61,7 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	}
 	h := k.handler(q, kind.Kind)
 	h.tracer = trace.FromContext(ctx)
+	h.begun = begunFrom(ctx)
 	reg, err := inf.AddHandler(h)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
@@ -123,9 +124,13 @@ type kindHandler struct {
 	tracer  *trace.Tracer // may be nil
 	handler EventHandler
 	wanted  Predicate
+	begun   *begun // may be nil
 }
 
-func (h *kindHandler) handle(e Event) {
+func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
+
+// handleSince is handle of an event that any reconcile has seen which began after a time; zero if there is no such time.
+func (h *kindHandler) handleSince(e Event, known time.Time) {
 	if !h.wanted(e) {
 		return
 	}
@@ -137,6 +142,9 @@ func (h *kindHandler) handle(e Event) {
 	h.handler(e, func(r reconcile.Request) {
 		if r.Cluster == "" {
 			r.Cluster = h.cluster
+		}
+		if !known.IsZero() && h.begun.after(r, known) {
+			return
 		}
 		h.queue.AddWith(r, causes, workqueue.Options{Priority: priority})
 	})
@@ -152,6 +160,15 @@ func (h *kindHandler) OnAdd(obj client.Object, initial bool) {
 
 func (h *kindHandler) OnUpdate(old, obj client.Object) {
 	h.handle(Event{Type: trace.Update, Object: obj, Old: old})
+}
+
+// OnEcho is told what this process wrote. A reconcile that has begun since then has read it: it would be for nothing to run another.
+func (h *kindHandler) OnEcho(old, obj client.Object, written time.Time) {
+	e := Event{Type: trace.Add, Object: obj}
+	if old != nil {
+		e.Type, e.Old = trace.Update, old
+	}
+	h.handleSince(e, written)
 }
 
 func (h *kindHandler) OnDelete(obj client.Object, _ bool) {

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"sync"
+	"time"
 
 	"kelson.dev/operator/client"
 )
@@ -21,6 +22,7 @@ type notice struct {
 	what     what
 	flag     bool
 	old, obj client.Object
+	written  time.Time // when the state was known as what a write of this process led to; zero if it is not
 
 	open sync.Once // decodes the objects in place, if they are not
 }
@@ -94,6 +96,10 @@ func (r *registration) run(ctx context.Context) {
 		}
 		if n.decode(r.informer); n.obj == nil || n.what == updated && n.old == nil {
 			continue // it was logged
+		}
+		if own, ok := r.handler.(EchoHandler); ok && !n.written.IsZero() {
+			own.OnEcho(n.old, n.obj, n.written)
+			continue
 		}
 		switch n.what {
 		case added:

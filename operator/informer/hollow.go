@@ -2,6 +2,7 @@ package informer
 
 import (
 	"reflect"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,6 +49,9 @@ func (h hollow) AddIndex(name string, of func(client.Object) []string) error {
 }
 
 func (h hollow) AddHandler(handler Handler) (Registration, error) {
+	if own, ok := handler.(EchoHandler); ok {
+		return h.informer.AddHandler(hollowEchoHandler{hollowHandler{h, handler}, own})
+	}
 	return h.informer.AddHandler(hollowHandler{h, handler})
 }
 
@@ -66,6 +70,18 @@ func (h hollowHandler) OnUpdate(old, obj client.Object) {
 
 func (h hollowHandler) OnDelete(obj client.Object, stale bool) {
 	h.handler.OnDelete(h.hollow.of(obj), stale)
+}
+
+type hollowEchoHandler struct {
+	hollowHandler
+	handler EchoHandler
+}
+
+func (h hollowEchoHandler) OnEcho(old, obj client.Object, written time.Time) {
+	if old != nil {
+		old = h.hollow.of(old)
+	}
+	h.handler.OnEcho(old, h.hollow.of(obj), written)
 }
 
 // setMetadata makes the metadata of an object that of another, with which it shares maps and slices.

@@ -30,6 +30,7 @@ package informer
 
 import (
 	"context"
+	"time"
 
 	"kelson.dev/operator/client"
 )
@@ -42,6 +43,14 @@ type Handler interface {
 	OnUpdate(old, obj client.Object)
 	// OnDelete gets the last known state; stale says that the deletion itself was missed, so the final state may differ.
 	OnDelete(obj client.Object, stale bool)
+}
+
+// EchoHandler is a Handler that is told when a change is what this process wrote through Informers.Client.
+type EchoHandler interface {
+	Handler
+	// OnEcho is called in the place of OnAdd (then old is nil) and OnUpdate. Whoever has read the object through the client after the time written
+	// has seen obj, or something later.
+	OnEcho(old, obj client.Object, written time.Time)
 }
 
 // Registration is one handler's subscription.

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"reflect"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,10 +38,26 @@ func (s *informers) holds(obj client.Object) bool {
 // note lays an entry about obj's key over every copy of its kind.
 func (s *informers) note(obj client.Object, about func(*informer) entry) {
 	_, of := s.of(obj)
+	key := client.KeyOf(obj)
 	for _, i := range of {
 		e := about(i)
 		i.mu.Lock()
-		i.note(client.KeyOf(obj), e)
+		if len(of) == 1 {
+			e.known = time.Now()
+		}
+		i.note(key, e)
+		i.mu.Unlock()
+	}
+	if len(of) < 2 {
+		return
+	}
+	known := time.Now()
+	for _, i := range of {
+		i.mu.Lock()
+		if e, ok := i.written[key]; ok && e.known.IsZero() {
+			e.known = known
+			i.written[key] = e
+		}
 		i.mu.Unlock()
 	}
 }

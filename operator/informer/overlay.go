@@ -35,6 +35,8 @@ type entry struct {
 	obj     client.Object // of present
 	text    string        // the version of opaque
 	since   time.Time
+	// known is when every copy had the entry: who reads after that sees it. Zero before that.
+	known time.Time
 }
 
 // entryLife bounds how long an entry stays that the informer does not confirm, because what it waits for had come before
@@ -78,6 +80,16 @@ func (e entry) supersedes(old entry) bool {
 		return e.what == outdated || e.what == present && old.what == behind
 	}
 	return e.version > old.version
+}
+
+// writtenAs, under the lock, is when the state of an object that the copy is about to get was known as what a write of this process led to;
+// zero if it was not.
+func (i *informer) writtenAs(obj client.Object) time.Time {
+	e, ok := i.written[client.KeyOf(obj)]
+	if !ok || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
+		return time.Time{}
+	}
+	return e.known
 }
 
 // news, under the lock, is the entry of a key, if the copy does not contain it yet.

@@ -48,11 +48,11 @@ func (i *informer) put(obj client.Object) {
 		had = false
 	}
 	i.objs.Put(obj)
+	n := &notice{what: added, obj: obj, flag: !i.isSynced, written: i.writtenAs(obj)}
 	if had {
-		i.tell(&notice{what: updated, old: old, obj: obj})
-	} else {
-		i.tell(&notice{what: added, obj: obj, flag: !i.isSynced})
+		n.what, n.old, n.flag = updated, old, false
 	}
+	i.tell(n)
 }
 
 // remove, under the lock, takes an object out of the copy.

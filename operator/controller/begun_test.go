@@ -1,0 +1,87 @@
+package controller_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
+)
+
+// RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it; without that it does, and so does what
+// others wrote.
+func TestEchoes(t *testing.T) {
+	const lag = 10 * time.Millisecond
+	for name, tt := range map[string]struct {
+		form     informer.Form
+		again    time.Duration // when the object is reconciled for another reason
+		byOthers bool
+		want     int
+	}{
+		"nothing between":          {want: 2},
+		"one between":              {again: lag / 2, want: 2},
+		"one between, compact":     {again: lag / 2, want: 2, form: informer.Compact},
+		"one between, metadata":    {again: lag / 2, want: 2, form: informer.Metadata},
+		"one later":                {again: 2 * lag, want: 3},
+		"one between, and a write": {again: lag / 2, byOthers: true, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := clienttest.New()
+				direct, err := client.New(client.Config{REST: server.RESTConfig()})
+				must(t, err)
+				must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}))
+				server.SetFaults(clienttest.Faults{WatchLag: lag})
+				informers, err := informer.New(informer.Config{Client: direct, Form: tt.form})
+				must(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer synctest.Wait()
+				defer cancel()
+				go func() { _ = informers.Run(ctx) }()
+
+				c := informers.Client()
+				again := make(chan reconcile.Request)
+				count := 0
+				r := start(t, controller.Config{
+					Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+						count++
+						cm, err := client.Get[corev1.ConfigMap](ctx, c, req.NamespacedName)
+						if err == nil && cm.Data["written"] == "" {
+							cm.Data = map[string]string{"written": "yes"}
+							err = c.Update(ctx, cm)
+						}
+						return reconcile.Result{}, err
+					}),
+				})
+				synctest.Wait()
+				for count == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if tt.again != 0 {
+					time.Sleep(tt.again)
+					again <- reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "one"}}
+				}
+				if tt.byOthers {
+					cm, err := client.Get[corev1.ConfigMap](ctx, direct, client.Key{Namespace: "default", Name: "one"})
+					must(t, err)
+					cm.Labels = map[string]string{"others": "were here"}
+					must(t, direct.Update(ctx, cm))
+				}
+				time.Sleep(time.Second)
+				if count != tt.want {
+					t.Errorf("%d reconciles, want %d", count, tt.want)
+				}
+				r.stop(t)
+			})
+		})
+	}
+}
