@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func TestEchoes(t *testing.T) {
 		form     informer.Form
 		again    time.Duration // when the object is reconciled for another reason
 		byOthers bool
-		want     int
+		want     int32
 	}{
 		"nothing between":          {want: 2},
 		"one between":              {again: lag / 2, want: 2},
@@ -49,11 +50,11 @@ func TestEchoes(t *testing.T) {
 
 				c := informers.Client()
 				again := make(chan reconcile.Request)
-				count := 0
+				var count atomic.Int32
 				r := start(t, controller.Config{
 					Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
 					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-						count++
+						count.Add(1)
 						cm, err := client.Get[corev1.ConfigMap](ctx, c, req.NamespacedName)
 						if err == nil && cm.Data["written"] == "" {
 							cm.Data = map[string]string{"written": "yes"}
@@ -63,7 +64,7 @@ func TestEchoes(t *testing.T) {
 					}),
 				})
 				synctest.Wait()
-				for count == 0 {
+				for count.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				if tt.again != 0 {
@@ -77,8 +78,8 @@ func TestEchoes(t *testing.T) {
 					must(t, direct.Update(ctx, cm))
 				}
 				time.Sleep(time.Second)
-				if count != tt.want {
-					t.Errorf("%d reconciles, want %d", count, tt.want)
+				if got := count.Load(); got != tt.want {
+					t.Errorf("%d reconciles, want %d", got, tt.want)
 				}
 				r.stop(t)
 			})
