@@ -108,6 +108,9 @@ func (c *Controller) abandon(log *slog.Logger, req reconcile.Request, err error)
 // Disengage ends what the controller has of a cluster that was disengaged: the sources which tell of it, and the requests that wait.
 // A Reconcile that runs may go on for the grace period; nothing follows it.
 func (c *Controller) Disengage(cluster string) {
+	if cluster == "" {
+		return // the manager's own stays
+	}
 	c.sources.disengage(cluster)
 	of := func(req reconcile.Request) bool { return req.Cluster == cluster }
 	c.dropping.Lock()

@@ -31,6 +31,11 @@
 //
 // # Concurrency
 //
-// Run starts [Config].Concurrency workers when all sources are synced and returns when they have ended. Handlers and predicates are
-// called from the sources' goroutines and must not block.
+// Run starts [Config].Concurrency workers when the sources of the manager's own cluster are synced and returns when they have ended.
+// Handlers and predicates are called from the sources' goroutines and must not block.
+//
+// # Clusters
+//
+// A request names the cluster of its object. Where clusters come and go ([Config].Clusters), what a controller has of one ends with
+// [Controller.Disengage], and a request for one that is not there is dropped.
 package controller
