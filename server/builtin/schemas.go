@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"kelson.dev/server/builtin/fieldsets"
 )
 
 // schemas is the managedfields.TypeConverter of all built-in kinds: it knows which lists merge by which keys. It makes the schema
@@ -18,15 +20,16 @@ import (
 // Kubernetes makes its own from the OpenAPI definitions of all types, which costs a process 10 ms and as many megabytes. Ours
 // come from a text that a test writes from those definitions.
 type schemas struct {
-	mu    sync.Mutex
-	lines map[string]string // name of a type → how the text describes it; nil until it is needed
-	types map[string]smd.TypeDef
-	kinds map[schema.GroupVersionKind]*typed.ParseableType
+	mu     sync.Mutex
+	lines  map[string]string // name of a type → how the text describes it; nil until it is needed
+	types  map[string]smd.TypeDef
+	kinds  map[schema.GroupVersionKind]*typed.ParseableType
+	shapes map[schema.GroupVersionKind]*fieldsets.Shape
 }
 
 // sharedSchemas is one for the process: schemas never change.
 var sharedSchemas = sync.OnceValue(func() *schemas {
-	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}}
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*fieldsets.Shape{}}
 })
 
 //go:generate go test -run TestSchemaText -update .
@@ -94,6 +97,22 @@ func (s *schemas) of(kind schema.GroupVersionKind) (*typed.ParseableType, error)
 	t := parser.Type(name)
 	s.kinds[kind] = &t
 	return &t, nil
+}
+
+// shape gives that of a kind, or nil for one that is not in the text.
+func (s *schemas) shape(kind schema.GroupVersionKind) (*fieldsets.Shape, error) {
+	t, err := s.of(kind)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shape, ok := s.shapes[kind]
+	if !ok {
+		shape = fieldsets.ShapeOf(t)
+		s.shapes[kind] = shape
+	}
+	return shape, nil
 }
 
 // collect adds a type and all that it refers to.

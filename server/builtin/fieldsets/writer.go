@@ -1,0 +1,221 @@
+package fieldsets
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// writer writes a field set as the library encodes it: members in order, and each that is owned itself and has parts that are with a "." first.
+type writer struct {
+	raw   []byte
+	names []string // of the maps it is in
+	marks []mark   // of the lists it is in
+}
+
+// mark is what an element of a list is known by.
+type mark struct {
+	at  int
+	key [mostKeys]scalar
+}
+
+// mostKeys is how many keys a list may have here.
+const mostKeys = 3
+
+// scalar is a value that an element can be known by.
+type scalar struct {
+	kind   kind // text or number; unknown: there is none
+	text   string
+	number int64
+}
+
+func scalarOf(value any) (scalar, bool) {
+	switch v := value.(type) {
+	case string:
+		return scalar{kind: text, text: v}, true
+	case int64:
+		return scalar{kind: number, number: v}, true
+	case int:
+		return scalar{kind: number, number: int64(v)}, true
+	}
+	return scalar{}, false
+}
+
+func compareText(a, b string) int { return strings.Compare(a, b) }
+
+func (a mark) compare(b mark) int {
+	for i := range a.key {
+		x, y := a.key[i], b.key[i]
+		switch {
+		case x.kind != y.kind: // numbers first
+			return int(y.kind) - int(x.kind)
+		case x.text != y.text:
+			return compareText(x.text, y.text)
+		case x.number < y.number:
+			return -1
+		case x.number > y.number:
+			return 1
+		}
+	}
+	return 0
+}
+
+var writers = sync.Pool{New: func() any { return &writer{raw: make([]byte, 0, 1<<10)} }}
+
+// most is how large a writer may be to be used again.
+const most = 64 << 10
+
+func newWriter() *writer { return writers.Get().(*writer) }
+
+func (w *writer) free() {
+	if cap(w.raw) > most || cap(w.names) > most || cap(w.marks) > most {
+		return
+	}
+	clear(w.names[:cap(w.names)])
+	clear(w.marks[:cap(w.marks)])
+	w.raw, w.names, w.marks = w.raw[:0], w.names[:0], w.marks[:0]
+	writers.Put(w)
+}
+
+// plain says that a text stands for itself in JSON, and in a text in JSON.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) comma() {
+	if w.raw[len(w.raw)-1] != '{' {
+		w.raw = append(w.raw, ',')
+	}
+}
+
+// name begins a member of a map.
+func (w *writer) name(name string) bool {
+	if !plain(name) {
+		return false
+	}
+	w.comma()
+	w.raw = append(w.raw, `"f:`...)
+	w.raw = append(w.raw, name...)
+	w.raw = append(w.raw, `":`...)
+	return true
+}
+
+// element begins an element of a list.
+func (w *writer) element(m mark, keys []key) bool {
+	w.comma()
+	if len(keys) == 0 {
+		w.raw = append(w.raw, `"v:`...)
+		if !w.scalar(m.key[0]) {
+			return false
+		}
+		w.raw = append(w.raw, `":`...)
+		return true
+	}
+	w.raw = append(w.raw, `"k:{`...)
+	for i, k := range keys {
+		if i > 0 {
+			w.raw = append(w.raw, ',')
+		}
+		w.raw = append(w.raw, `\"`...)
+		w.raw = append(w.raw, k.name...)
+		w.raw = append(w.raw, `\":`...)
+		if !w.scalar(m.key[i]) {
+			return false
+		}
+	}
+	w.raw = append(w.raw, `}":`...)
+	return true
+}
+
+func (w *writer) scalar(s scalar) bool {
+	switch s.kind {
+	case number:
+		w.raw = strconv.AppendInt(w.raw, s.number, 10)
+		return true
+	case text:
+		w.raw = append(w.raw, `\"`...)
+		w.raw = append(w.raw, s.text...)
+		w.raw = append(w.raw, `\"`...)
+		return plain(s.text)
+	}
+	return false
+}
+
+func (w *writer) leaf() { w.raw = append(w.raw, "{}"...) }
+
+// within writes a value that has parts; self says whether it is owned itself as well. owned is false if it has come to nothing, which then is not written.
+func (w *writer) within(self bool, parts func() bool) (owned, ok bool) {
+	start := len(w.raw)
+	w.raw = append(w.raw, '{')
+	if self {
+		w.raw = append(w.raw, `".":{}`...)
+	}
+	n := len(w.raw)
+	if !parts() {
+		return false, false
+	}
+	if len(w.raw) > n {
+		w.raw = append(w.raw, '}')
+		return true, true
+	}
+	w.raw = w.raw[:start]
+	if self {
+		w.leaf()
+	}
+	return self, true
+}
+
+// member writes a member, unless value comes to nothing.
+func (w *writer) member(name string, value func() (owned, ok bool)) bool {
+	start := len(w.raw)
+	if !w.name(name) {
+		return false
+	}
+	owned, ok := value()
+	if !owned {
+		w.raw = w.raw[:start]
+	}
+	return ok
+}
+
+// unwritten judges a value without writing it.
+func (w *writer) unwritten(value func() (owned, ok bool)) bool {
+	start := len(w.raw)
+	_, ok := value()
+	w.raw = w.raw[:start]
+	return ok
+}
+
+// elements writes elements of a list, which were marked since base, in their order.
+func (w *writer) elements(base int, keys []key, value func(at int) (owned, ok bool)) bool {
+	marks := w.marks[base:]
+	slices.SortFunc(marks, mark.compare)
+	for i := range marks {
+		m := w.marks[base+i] // value may mark others
+		if i > 0 && m.compare(w.marks[base+i-1]) == 0 {
+			return false
+		}
+		if !w.element(m, keys) {
+			return false
+		}
+		if _, ok := value(m.at); !ok {
+			return false
+		}
+	}
+	w.marks = w.marks[:base]
+	return true
+}
+
+// The fields that are nobody's: what the server sets, and what says which object it is.
+
+// identifying are those of them in metadata.
+var identifying = map[string]bool{
+	"name": true, "namespace": true, "creationTimestamp": true, "selfLink": true, "uid": true, "clusterName": true, "generation": true,
+	"managedFields": true, "resourceVersion": true,
+}

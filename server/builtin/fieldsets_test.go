@@ -1,0 +1,322 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"kelson.dev/server/builtin/fieldsets"
+	"kelson.dev/server/resource"
+)
+
+// Whoever sets which fields of random objects of all built-in kinds, the shortcuts and the library agree on what comes of it and who owns what. // SSA-01
+func TestFieldSetsAreTheLibrarys(t *testing.T) {
+	resources, err := Resources(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 40
+	for _, r := range resources {
+		if r.Review != nil {
+			continue
+		}
+		for _, version := range r.Versions {
+			kind := r.GVK(version.Name)
+			t.Run(kind.GroupVersion().String()+" "+kind.Kind, func(t *testing.T) {
+				n := rounds
+				if kind.Group == "" || kind.Group == "apps" {
+					n *= 4
+				}
+				c := &comparison{T: t, codec: r.Codec.(*Codec), kind: kind}
+				c.begin()
+				for seed := range n {
+					c.round(uint64(seed))
+				}
+				t.Logf("of %d applied: %d made, %d alike; of %d created: %d", c.applied, c.made, c.alike, c.createdAll, c.created)
+				if c.made == 0 || c.created == 0 {
+					t.Errorf("no shortcut was ever taken: %d, %d", c.made, c.created)
+				}
+			})
+		}
+	}
+}
+
+// comparison holds the manager of one kind to the library.
+type comparison struct {
+	*testing.T
+	codec   *Codec
+	kind    schema.GroupVersionKind
+	manager *fieldsets.Manager
+	library resource.FieldManager
+
+	applied, made, alike, createdAll, created int
+	asked                                     bool // the library was
+}
+
+func (c *comparison) begin() {
+	c.Helper()
+	made, err := c.codec.FieldManager(c.kind.Version, "")
+	if err != nil {
+		c.Fatal(err)
+	}
+	manager, ok := made.(*fieldsets.Manager)
+	if !ok {
+		c.Skipf("a %T", made)
+	}
+	c.library = manager.Library
+	config := manager.Config
+	config.Library = c
+	if c.manager, err = fieldsets.New(config); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// UpdateNoErrors and Apply are the library's, and note that it was asked.
+func (c *comparison) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
+	c.asked = true
+	return c.library.UpdateNoErrors(live, next, by)
+}
+
+func (c *comparison) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
+	c.asked = true
+	return c.library.Apply(live, config, by, force)
+}
+
+func (c *comparison) empty() runtime.Object {
+	obj, err := c.codec.scheme.New(c.kind)
+	if err != nil {
+		c.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.kind)
+	return obj
+}
+
+func (c *comparison) round(seed uint64) {
+	random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 7)), schemas: sharedSchemas()}
+	if seed%4 != 0 {
+		random.sound = true
+	}
+	tree := random.object(c.T, c.kind)
+	config := &unstructured.Unstructured{Object: tree}
+	if hub, ok := c.apply(seed, c.empty(), config, "op"); ok {
+		c.made++
+		_ = hub
+	}
+	if c.asked {
+		return
+	}
+
+	// The same as it is created by a client's hands.
+	versioned := c.empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(config.DeepCopy().Object, versioned); err != nil {
+		return
+	}
+	hub, err := c.codec.FromVersion(versioned)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.createdAll++
+	want := c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand")
+	c.asked = false
+	before := c.text(hub)
+	got := c.manager.UpdateNoErrors(c.empty(), hub, "hand")
+	if !c.asked {
+		c.created++
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nis created with\n%s\nnot\n%s", seed, before, c.text(got), c.text(want))
+	}
+}
+
+// apply gives what comes of an applied configuration; ok says that it was the shortcut's.
+func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string) (_ runtime.Object, ok bool) {
+	c.applied++
+	shown, _ := json.Marshal(config)
+	want, wrong := c.library.Apply(live.DeepCopyObject(), config.DeepCopy(), by, true)
+	c.asked = false
+	got, err := c.manager.Apply(live, config, by, true)
+	if (err == nil) != (wrong == nil) || err != nil && !c.asked { // the library's words come in the order of a map
+		c.Fatalf("seed %d: %s\nis answered with\n%v\nnot\n%v", seed, shown, err, wrong)
+	}
+	if err != nil {
+		return nil, false
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nbecomes\n%s\nnot\n%s", seed, shown, c.text(got), c.text(want))
+	}
+	return got, !c.asked
+}
+
+// text is an object as it is stored, with all times of its managers alike.
+func (c *comparison) text(hub runtime.Object) string {
+	hub = hub.DeepCopyObject()
+	accessor, err := meta.Accessor(hub)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i := range accessor.GetManagedFields() {
+		if e := &accessor.GetManagedFields()[i]; e.Time != nil {
+			e.Time = &metav1.Time{}
+		}
+	}
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return err.Error()
+	}
+	return string(stored) + fmt.Sprintf(" %T", hub)
+}
+
+// randomTree makes random objects by their schemas.
+type randomTree struct {
+	*rand.Rand
+	schemas *schemas
+	schema  *smd.Schema
+	sound   bool // nothing is wrong with it, and nothing odd
+	bytes   bool // what is made now is base64
+	depth   int
+}
+
+func (r *randomTree) object(t *testing.T, kind schema.GroupVersionKind) map[string]any {
+	known, err := r.schemas.of(kind)
+	if err != nil || known == nil {
+		t.Skip("no schema: ", err)
+	}
+	r.schema = known.Schema
+	tree, _ := r.value(known.TypeRef).(map[string]any)
+	if tree == nil {
+		tree = map[string]any{}
+	}
+	tree["apiVersion"], tree["kind"] = kind.GroupVersion().String(), kind.Kind
+	metadata, _ := tree["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		tree["metadata"] = metadata
+	}
+	if r.sound || r.IntN(4) > 0 {
+		delete(metadata, "managedFields")
+	}
+	metadata["name"] = "one"
+	return tree
+}
+
+var randomWords = []string{"a", "b", "c", "web", "app.example.com/x", "TCP", "UDP", "Always", "x-1"}
+
+// encodedMembers are bytes; the schemas don't know that.
+var encodedMembers = []string{"binaryData", "caBundle", "request", "certificate", "data"}
+
+func (r *randomTree) word() string {
+	if r.bytes {
+		return []string{"", "dGVzdA==", "YQ=="}[r.IntN(3)]
+	}
+	if !r.sound && r.IntN(20) == 0 {
+		return []string{"", "a<b", `q"q`, "ä", `back\slash`, "new\nline"}[r.IntN(6)]
+	}
+	return randomWords[r.IntN(len(randomWords))]
+}
+
+func (r *randomTree) value(ref smd.TypeRef) any {
+	r.depth++
+	defer func() { r.depth-- }()
+	if r.IntN(60) == 0 && !(r.sound && r.IntN(3) > 0) {
+		return nil
+	}
+	if !r.sound && r.IntN(150) == 0 {
+		return []any{int64(7), "odd", true, map[string]any{"odd": "x"}, []any{"odd"}}[r.IntN(5)]
+	}
+	if ref.NamedType != nil {
+		name := *ref.NamedType
+		switch name[strings.LastIndexByte(name, '.')+1:] {
+		case "Quantity":
+			return []any{"1", "100m", "1.5Gi", "0", int64(2), "0.1"}[r.IntN(6)]
+		case "Time":
+			return "2026-01-02T03:04:05Z"
+		case "MicroTime":
+			return "2026-01-02T03:04:05.000006Z"
+		case "Duration":
+			return "1h0m0s"
+		case "IntOrString":
+			return []any{int64(80), "http", "25%", int64(0)}[r.IntN(4)]
+		case "RawExtension", "FieldsV1", "JSON":
+			if r.sound {
+				return nil
+			}
+			return map[string]any{"f:a": map[string]any{}}
+		}
+	}
+	a, ok := r.schema.Resolve(ref)
+	switch {
+	case !ok:
+		return nil
+	case a.Scalar != nil:
+		switch *a.Scalar {
+		case smd.Numeric:
+			return int64(r.IntN(4))
+		case smd.Boolean:
+			return r.IntN(2) == 0
+		}
+		return r.word()
+	case a.List != nil:
+		out := []any{}
+		for range r.IntN(4) {
+			element := r.value(a.List.ElementType)
+			if element == nil && r.sound {
+				continue
+			}
+			if members, ok := element.(map[string]any); ok {
+				for _, key := range a.List.Keys {
+					if members[key] == nil && r.IntN(3) > 0 {
+						delete(members, key)
+					}
+				}
+			}
+			if r.sound && a.List.ElementRelationship == smd.Associative && slices.ContainsFunc(out, func(other any) bool { return sameKeys(a.List.Keys, element, other) }) {
+				continue
+			}
+			out = append(out, element)
+		}
+		return out
+	case a.Map != nil:
+		out := map[string]any{}
+		for _, f := range a.Map.Fields {
+			if r.IntN(3+r.depth) > 2 || r.depth > 9 {
+				continue
+			}
+			r.bytes = r.bytes || slices.Contains(encodedMembers, f.Name)
+			out[f.Name] = r.value(f.Type)
+			r.bytes = false
+		}
+		if a.Map.ElementType != (smd.TypeRef{}) {
+			for range r.IntN(3) {
+				out[r.word()] = r.value(a.Map.ElementType)
+			}
+		} else if !r.sound && r.IntN(100) == 0 {
+			out["unheardOf"] = "x"
+		}
+		return out
+	}
+	return nil
+}
+
+func sameKeys(keys []string, a, b any) bool {
+	x, isMap := a.(map[string]any)
+	y, _ := b.(map[string]any)
+	if !isMap {
+		return a == b
+	}
+	for _, key := range keys {
+		if fmt.Sprint(x[key]) != fmt.Sprint(y[key]) {
+			return false
+		}
+	}
+	return true
+}
