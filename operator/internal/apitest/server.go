@@ -19,6 +19,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 )
 
@@ -127,6 +128,7 @@ func (s *Server) serve(r *http.Request, body []byte) (int, any) {
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 	}
 	if t.name == "" {
+		t.selector = selectorOf(r)
 		switch r.Method {
 		case http.MethodGet:
 			return http.StatusOK, s.list(t)
@@ -280,6 +282,8 @@ func (c *closing) Close() error { c.close(); return nil }
 
 func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 	enc := json.NewEncoder(w)
+	t.selector = selectorOf(r)
+	seen := map[string]bool{} // what is selected, if something is not
 	after, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		s.mu.Lock()
@@ -287,6 +291,7 @@ func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 		after = s.version
 		s.mu.Unlock()
 		for _, item := range list["items"].([]any) {
+			t.typ(seen, event{typ: "ADDED", obj: item.(Object)})
 			if err := enc.Encode(Object{"type": "ADDED", "object": item}); err != nil {
 				return err
 			}
@@ -301,8 +306,10 @@ func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 		s.mu.Lock()
 		var events []event
 		for _, e := range s.log {
-			if e.version > after && e.collection == t.collection() && t.holds(e.obj) {
-				events = append(events, e)
+			if e.version > after && e.collection == t.collection() && t.in(e.obj) {
+				if e.typ = t.typ(seen, e); e.typ != "" {
+					events = append(events, e)
+				}
 			}
 		}
 		after = s.version
@@ -339,6 +346,20 @@ func (s *Server) discovery(groupVersion string) (int, any) {
 type target struct {
 	kind                         Kind
 	namespace, name, subresource string
+	selector                     labels.Selector // of a collection; nil for everything
+}
+
+// selectorOf is what a request selects; nil if that is everything.
+func selectorOf(r *http.Request) labels.Selector {
+	text := r.URL.Query().Get("labelSelector")
+	if text == "" {
+		return nil
+	}
+	selector, err := labels.Parse(text)
+	if err != nil {
+		panic(err) // a test's own
+	}
+	return selector
 }
 
 func (s *Server) target(path string) (target, bool) {
@@ -375,8 +396,43 @@ func (t target) path() string {
 	return t.apiVersion() + "/" + t.kind.Plural + "/" + t.namespace + "/" + t.kind.Plural + "/" + t.name
 }
 
-func (t target) holds(obj Object) bool {
+func (t target) holds(obj Object) bool { return t.in(obj) && t.selects(obj) }
+
+func (t target) in(obj Object) bool {
 	return t.namespace == "" || metadata(obj)["namespace"] == t.namespace
+}
+
+func (t target) selects(obj Object) bool {
+	if t.selector == nil {
+		return true
+	}
+	set := labels.Set{}
+	own, _ := metadata(obj)["labels"].(Object)
+	for name, value := range own {
+		set[name], _ = value.(string)
+	}
+	return t.selector.Matches(set)
+}
+
+// typ is the type of an event to whom sees only what the target selects; empty if it is none of his.
+func (t target) typ(seen map[string]bool, e event) string {
+	if t.selector == nil {
+		return e.typ
+	}
+	m := metadata(e.obj)
+	name := fmt.Sprint(m["namespace"], "/", m["name"])
+	selected := e.typ != "DELETED" && t.selects(e.obj)
+	was := seen[name]
+	seen[name] = selected
+	switch {
+	case selected && was:
+		return "MODIFIED"
+	case selected:
+		return "ADDED"
+	case was:
+		return "DELETED"
+	}
+	return ""
 }
 
 func metadata(obj Object) Object {
