@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -180,26 +181,51 @@ func (b *Builder) predicates(of []crpredicate.Predicate) []controller.Predicate 
 }
 
 // Reconciler is one of controller-runtime's as one of ours. Its context has the logger where controller-runtime's log.FromContext looks.
-func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler {
-	again := &workqueue.Exponential[reconcile.Request]{Base: 5 * time.Millisecond, Max: 1000 * time.Second}
-	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		ctx = logr.NewContext(ctx, logr.FromSlogHandler(reconcile.Log(ctx).Handler()))
-		result, err := r.Reconcile(ctx, crreconcile.Request{NamespacedName: req.NamespacedName})
-		switch {
-		case errors.Is(err, crreconcile.TerminalError(nil)):
-			return reconcile.Result{}, reconcile.Terminal(err)
-		case err != nil:
-			return reconcile.Result{}, err
-		case result.RequeueAfter > 0:
-			again.Forget(req)
-			return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
-		//lint:ignore SA1019 there are reconcilers that use it
-		case result.Requeue:
-			return reconcile.Result{RequeueAfter: again.When(req)}, nil
-		}
-		again.Forget(req)
-		return reconcile.Result{}, nil
-	})
+func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler { return &reconciler{of: r} }
+
+type reconciler struct {
+	of crreconcile.Reconciler
+
+	mu    sync.Mutex
+	again map[string]*workqueue.Exponential[reconcile.Request] // by cluster: when objects that asked for Requeue have their turn
+}
+
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx = logr.NewContext(ctx, logr.FromSlogHandler(reconcile.Log(ctx).Handler()))
+	result, err := r.of.Reconcile(ctx, crreconcile.Request{NamespacedName: req.NamespacedName})
+	switch {
+	case errors.Is(err, crreconcile.TerminalError(nil)):
+		return reconcile.Result{}, reconcile.Terminal(err)
+	case err != nil:
+		return reconcile.Result{}, err
+	case result.RequeueAfter > 0:
+		r.turns(req.Cluster).Forget(req)
+		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
+	//lint:ignore SA1019 there are reconcilers that use it
+	case result.Requeue:
+		return reconcile.Result{RequeueAfter: r.turns(req.Cluster).When(req)}, nil
+	}
+	r.turns(req.Cluster).Forget(req)
+	return reconcile.Result{}, nil
+}
+
+func (r *reconciler) turns(cluster string) *workqueue.Exponential[reconcile.Request] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again == nil {
+		r.again = map[string]*workqueue.Exponential[reconcile.Request]{}
+	}
+	if r.again[cluster] == nil {
+		r.again[cluster] = &workqueue.Exponential[reconcile.Request]{Base: 5 * time.Millisecond, Max: 1000 * time.Second}
+	}
+	return r.again[cluster]
+}
+
+// Disengage forgets what is known of a cluster's objects.
+func (r *reconciler) Disengage(cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.again, cluster)
 }
 
 type limiter struct {

@@ -116,5 +116,8 @@ func (c *Controller) Disengage(cluster string) {
 	c.dropping.Lock()
 	dropped := c.parked.dropAll(of) + c.queue.Drop(of)
 	c.dropping.Unlock()
+	if r, ok := c.cfg.Reconciler.(interface{ Disengage(cluster string) }); ok {
+		r.Disengage(cluster)
+	}
 	c.cfg.Log.Debug("a cluster was disengaged", "cluster", cluster, "droppedRequests", dropped)
 }

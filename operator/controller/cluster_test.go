@@ -80,19 +80,27 @@ func (g *closedGate) letIn() {
 	g.gained()
 }
 
+// told is a reconciler that is told of clusters that go.
+type told struct {
+	reconcile.Func
+	disengaged []string
+}
+
+func (t *told) Disengage(cluster string) { t.disengaged = append(t.disengaged, cluster) }
+
 // RUN-03: what is parked goes with its cluster.
 func TestDisengageParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters, gate := engage(), &closedGate{}
 		var mu sync.Mutex
 		var seen []string
-		r := start(t, controller.Config{Clusters: clusters, Gate: gate, Reconciler: reconcile.Func(
-			func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				seen = append(seen, req.String())
-				return reconcile.Result{}, nil
-			})})
+		reconciler := &told{Func: func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, req.String())
+			return reconcile.Result{}, nil
+		}}
+		r := start(t, controller.Config{Clusters: clusters, Gate: gate, Reconciler: reconciler})
 		r.Queue().Add(inEast("a"), controller.Why("test"))
 		r.add("b")
 		time.Sleep(time.Second)
@@ -100,8 +108,8 @@ func TestDisengageParked(t *testing.T) {
 		gate.letIn()
 		time.Sleep(time.Second)
 		r.stop(t)
-		if !slices.Equal(seen, []string{"default/b"}) {
-			t.Errorf("got %q", seen)
+		if !slices.Equal(seen, []string{"default/b"}) || !slices.Equal(reconciler.disengaged, []string{"east"}) {
+			t.Errorf("got %q, and the reconciler was told of %q", seen, reconciler.disengaged)
 		}
 	})
 }

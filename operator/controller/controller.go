@@ -23,7 +23,8 @@ type Config struct {
 	Name string
 	// Kind of the objects it reconciles, for logs and traces.
 	Kind string
-	// Reconciler does the work; required.
+	// Reconciler does the work; required. If it keeps something of each cluster, a method Disengage(cluster string) is told of those that
+	// are disengaged.
 	Reconciler reconcile.Reconciler
 	// Sources say when.
 	Sources []Source
