@@ -1,0 +1,72 @@
+package manager_test
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/manager"
+)
+
+// RUN-03: with real connections, too, nothing is left of a cluster: neither of one that answers nor of one that never does.
+func TestConnectionsAreGivenBack(t *testing.T) {
+	f := newFleet(t, manager.Config{}, nil)
+	stop := f.start(t)
+	defer stop()
+	<-f.Elected()
+	proxy := &httputil.ReverseProxy{
+		Transport: newServer(t, "a"), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host = "apitest" },
+	}
+	var asked sync.Map
+	silent := func(_ http.ResponseWriter, r *http.Request) {
+		asked.Store("silent", true)
+		<-r.Context().Done()
+	}
+	var servers []*httptest.Server
+	for _, h := range []http.Handler{proxy, http.HandlerFunc(silent)} {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		servers = append(servers, s)
+	}
+	before := runtime.NumGoroutine()
+	for range 3 {
+		for _, s := range servers {
+			_, err := f.Engage("east", &rest.Config{Host: s.URL})
+			must(t, err)
+			eventually(t, "the cluster is not asked", func() bool {
+				if _, ok := asked.LoadAndDelete("silent"); ok {
+					return true
+				}
+				return slices.Contains(f.visits(), "east:a")
+			})
+			must(t, f.Disengage("east"))
+		}
+	}
+	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
+	if t.Failed() {
+		buf := make([]byte, 1<<20)
+		t.Logf("%s", buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// eventually waits until something is so, for a long time on a machine that is busy.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 3000 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error(what)
+}
