@@ -21,6 +21,7 @@ users: [{name: u, user: {}}]
 current-context: a
 `
 
+// RUN-01
 func TestCommandLine(t *testing.T) {
 	tests := []struct {
 		args string
@@ -45,6 +46,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestRestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
@@ -62,7 +64,7 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// A program from start to end, with its account in a file. It needs nothing of the API server.
+// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {

@@ -262,6 +262,7 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
+// RUN-03
 func TestWatchesByMethod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
@@ -293,6 +294,7 @@ func (r *plainReconciler) Reconcile(_ context.Context, req operator.Request) (op
 	return operator.Result{}, nil
 }
 
+// RUN-03
 func TestForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &plainReconciler{make(chan operator.Request, 10)}
@@ -309,6 +311,7 @@ func TestForRequests(t *testing.T) {
 	})
 }
 
+// RUN-01
 func TestStartErrors(t *testing.T) {
 	tests := []struct {
 		name  string

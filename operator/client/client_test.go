@@ -125,6 +125,7 @@ func TestVerbsInEveryForm(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestGetReplacesTheWholeObject(t *testing.T) {
 	_, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))
@@ -136,6 +137,7 @@ func TestGetReplacesTheWholeObject(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestGenericCalls(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -175,6 +177,7 @@ func TestGenericCalls(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestTypedLists(t *testing.T) {
 	_, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))
@@ -199,6 +202,7 @@ func TestTypedLists(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := newClient(t)
@@ -229,6 +233,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// MACH-01
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)
@@ -261,6 +266,7 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
+// MACH-01
 func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 	for name, text := range map[string]string{
 		"no json":      "what?\n",
@@ -290,6 +296,7 @@ func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestRetryAfter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code     int
@@ -337,6 +344,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestRetryEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)
@@ -354,6 +362,7 @@ func TestRetryEndsWithContext(t *testing.T) {
 	})
 }
 
+// MACH-01
 func TestWarnings(t *testing.T) {
 	var got []string
 	server, c := newClient(t, func(cfg *client.Config) {
@@ -373,6 +382,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestErrorsBeforeTheServer(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -406,6 +416,7 @@ func metadataOnly(name string) *metav1.PartialObjectMetadata {
 	return m
 }
 
+// MACH-07
 func TestKindsThatCome(t *testing.T) {
 	server, c := newClient(t)
 	gadget := schema.GroupVersionKind{Group: "late.example.com", Version: "v1", Kind: "Gadget"}
@@ -425,6 +436,7 @@ func TestKindsThatCome(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestDeleteAnswers(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -454,6 +466,7 @@ func TestDeleteAnswers(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestQueries(t *testing.T) {
 	var got []string
 	server, c := newClient(t)

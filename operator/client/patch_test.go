@@ -13,6 +13,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
+// MACH-01
 func TestDifferences(t *testing.T) {
 	from := pod("web", "a", "1", "b", "2")
 	from.ResourceVersion = "7"
@@ -50,6 +51,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// MACH-01
 func TestJSONPatch(t *testing.T) {
 	data, err := client.JSONPatch(
 		client.Operation{Op: "add", Path: "/a", Value: nil},

@@ -229,6 +229,7 @@ func TestGracePeriod(t *testing.T) {
 	})
 }
 
+// RUN-03
 func TestSourcesThatFail(t *testing.T) {
 	never := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
 	broken := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
@@ -247,6 +248,7 @@ func TestSourcesThatFail(t *testing.T) {
 	})
 }
 
+// RUN-03
 func TestChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan reconcile.Request)
@@ -262,6 +264,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
+// RUN-03
 func TestConfigErrors(t *testing.T) {
 	if _, err := controller.New(controller.Config{Name: "a"}); err == nil {
 		t.Error("a controller without a reconciler")

@@ -133,6 +133,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// RUN-03
 func TestPredicates(t *testing.T) {
 	now := metav1.Now()
 	object := func(generation int64, version string, deleted *metav1.Time) client.Object {

@@ -135,6 +135,7 @@ func TestSynced(t *testing.T) { // MACH-03
 	drain(t, q, k)
 }
 
+// MACH-03
 func TestPopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, _ := newQueue()
@@ -155,7 +156,7 @@ func TestPopWaits(t *testing.T) {
 	})
 }
 
-// What is being processed is known, though no store has it yet.
+// MACH-03: what is being processed is known, though no store has it yet.
 func TestReplaceWhileProcessing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first func(*queue)

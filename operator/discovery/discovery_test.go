@@ -107,7 +107,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Files that are broken, old or another's do not count.
+// MACH-01: files that are broken, old or another's do not count.
 func TestFiles(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A mapper over files finds what has come since they were written, and asks no more than it must.
+// MACH-01, MACH-07: a mapper over files finds what has come since they were written, and asks no more than it must.
 func TestMapper(t *testing.T) {
 	server, asked := newServer()
 	cfg := discovery.Config{Dir: t.TempDir()}

@@ -140,6 +140,7 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
+// MACH-08
 func TestExpiredEventIsCreatedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
@@ -158,6 +159,7 @@ func TestExpiredEventIsCreatedAnew(t *testing.T) {
 	})
 }
 
+// MACH-08
 func TestRecordingNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{Buffer: 2, FlushTimeout: time.Second})
@@ -178,6 +180,7 @@ func TestRecordingNeverWaits(t *testing.T) {
 	})
 }
 
+// MACH-08
 func TestNilRecorder(t *testing.T) {
 	var r *events.Recorder
 	r.Event(pod("a"), "Normal", "R", "m")

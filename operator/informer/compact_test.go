@@ -69,7 +69,7 @@ func TestCompact(t *testing.T) {
 	})
 }
 
-// A transform works on whole objects, whatever the form.
+// MACH-05: a transform works on whole objects, whatever the form.
 func TestCompactTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) {
@@ -97,7 +97,7 @@ type odd struct {
 
 func (o *odd) DeepCopyObject() runtime.Object { c := *o; return &c }
 
-// What does not fit its Go type is said so, and hides nothing else.
+// MACH-05: what does not fit its Go type is said so, and hides nothing else.
 func TestCompactGarbled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Odd"}

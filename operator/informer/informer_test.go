@@ -255,6 +255,7 @@ func TestSlowHandler(t *testing.T) {
 	})
 }
 
+// MACH-05
 func TestSyncedWaitsForTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -273,6 +274,7 @@ func TestSyncedWaitsForTheHandler(t *testing.T) {
 	})
 }
 
+// MACH-05
 func TestRemoveFromWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -408,6 +410,7 @@ func TestMissedDeletes(t *testing.T) {
 	})
 }
 
+// MACH-02
 func TestServersWithoutStreaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -429,6 +432,7 @@ func TestServersWithoutStreaming(t *testing.T) {
 	})
 }
 
+// MACH-02
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Resync = time.Hour })
@@ -441,6 +445,7 @@ func TestResync(t *testing.T) {
 	})
 }
 
+// MACH-02
 func TestTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) {
@@ -461,6 +466,7 @@ func TestTransform(t *testing.T) {
 	})
 }
 
+// MACH-05
 func TestScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) {
@@ -496,6 +502,7 @@ func TestScopes(t *testing.T) {
 	})
 }
 
+// MACH-05
 func TestFormsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -517,6 +524,7 @@ func TestFormsAreApart(t *testing.T) {
 	})
 }
 
+// MACH-05
 func TestListers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -552,7 +560,7 @@ func TestListers(t *testing.T) {
 	})
 }
 
-// A missing permission or kind is logged at once and named, and is what a wait ends with.
+// RUN-01: a missing permission or kind is logged at once and named, and is what a wait ends with.
 func TestWhatCannotBeRead(t *testing.T) {
 	forbidden := func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/pods") {
@@ -603,6 +611,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// MACH-05
 func TestReadsWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

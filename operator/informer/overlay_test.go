@@ -146,6 +146,7 @@ func (w *world) isDrained() {
 	}
 }
 
+// RUN-02
 func TestListsHaveOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -205,6 +206,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 	})
 }
 
+// RUN-02
 func TestDeletesThatTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -233,7 +235,7 @@ func TestDeletesThatTakeTime(t *testing.T) {
 	})
 }
 
-// The answer to most deletes has a uid and no version.
+// RUN-02: the answer to most deletes has a uid and no version.
 func TestDeletesWithoutVersion(t *testing.T) {
 	cm := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}}
@@ -270,6 +272,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 	}
 }
 
+// RUN-02
 func TestDeleteOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -292,6 +295,7 @@ func TestDeleteOfWhatIsGone(t *testing.T) {
 	})
 }
 
+// RUN-02
 func TestDeleteAllOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -321,6 +325,7 @@ func TestDeleteAllOf(t *testing.T) {
 	})
 }
 
+// RUN-02
 func TestDryRunIsNoWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -331,7 +336,7 @@ func TestDryRunIsNoWrite(t *testing.T) {
 	})
 }
 
-// Other forms of a written object cannot be made of it: a read waits for the informer, and asks the server when that takes long.
+// RUN-02: other forms of a written object cannot be made of it: a read waits for the informer, and asks the server when that takes long.
 func TestOtherForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -367,6 +372,7 @@ func TestOtherForms(t *testing.T) {
 	})
 }
 
+// RUN-02
 func TestWritesOutOfScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -398,7 +404,7 @@ func TestWritesOutOfScope(t *testing.T) {
 	})
 }
 
-// What the server is asked instead of an informer that is late is held to the same scope.
+// RUN-02: what the server is asked instead of an informer that is late is held to the same scope.
 func TestAskingTheServerKeepsTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -432,7 +438,7 @@ func TestAskingTheServerKeepsTheScope(t *testing.T) {
 	})
 }
 
-// Versions that are no numbers cannot be compared: the server is asked until the informer has that very version.
+// RUN-02: versions that are no numbers cannot be compared: the server is asked until the informer has that very version.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -501,7 +507,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// A server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
+// RUN-02: a server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
 func TestHistoryThatIsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)

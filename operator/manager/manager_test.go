@@ -234,6 +234,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// RUN-01
 func TestServers(t *testing.T) {
 	m, _ := newManager(t, manager.Config{MetricsAddress: "127.0.0.1:0", HealthAddress: "not an address"})
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve health probes") {

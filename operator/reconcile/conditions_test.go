@@ -54,6 +54,7 @@ func TestSetCondition(t *testing.T) {
 	})
 }
 
+// RUN-04
 func TestNoConditions(t *testing.T) {
 	if reconcile.Conditions(&corev1.ConfigMap{}) != nil || reconcile.Conditions(&corev1.Pod{}) != nil {
 		t.Error("conditions of something else")
@@ -66,6 +67,7 @@ func TestNoConditions(t *testing.T) {
 	reconcile.SetCondition(&corev1.Pod{}, metav1.Condition{})
 }
 
+// RUN-04
 func TestErrors(t *testing.T) {
 	base := errors.New("base")
 	tests := []struct {

@@ -133,6 +133,7 @@ func TestObjectInContext(t *testing.T) {
 	must(t, err)
 }
 
+// RUN-04
 func TestNothingToReconcile(t *testing.T) {
 	called := step(func(context.Context, *budget) (reconcile.Result, error) {
 		t.Error("it was called")
@@ -206,6 +207,7 @@ func TestFinalizer(t *testing.T) {
 	}
 }
 
+// RUN-04
 func TestFinalizerNeedsName(t *testing.T) {
 	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
 	if err == nil || !strings.Contains(err.Error(), "needs a name") {
@@ -244,7 +246,7 @@ func TestInvalidIsCondition(t *testing.T) {
 	}
 }
 
-// An invalid object must be told so: what prevents that is an error to be retried.
+// RUN-04: an invalid object must be told so: what prevents that is an error to be retried.
 func TestInvalidThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -261,6 +263,7 @@ func TestInvalidThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// RUN-04
 func TestStatusConflicts(t *testing.T) {
 	f := newFixture(t)
 	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
@@ -289,6 +292,7 @@ func (d dynamic) Reconcile(_ context.Context, u *unstructured.Unstructured) (rec
 	return reconcile.Result{}, nil
 }
 
+// RUN-04
 func TestUnstructured(t *testing.T) {
 	f := newFixture(t)
 	kind := &unstructured.Unstructured{}
@@ -313,6 +317,7 @@ func (w withoutStatus) Reconcile(_ context.Context, cm *corev1.ConfigMap) (recon
 	return reconcile.Result{}, nil
 }
 
+// RUN-04
 func TestKindWithoutStatus(t *testing.T) {
 	f := newFixture(t)
 	must(t, f.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
@@ -326,6 +331,7 @@ func TestKindWithoutStatus(t *testing.T) {
 	}
 }
 
+// RUN-04
 func TestRetryOnConflict(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", nil)
 	tests := []struct {

@@ -327,7 +327,7 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// What a machine does in the cases that matter, step by step.
+// MACH-02: what a machine does in the cases that matter, step by step.
 func TestTranscripts(t *testing.T) {
 	type exchange struct {
 		in   Input[object]
@@ -366,6 +366,7 @@ func errTooLarge() error {
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}}}
 }
 
+// MACH-02
 func TestTokenThatExpires(t *testing.T) {
 	m := Machine[object]{PageSize: 1}
 	m.Step(Start[object]{})

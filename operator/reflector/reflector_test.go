@@ -205,6 +205,7 @@ func TestBackoff(t *testing.T) { // MACH-02
 	}
 }
 
+// MACH-02
 func TestServerSaysWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -85,7 +85,7 @@ func TestIndexer(t *testing.T) {
 
 func errOf(_ any, err error) error { return err }
 
-// Whatever happens, an index finds what a search would.
+// MACH-04: whatever happens, an index finds what a search would.
 func TestIndexesAgree(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -121,6 +121,7 @@ func TestIndexesAgree(t *testing.T) {
 	}
 }
 
+// MACH-04
 func TestIndexerInParallel(t *testing.T) {
 	x := store.NewIndexer(store.Config[string, thing]{Key: key})
 	var tasks sync.WaitGroup

@@ -59,6 +59,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// RUN-06
 func TestMergeIsBounded(t *testing.T) {
 	var c trace.Causes
 	for i := range 100 {
@@ -69,6 +70,7 @@ func TestMergeIsBounded(t *testing.T) {
 	}
 }
 
+// RUN-06
 func TestMergeSparesWhatIsShared(t *testing.T) {
 	shared := trace.Because(on("update", "Node", "n", "1"))
 	a := shared.Merge(trace.Because(on("update", "Node", "n", "2")))
@@ -146,6 +148,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// RUN-06
 func TestNoTracer(t *testing.T) {
 	tracer := trace.New(trace.Config{})
 	c := newClient(t, apitest.New())
@@ -159,6 +162,7 @@ func TestNoTracer(t *testing.T) {
 	}
 }
 
+// RUN-06
 func TestJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -186,6 +190,7 @@ func TestJSON(t *testing.T) {
 	})
 }
 
+// RUN-06
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace")
 	for range 2 {

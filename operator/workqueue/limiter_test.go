@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// MACH-06
 func TestExponentialDoesNotOverflow(t *testing.T) {
 	l := &Exponential[string]{Base: time.Millisecond, Max: 1000 * time.Second}
 	last := time.Duration(0)

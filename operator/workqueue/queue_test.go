@@ -73,7 +73,7 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// What Get returned is good for one Done, whatever the key does afterwards.
+// MACH-06: what Get returned is good for one Done, whatever the key does afterwards.
 func TestDoneTwice(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})
@@ -91,6 +91,7 @@ func TestDoneTwice(t *testing.T) {
 	}
 }
 
+// MACH-06
 func TestKeysAreForgotten(t *testing.T) {
 	q := New(Config[int, struct{}]{})
 	const waiting = 10
@@ -198,6 +199,7 @@ func later(q *plain, key string, seconds int) {
 	q.AddAfter(key, struct{}{}, time.Duration(seconds)*time.Second)
 }
 
+// MACH-06
 func TestDelayWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -285,6 +287,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
+// MACH-06
 func TestPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Config[string, []int]{Merge: func(old, new []int) []int { return append(old, new...) }})
@@ -311,6 +314,7 @@ func TestPayload(t *testing.T) {
 	})
 }
 
+// MACH-06
 func TestGetEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -334,7 +338,7 @@ func TestGetEndsWithContext(t *testing.T) {
 	})
 }
 
-// A worker whose context ends while it is woken must pass the wake-up on.
+// MACH-06: a worker whose context ends while it is woken must pass the wake-up on.
 func TestWakeUpIsNotLost(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
@@ -411,6 +415,7 @@ func TestShutDownWithDrain(t *testing.T) {
 	})
 }
 
+// MACH-06
 func TestDrainGivenUp(t *testing.T) {
 	for name, giveUp := range map[string]func(q *plain, cancel func()){
 		"context":  func(_ *plain, cancel func()) { cancel() },
