@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -32,7 +33,10 @@ type Codec struct {
 	raw      atomic.Value // whether objects hold JSON of their clients' own
 }
 
-var _ resource.Codec = (*Codec)(nil)
+var (
+	_ resource.Codec = (*Codec)(nil)
+	_ resource.Fresh = (*Codec)(nil)
+)
 
 // New returns an empty internal object.
 func (c *Codec) New() runtime.Object {
@@ -95,6 +99,40 @@ func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
 // ToVersion converts a hub to the type of a served version.
 func (c *Codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
 	return c.scheme.ConvertToVersion(hub, schema.GroupVersion{Group: c.kind.Group, Version: version})
+}
+
+// readsAlike are kinds that read as they were written. Of others some defaults depend on whether a list is empty or there is none, which JSON does not tell,
+// or they have bytes, of which the same is true.
+var readsAlike = func() map[schema.GroupKind]bool {
+	all := map[schema.GroupKind]bool{}
+	for group, kinds := range map[string][]string{
+		"":                          {"ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "Event", "Endpoints", "Namespace", "ReplicationController"},
+		"apps":                      {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
+		"batch":                     {"Job", "CronJob"},
+		"coordination.k8s.io":       {"Lease"},
+		"discovery.k8s.io":          {"EndpointSlice"},
+		"networking.k8s.io":         {"Ingress", "NetworkPolicy"},
+		"policy":                    {"PodDisruptionBudget"},
+		"rbac.authorization.k8s.io": {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
+	} {
+		for _, kind := range kinds {
+			all[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	return all
+}()
+
+// Written implements [resource.Fresh]. What JSON escapes may come back as something else.
+func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
+	if !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
+		return nil, false
+	}
+	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())
+	if err != nil {
+		return nil, false
+	}
+	c.scheme.Default(versioned)
+	return versioned, true
 }
 
 // FromVersion applies the defaults of the object's version and converts it to the hub.

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 
 	"kelson.dev/server/builtin/fieldsets"
 	"kelson.dev/server/resource"
+	"kelson.dev/server/rest/wire"
 )
 
 // Whoever sets which fields of random objects of all built-in kinds, the shortcuts and the library agree on what comes of it and who owns what. // SSA-01
@@ -42,7 +44,7 @@ func TestFieldSetsAreTheLibrarys(t *testing.T) {
 				for seed := range n {
 					c.round(uint64(seed))
 				}
-				t.Logf("of %d applied: %d made, %d alike; of %d created: %d", c.applied, c.made, c.alike, c.createdAll, c.created)
+				t.Logf("of %d applied: %d made, %d alike; of %d created: %d; shown: %d", c.applied, c.made, c.alike, c.createdAll, c.created, c.shown)
 				if c.made == 0 || c.created == 0 {
 					t.Errorf("no shortcut was ever taken: %d, %d", c.made, c.created)
 				}
@@ -59,7 +61,7 @@ type comparison struct {
 	manager *fieldsets.Manager
 	library resource.FieldManager
 
-	applied, made, alike, createdAll, created int
+	applied, made, alike, createdAll, created, shown int
 	asked                                     bool // the library was
 }
 
@@ -135,6 +137,39 @@ func (c *comparison) round(seed uint64) {
 	}
 	if c.text(got) != c.text(want) {
 		c.Fatalf("seed %d: %s\nis created with\n%s\nnot\n%s", seed, before, c.text(got), c.text(want))
+	}
+	c.written(seed, got)
+}
+
+// written says that an object is answered with the same bytes whether it is loaded or still at hand.
+func (c *comparison) written(seed uint64, hub runtime.Object) {
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return
+	}
+	loaded, err := c.codec.Load(stored)
+	if err != nil {
+		c.Fatal(err)
+	}
+	want, err := c.codec.ToVersion(loaded, c.kind.Version)
+	if err != nil {
+		c.Fatal(err)
+	}
+	got, ok := c.codec.Written(hub, stored, c.kind.Version)
+	if !ok {
+		return
+	}
+	c.shown++
+	a, err := wire.Encode(resource.MediaProtobuf, want)
+	if err != nil {
+		c.Fatal(err)
+	}
+	b, err := wire.Encode(resource.MediaProtobuf, got)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if !bytes.Equal(a, b) {
+		c.Fatalf("seed %d: %s\nis shown as\n%v\nnot\n%v", seed, stored, got, want)
 	}
 }
 

@@ -178,6 +178,12 @@ type Verbatim interface {
 	Verbatim(obj *store.Object) bool
 }
 
+// Fresh is an optional interface of a Codec. Written gives what ToVersion would give of the hub that Load makes of stored bytes, from the hub of which
+// Store has made them, which it uses up. ok is false where they may differ.
+type Fresh interface {
+	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
+}
+
 // Showing is an optional interface of a Codec. Metadata takes out of stored metadata what the hub has elsewhere, before the metadata alone
 // is shown.
 type Showing interface {

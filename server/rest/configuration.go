@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"kelson.dev/operator/tree"
+	"kelson.dev/server/texts"
 )
 
 // plainJSON reads an applied configuration that is JSON of a kind that means the same as YAML: which is what clients send, though they
@@ -21,12 +22,23 @@ func plainJSON(body []byte) (config map[string]any, ok bool) {
 	if bytes.Contains(body, []byte("<<")) { // merges mappings there
 		return nil, false
 	}
-	config, err := tree.Parse(body, nil)
+	t := configured.Get()
+	defer configured.Put(t)
+	config, err := tree.Parse(body, plainTexts{t})
 	if err != nil || !plainValue(config) {
 		return nil, false
 	}
 	return config, true
 }
+
+// configured has the texts of configurations: most programs apply much that is alike.
+var configured texts.Pool
+
+// plainTexts shares texts, and no fields.
+type plainTexts struct{ *texts.Texts }
+
+func (plainTexts) Fields([]byte) (map[string]any, bool) { return nil, false }
+func (plainTexts) Keep([]byte, map[string]any)          {}
 
 // longestKey is how long a YAML parser lets a key be.
 const longestKey = 1000

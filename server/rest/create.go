@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,7 +52,7 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	return s.answer(http.StatusCreated, f, done.obj)
+	return s.answerWritten(f, done)
 }
 
 // created notes the owner of all fields of a new object and shows it to the mutating plugins.
@@ -136,6 +135,7 @@ type written struct {
 	obj     *store.Object
 	hub     runtime.Object
 	created bool
+	stored  bool // obj was made of hub just now
 	deleted bool // the update emptied the finalizers of an object that was being deleted
 }
 
@@ -263,7 +263,7 @@ func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key
 		return nil, err
 	}
 	after(ctx, res, hub, nil, obj.Revision)
-	return &written{obj: obj, hub: hub, created: true}, nil
+	return &written{obj: obj, hub: hub, created: true, stored: true}, nil
 }
 
 // permit asks the kind's own rules whether the user may write this.

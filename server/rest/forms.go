@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/server/resource"
@@ -29,13 +30,21 @@ func (f form) kind() schema.GroupVersionKind {
 }
 
 // bare gives the bare encoding of an object in a form, made once per revision.
-func (f form) bare(obj *store.Object) ([]byte, error) {
+func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil) }
+
+// bareOf is bare; hub is that of which the object was made just now and which nobody needs any more, or nil.
+func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj) {
 		return obj.Data, nil
 	}
 	v, err := obj.Memo(f, func() (any, error) {
 		if !f.as.Empty() {
 			return f.partial(obj)
+		}
+		if codec, ok := f.res.Codec.(resource.Fresh); ok && hub != nil && f.media == resource.MediaProtobuf {
+			if versioned, ok := codec.Written(hub, obj.Data, f.version); ok {
+				return wire.Encode(f.media, versioned)
+			}
 		}
 		hub, err := f.res.Codec.Load(obj.Data)
 		if err != nil {

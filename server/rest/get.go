@@ -117,6 +117,11 @@ func decodeQuery(values url.Values, into runtime.Object) error {
 
 // answer sends one stored object in the format asked for.
 func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
+	return s.answerOf(code, f, obj, nil)
+}
+
+// answerOf is answer; hub is that of which the object was made just now and which nobody needs any more, or nil.
+func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":
 		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
@@ -124,7 +129,7 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 		return s.notList()
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
-	bare, err := fm.bare(obj)
+	bare, err := fm.bareOf(obj, hub)
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	}
 	kept = true
 	after(ctx, c.res, hub, old, obj.Revision)
-	return &written{obj: obj, hub: hub}, nil
+	return &written{obj: obj, hub: hub, stored: true}, nil
 }
 
 // early says whether the hook of an update comes before the strategy.

@@ -27,11 +27,13 @@ func (s *scope) routed(stream bool) error {
 		return nil
 	}
 	types := wire.MediaTypes(stream)
-	if wire.Accepts(accept, append(types, "*/*")) {
+	if wire.Accepts(accept, types) || wire.Accepts(accept, anyType) {
 		return nil
 	}
 	return routeError(http.StatusNotAcceptable, fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s", strings.Join(types, ", ")))
 }
+
+var anyType = []string{"*/*"}
 
 // routes says whether a path is below that of a built-in group, where kube-apiserver's router answers for what isn't there.
 func (h *Handler) routes(req *http.Request) bool {

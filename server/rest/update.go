@@ -205,5 +205,8 @@ func (s *scope) answerWritten(f wire.Format, done *written) error {
 	if done.created {
 		code = http.StatusCreated
 	}
+	if done.stored {
+		return s.answerOf(code, f, done.obj, done.hub)
+	}
 	return s.answer(code, f, done.obj)
 }

@@ -195,7 +195,9 @@ func (w *writer) unwritten(value func() (owned, ok bool)) bool {
 // elements writes elements of a list, which were marked since base, in their order.
 func (w *writer) elements(base int, keys []key, value func(at int) (owned, ok bool)) bool {
 	marks := w.marks[base:]
-	slices.SortFunc(marks, mark.compare)
+	if len(marks) > 1 {
+		slices.SortFunc(marks, mark.compare)
+	}
 	for i := range marks {
 		m := w.marks[base+i] // value may mark others
 		if i > 0 && m.compare(w.marks[base+i-1]) == 0 {

@@ -2,7 +2,6 @@ package fieldsets
 
 import (
 	"bytes"
-	"hash/maphash"
 	"reflect"
 	"sync"
 	"unsafe"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/operator/tree"
+	"kelson.dev/server/texts"
 )
 
 // Cache keeps the field sets of a kind: as they are encoded, as the trees that objects have of them, and as sets. What is written of
@@ -21,7 +21,7 @@ type Cache struct {
 	byTree map[unsafe.Pointer]*fields
 	bySet  map[*fieldpath.Set]*fields
 
-	texts sync.Pool // of *texts
+	texts texts.Pool
 }
 
 // fields is one field set. It never changes.
@@ -63,7 +63,7 @@ const (
 
 // NewCache makes an empty one.
 func NewCache() *Cache {
-	c := &Cache{texts: sync.Pool{New: func() any { return &texts{seed: maphash.MakeSeed()} }}}
+	c := &Cache{}
 	c.clear()
 	return c
 }
@@ -193,7 +193,7 @@ func (c *Cache) Bytes(content map[string]any) ([]byte, bool) {
 
 // Parse reads an object whose field sets are those of this cache. An error is [tree.ErrUnusual].
 func (c *Cache) Parse(data []byte) (map[string]any, error) {
-	t := c.texts.Get().(*texts)
+	t := c.texts.Get()
 	defer c.texts.Put(t)
 	return tree.Parse(data, sharing{c, t})
 }
@@ -201,10 +201,8 @@ func (c *Cache) Parse(data []byte) (map[string]any, error) {
 // sharing is what objects of a kind have in common while one of them is read.
 type sharing struct {
 	*Cache
-	texts *texts
+	*texts.Texts
 }
-
-func (s sharing) Text(b []byte) string { return s.texts.text(b) }
 
 func (s sharing) Fields(raw []byte) (map[string]any, bool) {
 	s.mu.RLock()
@@ -217,23 +215,3 @@ func (s sharing) Fields(raw []byte) (map[string]any, bool) {
 
 // Keep implements [tree.Sharing]. A tree that is known by other bytes stays what it is in the object, unknown.
 func (s sharing) Keep(raw []byte, content map[string]any) { _, _ = s.keep(raw, content) }
-
-// texts are strings that were read before, by their hash: names of fields, kinds, users' words.
-type texts struct {
-	seed  maphash.Seed
-	slots [512]string
-}
-
-// longestText is the longest string that is looked for.
-const longestText = 48
-
-func (t *texts) text(b []byte) string {
-	if len(b) > longestText || len(b) == 0 {
-		return string(b)
-	}
-	slot := &t.slots[maphash.Bytes(t.seed, b)%uint64(len(t.slots))]
-	if *slot != string(b) {
-		*slot = string(b)
-	}
-	return *slot
-}

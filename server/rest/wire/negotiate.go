@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,8 +69,8 @@ func (Allow) AllowsServerVersion(version string) bool { return version == "v1" }
 // AllowsStreamSchema accepts the only stream there is.
 func (Allow) AllowsStreamSchema(s string) bool { return s == "watch" }
 
-// media lists what can be offered, the default first.
-func media() []runtime.SerializerInfo {
+// media is what can be offered, the default first.
+var media = func() []runtime.SerializerInfo {
 	info := func(media, sub string, stream bool) runtime.SerializerInfo {
 		i := runtime.SerializerInfo{MediaType: media, MediaTypeType: "application", MediaTypeSubType: sub}
 		if stream {
@@ -83,7 +84,7 @@ func media() []runtime.SerializerInfo {
 		info(resource.MediaProtobuf, "vnd.kubernetes.protobuf", true),
 		info(resource.MediaCBOR, "cbor", true),
 	}
-}
+}()
 
 // Negotiate finds the representation for an answer, or a 406 error.
 func Negotiate(req *http.Request, allow Allow) (Format, error) {
@@ -110,7 +111,7 @@ func negotiate(req *http.Request, accept string, allow Allow) (f Format, stream,
 	case "", "*/*", "application/json":
 		return Format{Media: resource.MediaJSON, Pretty: pretty(req)}, true, true
 	default:
-		opts, ok := negotiation.NegotiateMediaTypeOptions(accept, media(), allow)
+		opts, ok := negotiation.NegotiateMediaTypeOptions(accept, media, allow)
 		if !ok {
 			return Format{}, false, false
 		}
@@ -124,16 +125,20 @@ func negotiate(req *http.Request, accept string, allow Allow) (f Format, stream,
 
 // MediaTypes lists what built-in kinds are answered in, as kube-apiserver's router names it; for lists also what they are watched in.
 func MediaTypes(stream bool) []string {
-	list := names(Allow{Protobuf: true}, false)
 	if stream {
-		list = append(list, names(Allow{Protobuf: true}, true)...)
+		return listTypes
 	}
-	return list
+	return objectTypes
 }
+
+var (
+	objectTypes = slices.Clip(names(Allow{Protobuf: true}, false))
+	listTypes   = slices.Clip(slices.Concat(objectTypes, names(Allow{Protobuf: true}, true)))
+)
 
 // names lists the media for an error message.
 func names(allow Allow, stream bool) (list []string) {
-	for _, info := range media() {
+	for _, info := range media {
 		switch {
 		case info.MediaType == resource.MediaProtobuf && !allow.Protobuf:
 		case !stream:
@@ -167,7 +172,7 @@ func BodyMedia(req *http.Request, allow Allow) (string, error) {
 	}
 	base, _, _ := strings.Cut(ct, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
-	for _, info := range media() {
+	for _, info := range media {
 		if base == info.MediaType && (allow.Protobuf || base != resource.MediaProtobuf) {
 			return base, nil
 		}
