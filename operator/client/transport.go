@@ -1,14 +1,19 @@
 package client
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"kelson.dev/operator/internal/exchange"
 )
 
 const (
@@ -21,7 +26,8 @@ const (
 	deadAfter = 45 * time.Second
 )
 
-// newHTTPClient makes an HTTP client for a server, of at most so many connections, or any number of them if that is zero.
+// newHTTPClient makes an HTTP client for a server, of at most so many connections for reads and as many for writes, or of any number if that is
+// zero.
 //
 // It speaks HTTP/1.1, unless the configuration names protocols: with one connection for each request that is under way and for each watch, both
 // sides need a third less of the processor for a small request than over streams of HTTP/2, a watch that is read slowly holds up nobody
@@ -33,17 +39,59 @@ func newHTTPClient(conf *rest.Config, connections int) (*http.Client, error) {
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		limit := func(rt http.RoundTripper) http.RoundTripper {
-			limitConnections(rt, connections)
-			return rt
-		}
-		conf.WrapTransport = transport.Wrappers(limit, conf.WrapTransport)
+		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
 	if err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	return client, nil
+}
+
+// innermost is what stands directly before the transport that client-go makes of a configuration, which is this client's alone: no two have the
+// same dialer.
+func innermost(connections int, caFile string) transport.WrapperFunc {
+	return func(rt http.RoundTripper) http.RoundTripper {
+		base := bottom(rt)
+		if base == nil {
+			return rt
+		}
+		base.MaxConnsPerHost, base.MaxIdleConnsPerHost, base.IdleConnTimeout = connections, maxConnections, idleTimeout
+		if connections == 0 {
+			return rt
+		}
+		return exchange.New(exchange.Config{
+			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout,
+			TLS: func() *tls.Config { return trusting(bottom(rt).TLSClientConfig, caFile) },
+		})
+	}
+}
+
+// bottom is the transport below its wrappers; nil if there is none. What stands between replaces it when the file of an authority changes.
+func bottom(rt http.RoundTripper) *http.Transport {
+	for {
+		switch t := rt.(type) {
+		case *http.Transport:
+			return t
+		case utilnet.RoundTripperWrapper:
+			rt = t.WrappedRoundTripper()
+		default:
+			return nil
+		}
+	}
+}
+
+// trusting is a configuration with the authorities that a file has now, if there is a file.
+func trusting(conf *tls.Config, caFile string) *tls.Config {
+	if caFile == "" || conf.RootCAs == nil {
+		return conf
+	}
+	text, err := os.ReadFile(caFile)
+	if pool := x509.NewCertPool(); err == nil && pool.AppendCertsFromPEM(text) {
+		conf = conf.Clone()
+		conf.RootCAs = pool
+	}
+	return conf // as it was, while the file is not there or being written
 }
 
 // dialer makes connections that notice when the other end is gone.
@@ -53,20 +101,5 @@ func dialer() *net.Dialer {
 		Timeout:         30 * time.Second,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / probes, Interval: deadAfter / probes, Count: probes},
 		Control:         limitUnacknowledged,
-	}
-}
-
-// limitConnections finds the transport at the bottom, which is this client's alone: no two have the same dialer.
-func limitConnections(rt http.RoundTripper, connections int) {
-	for {
-		switch t := rt.(type) {
-		case *http.Transport:
-			t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.IdleConnTimeout = connections, maxConnections, idleTimeout
-			return
-		case utilnet.RoundTripperWrapper:
-			rt = t.WrappedRoundTripper()
-		default:
-			return
-		}
 	}
 }

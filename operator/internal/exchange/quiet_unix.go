@@ -1,0 +1,28 @@
+//go:build unix
+
+package exchange
+
+import (
+	"net"
+	"syscall"
+)
+
+// isQuiet says that the other end of a connection has neither closed it nor said anything.
+func isQuiet(conn net.Conn) bool {
+	s, ok := conn.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Read(func(fd uintptr) bool {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		return true
+	})
+	return err == nil && quiet
+}
