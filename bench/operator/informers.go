@@ -43,11 +43,15 @@ func prepare(ctx context.Context, s *server, namespace string) error {
 
 // each runs work for every number by 32 writers.
 func each(ctx context.Context, count int, work func(n int) error) error {
+	return eachBy(ctx, 32, count, work)
+}
+
+func eachBy(ctx context.Context, writers, count int, work func(n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var all sync.WaitGroup
-	for range 32 {
+	for range writers {
 		all.Go(func() {
 			for n := int(next.Add(1)) - 1; n < count && ctx.Err() == nil; n = int(next.Add(1)) - 1 {
 				if err := work(n); err != nil {
@@ -105,30 +109,32 @@ func informersOf(ctx context.Context, dir string, start func(context.Context, st
 		if _, err := do(ctx, "ours", task.name, s, append(count, "-compact")...); err != nil {
 			return err
 		}
-		theirs, err := do(ctx, "theirs", task.name, s, count...)
-		if err != nil {
-			return err
+		all := map[string][]sample.Figures{}
+		for range *rounds {
+			for _, side := range []struct {
+				which, form string
+				args        []string
+			}{{"theirs", "", count}, {"ours", "full", count}, {"ours", "compact", append(count, "-compact")}} {
+				f, err := do(ctx, side.which, task.name, s, side.args...)
+				if err != nil {
+					return err
+				}
+				all[side.which+side.form] = append(all[side.which+side.form], f)
+			}
 		}
-		full, err := do(ctx, "ours", task.name, s, count...)
-		if err != nil {
-			return err
-		}
-		compact, err := do(ctx, "ours", task.name, s, append(count, "-compact")...)
-		if err != nil {
-			return err
-		}
+		theirs, full, compact := medians(all["theirs"]), medians(all["oursfull"]), medians(all["ourscompact"])
 		title := fmt.Sprintf("%d %s on %s: ", *objects, task.title, s.name)
 		t.group("Informers")
 		if s.name == "kelson" { // the heap is the same on both
-			t.row(title+"heap per object, compact", bytes, theirs.Heap, compact.Heap, atMost(0.2))
-			t.row(title+"heap per object, full", bytes, theirs.Heap, full.Heap, atMost(0.8))
+			t.row(title+"heap per object, compact", byteCount, theirs.Heap, compact.Heap, atMost(0.2))
+			t.row(title+"heap per object, full", byteCount, theirs.Heap, full.Heap, atMost(0.8))
 		}
-		t.row(title+"peak resident, compact", bytes, theirs.Peak, compact.Peak, atMost(1.0/3))
-		t.row(title+"peak resident, full", bytes, theirs.Peak, full.Peak, nil)
+		t.row(title+"peak resident, compact", byteCount, theirs.Peak, compact.Peak, atMost(1.0/3))
+		t.row(title+"peak resident, full", byteCount, theirs.Peak, full.Peak, nil)
 		t.row(title+"sync, compact", seconds, theirs.Seconds, compact.Seconds, atMost(0.6))
 		t.row(title+"sync, full", seconds, theirs.Seconds, full.Seconds, atMost(0.6))
 		t.row(title+"processor, full", seconds, theirs.CPU, full.CPU, nil)
-		t.row(title+"allocated, full", bytes, theirs.Allocated, full.Allocated, nil)
+		t.row(title+"allocated, full", byteCount, theirs.Allocated, full.Allocated, nil)
 	}
 	return nil
 }

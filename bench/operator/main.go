@@ -21,6 +21,7 @@ var (
 	docs    = flag.String("docs", "", "page whose section is written")
 	objects = flag.Int("objects", 50000, "objects of each kind for informers")
 	samples = flag.Int("samples", 5000, "custom resources to reconcile")
+	rounds  = flag.Int("rounds", 3, "how often informers and reconciles are measured, by turns; the medians count")
 	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
 	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
 	profile = flag.String("profile", "", "folder for profiles of ours: of the processor, and of what was allocated")

@@ -12,7 +12,7 @@ import (
 // unit writes a figure.
 type unit func(float64) string
 
-func bytes(v float64) string {
+func byteCount(v float64) string {
 	switch {
 	case v >= 10<<20:
 		return fmt.Sprintf("%.0f MiB", v/(1<<20))

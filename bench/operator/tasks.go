@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -78,7 +79,7 @@ func handlers(ctx context.Context, dir string, t *table) error {
 	t.group("100 handlers on one informer, 10,000 events")
 	t.row("first write to last call", seconds, theirs.Seconds, ours.Seconds, nil)
 	t.row("processor", seconds, theirs.CPU, ours.CPU, nil)
-	t.row("peak resident", bytes, theirs.Peak, ours.Peak, nil)
+	t.row("peak resident", byteCount, theirs.Peak, ours.Peak, nil)
 	t.row("calls lost, or out of order of their key", number, theirs.Lost, ours.Lost, exactly(0))
 	return nil
 }
@@ -111,45 +112,64 @@ func idle(ctx context.Context, dir string, t *table) error {
 		}
 	}
 	t.group("Operator")
-	t.row("idle, three kinds watched: resident", bytes, rss["theirs"], rss["ours"], atMost(0.5))
+	t.row("idle, three kinds watched: resident", byteCount, rss["theirs"], rss["ours"], atMost(0.5))
 	return nil
 }
 
-// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time.
+// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time. What the writes of that take
+// by themselves, without an operator, is measured beside it.
 func reconciles(ctx context.Context, dir string, t *table) error {
-	all := map[string]reconciled{}
-	for n, run := range []struct {
-		which, server string
-		start         func(context.Context, string) (*server, error)
-	}{
-		{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer},
-		{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson},
-	} {
-		if !isAsked(run.server) {
-			continue
+	all := map[string][]reconciled{}
+	for round := range *rounds {
+		for n, run := range []struct {
+			which, server string
+			start         func(context.Context, string) (*server, error)
+		}{
+			{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer}, {"alone", "kube-apiserver", startPeer},
+			{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson}, {"alone", "kelson", startKelson},
+		} {
+			if !isAsked(run.server) {
+				continue
+			}
+			name := run.which + " on " + run.server
+			under := filepath.Join(dir, fmt.Sprintf("%d-%d", round, n))
+			if err := os.Mkdir(under, 0o700); err != nil {
+				return err
+			}
+			r, err := reconcileOn(ctx, under, run.which, run.start)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			fmt.Fprintf(os.Stderr, "%s: %.2f s, processor %.2f s and %.2f s of the server\n", name, r.wall, r.CPU, r.serverCPU)
+			all[name] = append(all[name], r)
 		}
-		name := run.which + " on " + run.server
-		under := filepath.Join(dir, strconv.Itoa(n))
-		if err := os.Mkdir(under, 0o700); err != nil {
-			return err
+	}
+	middle := func(name string) reconciled {
+		runs := all[name]
+		var figures []sample.Figures
+		for _, r := range runs {
+			figures = append(figures, r.Figures)
 		}
-		r, err := reconcileOn(ctx, under, run.which, run.start)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		return reconciled{
+			Figures:   medians(figures),
+			wall:      median(runs, func(r reconciled) float64 { return r.wall }),
+			latency:   median(runs, func(r reconciled) float64 { return r.latency }),
+			serverCPU: median(runs, func(r reconciled) float64 { return r.serverCPU }),
 		}
-		all[name] = r
 	}
 	t.group("Operator")
 	rows := func(server string, wall, cpu, conflicts, per target) {
-		theirs, ours := all["theirs on "+server], all["ours on "+server]
+		theirs, ours, alone := middle("theirs on "+server), middle("ours on "+server), middle("alone on "+server)
 		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
+		each := float64(*samples)
 		t.row(title+"wall", seconds, theirs.wall, ours.wall, wall)
+		t.row(title+"wall of the writes alone, without an operator", seconds, theirs.wall, alone.wall, nil)
 		t.row(title+"processor of the operator", seconds, theirs.CPU, ours.CPU, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
-		t.row(title+"reconciles per resource", number, theirs.perSample, ours.perSample, per)
+		t.row(title+"reconciles per resource", number, theirs.Reconciles/each, ours.Reconciles/each, per)
 		t.row(title+"processor of the server", seconds, theirs.serverCPU, ours.serverCPU, nil)
-		t.row(title+"allocated by the operator", bytes, theirs.Allocated, ours.Allocated, nil)
-		t.row(title+"peak resident of the operator", bytes, theirs.Peak, ours.Peak, nil)
+		t.row(title+"allocated by the operator", byteCount, theirs.Allocated, ours.Allocated, nil)
+		t.row(title+"peak resident of the operator", byteCount, theirs.Peak, ours.Peak, nil)
 		t.row("one resource on "+server+": create → status seen, p50", seconds, theirs.latency, ours.latency, nil)
 	}
 	if isAsked("kube-apiserver") {
@@ -159,7 +179,7 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		rows("kelson", nil, nil, exactly(0), below(2.1))
 	}
 	if isAsked("kelson") && isAsked("kube-apiserver") {
-		theirs, ours := all["theirs on kube-apiserver"], all["ours on kelson"]
+		theirs, ours := middle("theirs on kube-apiserver"), middle("ours on kelson")
 		t.row("theirs on kube-apiserver, ours on Kelson: wall", seconds, theirs.wall, ours.wall, atMost(0.1))
 		t.row("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, theirs.latency, ours.latency, atMost(0.2))
 	}
@@ -168,7 +188,7 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 
 type reconciled struct {
 	sample.Figures
-	wall, perSample, latency, serverCPU float64
+	wall, latency, serverCPU float64
 }
 
 func reconcileOn(ctx context.Context, dir, which string, start func(context.Context, string) (*server, error)) (r reconciled, err error) {
@@ -183,7 +203,12 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	if err := each(ctx, *samples, func(n int) error { return s.client.Create(ctx, sample.NewSample("bench", n)) }); err != nil {
 		return r, err
 	}
-	stream, err := s.client.Watch(ctx, client.NewItems(&sample.Sample{}), client.ListOptions{Namespace: "bench", InitialEvents: true, Bookmarks: true})
+	if which == "alone" {
+		return writeAlone(ctx, s)
+	}
+	prototype := &sample.Sample{}
+	prototype.SetGroupVersionKind(sample.Kind)
+	stream, err := s.client.Watch(ctx, client.NewItems(client.NewEncoded(prototype)), client.ListOptions{Namespace: "bench", InitialEvents: true, Bookmarks: true})
 	if err != nil {
 		return r, err
 	}
@@ -204,7 +229,6 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	if r.Figures, err = p.end(); err != nil {
 		return r, err
 	}
-	r.perSample = r.Reconciles / float64(*samples)
 
 	// One at a time, by an operator that has nothing else to do.
 	if p, err = begin(which, "reconcile", s); err != nil {
@@ -232,6 +256,24 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	return r, err
 }
 
+// writeAlone sends what an operator has to write for all resources, as 16 workers would, and nothing else: it is the least that any operator takes.
+func writeAlone(ctx context.Context, s *server) (r reconciled, err error) {
+	before, begun := s.cpu(), time.Now()
+	err = eachBy(ctx, 16, *samples, func(n int) error {
+		child := sample.NewChild(sample.NewSample("bench", n))
+		if err := s.client.Create(ctx, child); err != nil {
+			return err
+		}
+		parent := &sample.Sample{}
+		parent.Namespace, parent.Name = child.Namespace, child.Name
+		status := fmt.Sprintf(`{"status":{"child":%q,"ready":true}}`, child.Name)
+		return s.client.Subresource("status").Patch(ctx, parent, client.RawPatch(types.MergePatchType, []byte(status)),
+			client.WriteOptions{FieldValidation: metav1.FieldValidationIgnore})
+	})
+	r.wall, r.serverCPU = time.Since(begun).Seconds(), s.cpu()-before
+	return r, err
+}
+
 // awaitReady reads the watch until so many more resources are ready.
 func awaitReady(stream watch.Interface, count int) (time.Time, error) {
 	seen := map[types.UID]bool{}
@@ -242,9 +284,9 @@ func awaitReady(stream watch.Interface, count int) (time.Time, error) {
 			if !ok {
 				return time.Time{}, fmt.Errorf("the watch ended")
 			}
-			s, ok := event.Object.(*sample.Sample)
-			if ok && event.Type == watch.Modified && s.Status.Ready {
-				seen[s.UID] = true
+			e, ok := event.Object.(*client.Encoded)
+			if ok && event.Type == watch.Modified && bytes.Contains(e.Data, []byte(`"ready":true`)) {
+				seen[e.UID] = true
 			}
 		case <-timeout:
 			return time.Time{}, fmt.Errorf("%d of %d are ready after three minutes", len(seen), count)
