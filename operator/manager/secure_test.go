@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -49,20 +48,17 @@ func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // RUN-01
 func TestSecureMetrics(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := l.Addr().String()
-	must(t, l.Close())
-	server := &reviewers{}
+	server, log := &reviewers{}, &lines{}
 	m, err := manager.New(manager.Config{
 		REST: &rest.Config{Host: "http://reviewers", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
-		Log:  slog.New(slog.NewTextHandler(t.Output(), nil)), MetricsAddress: address, SecureMetrics: &manager.SecureMetrics{},
+		Log:  slog.New(slog.NewTextHandler(log, nil)), MetricsAddress: "127.0.0.1:0", SecureMetrics: &manager.SecureMetrics{},
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	<-m.Elected()
+	_, address, _ := strings.Cut(strings.TrimSpace(log.with("serving metrics")[0]), "address=")
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
@@ -73,7 +69,7 @@ func TestSecureMetrics(t *testing.T) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		for range 100 { // until there is a certificate
+		for range 3000 { // until there is a certificate
 			resp, err := c.Do(req)
 			if err != nil {
 				time.Sleep(10 * time.Millisecond)
