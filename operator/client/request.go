@@ -23,6 +23,8 @@ const (
 	maxAttempts = 10
 	// maxRetryAfter bounds one wait that the server asks for.
 	maxRetryAfter = 30 * time.Second
+	// smallAnswer is what the most answers are not longer than.
+	smallAnswer = 4 << 10
 	// reconnectDelay is waited before a read is repeated over a new connection.
 	reconnectDelay = 100 * time.Millisecond
 )
@@ -185,5 +187,8 @@ func readAll(resp *http.Response) ([]byte, error) {
 		_, err := io.ReadFull(resp.Body, data)
 		return data, err
 	}
-	return io.ReadAll(resp.Body)
+	// Most answers are an object: io.ReadAll begins with so little that it would copy them several times.
+	b := bytes.NewBuffer(make([]byte, 0, smallAnswer))
+	_, err := b.ReadFrom(resp.Body)
+	return b.Bytes(), err
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -88,6 +89,7 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		_ = zip.Close()
 		return
 	}
+	w.Header().Set("Content-Length", strconv.Itoa(size)) // else what is larger than net/http's buffer comes in chunks
 	w.WriteHeader(code)
 	if len(parts) == 1 {
 		_, _ = w.Write(parts[0])
