@@ -1,14 +1,17 @@
 package manager_test
 
 import (
+	"bytes"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,13 +35,22 @@ func TestConnectionsAreGivenBack(t *testing.T) {
 		asked.Store("silent", true)
 		<-r.Context().Done()
 	}
+	var open atomic.Int32 // connections
 	var servers []*httptest.Server
 	for _, h := range []http.Handler{proxy, http.HandlerFunc(silent)} {
-		s := httptest.NewServer(h)
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed:
+				open.Add(-1)
+			}
+		}
+		s.Start()
 		t.Cleanup(s.Close)
 		servers = append(servers, s)
 	}
-	before := runtime.NumGoroutine()
 	for range 3 {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
@@ -52,11 +64,9 @@ func TestConnectionsAreGivenBack(t *testing.T) {
 			must(t, f.Disengage("east"))
 		}
 	}
-	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
-	if t.Failed() {
-		buf := make([]byte, 1<<20)
-		t.Logf("%s", buf[:runtime.Stack(buf, true)])
-	}
+	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
+	buf := make([]byte, 1<<20)
+	eventually(t, "goroutines are left", func() bool { return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run")) })
 }
 
 // eventually waits until something is so, for a long time on a machine that is busy.
