@@ -52,6 +52,7 @@ type restClient struct {
 	warnings func(context.Context, string)
 	compress bool
 	steady   bool
+	shared   sync.Pool // of *sharing
 }
 
 var _ Client = (*restClient)(nil)
@@ -95,6 +96,7 @@ func New(cfg Config) (Client, error) {
 		agent:    conf.UserAgent,
 		warnings: cfg.Warnings,
 	}
+	c.shared.New = func() any { return newSharing(false) }
 	if t, ok := cfg.REST.Transport.(interface{ Steady() bool }); ok {
 		c.steady = t.Steady()
 	}

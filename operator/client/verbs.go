@@ -268,6 +268,8 @@ func (c *restClient) exchange(ctx context.Context, r request, into runtime.Objec
 // exchangeIfKind leaves into alone when check is set and the answer is of another kind: a subresource may answer with what
 // it pleases (a Status for a binding, a Scale for a patch of scale).
 func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check bool) error {
+	r.share = c.shared.Get().(*sharing) // names and labels are the same in many answers
+	defer c.shared.Put(r.share)
 	a, err := c.read(ctx, r)
 	if err != nil {
 		return err
