@@ -8,8 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/tree"
 )
 
 // newMergePatch is a document of RFC 7386.
@@ -21,10 +23,11 @@ func newMergePatch(document map[string]any) (client.Patch, error) {
 // statusPatch is the patch of changes of the status. It is conditional on the resourceVersion of obj: lists, such as conditions, are
 // replaced as a whole, so what someone else wrote meanwhile must be seen first.
 func statusPatch(obj client.Object, changes map[string]any) (client.Patch, error) {
-	return newMergePatch(map[string]any{
+	data, err := tree.Append(nil, map[string]any{
 		"metadata": map[string]any{"resourceVersion": obj.GetResourceVersion()},
 		"status":   changes,
-	})
+	}, nil)
+	return client.RawPatch(types.MergePatchType, data), err
 }
 
 // statusChanges is the merge patch that leads from the status of before to that of after, and nil if they are the same.
@@ -40,14 +43,28 @@ func statusChanges(before, after client.Object) (map[string]any, error) {
 	if err != nil || bytes.Equal(old, new) {
 		return nil, err
 	}
-	var oldFields, newFields map[string]any
-	if err := json.Unmarshal(old, &oldFields); err != nil {
-		return nil, fmt.Errorf("compare status: %w", err)
+	oldFields, err := fieldsOf(old)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(new, &newFields); err != nil {
-		return nil, fmt.Errorf("compare status: %w", err)
+	newFields, err := fieldsOf(new)
+	if err != nil {
+		return nil, err
 	}
 	return changes(oldFields, newFields), nil
+}
+
+// fieldsOf is an encoded status as a tree, in which whole numbers stay what they are.
+func fieldsOf(status []byte) (map[string]any, error) {
+	fields, err := tree.Parse(status, nil)
+	if err != nil { // null, or unusual
+		fields = nil
+		err = kjson.UnmarshalCaseSensitivePreserveInts(status, &fields)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compare status: %w", err)
+	}
+	return fields, nil
 }
 
 // sameStatus says that two objects have statuses that are encoded alike, without encoding them. No is perhaps.
@@ -85,7 +102,7 @@ func changes(old, new map[string]any) map[string]any {
 	}
 	for name, value := range new {
 		was, there := old[name]
-		if there && reflect.DeepEqual(was, value) {
+		if there && tree.Same(was, value) {
 			continue
 		}
 		wasFields, ok1 := was.(map[string]any)
