@@ -1,8 +1,8 @@
 // Package exchange sends small requests to a server and reads the answers in the goroutine that asks, over HTTP/1.1 connections that it keeps.
 //
 // net/http gives each connection two goroutines, so that an answer may come before its request is sent, and tells them of each request and
-// answer. For the writes of an operator, of a few kilobytes with answers of as many, that hand-over is half of the client's work. Here a request
-// has a connection to itself until its answer is read.
+// answer. For the writes of an operator, of a few kilobytes with answers of as many, that hand-over is a third of what a write takes client and server
+// together (BenchmarkWrite). Here a request has a connection to itself until its answer is read.
 //
 // What is out of the ordinary stays with net/http: a [Transport] stands before an http.Transport, dials as it does and leaves to it reads (which
 // are compressed, and repeated when a connection was closed meanwhile), requests through proxies, upgrades, and bodies of unknown length.

@@ -294,3 +294,50 @@ func TestIdle(t *testing.T) {
 		t.Error("the connection is still open")
 	}
 }
+
+// BenchmarkWrite is one write of an operator after the other: by exchange, by net/http over HTTP/1.1, and over HTTP/2. The server's work, which is
+// in the same process, is a part of each.
+func BenchmarkWrite(b *testing.B) {
+	answer := bytes.Repeat([]byte("x"), 2300)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
+		_, _ = w.Write(answer)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
+	transport := func(http2 bool, protocols ...string) *http.Transport {
+		conf := trusted.Clone()
+		conf.NextProtos = protocols
+		return &http.Transport{TLSClientConfig: conf, DialContext: (&net.Dialer{}).DialContext, TLSHandshakeTimeout: time.Second, ForceAttemptHTTP2: http2, MaxIdleConnsPerHost: 100}
+	}
+	one := transport(false, "http/1.1")
+	for name, rt := range map[string]http.RoundTripper{
+		"exchange": exchange.New(exchange.Config{
+			Base: one, Otherwise: one, TLS: func() *tls.Config { return one.TLSClientConfig }, Connections: 100, Idle: time.Minute,
+		}),
+		"net-http1": one,
+		"net-http2": transport(true, "h2"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			client := &http.Client{Transport: rt}
+			b.SetParallelism(8)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					req, _ := http.NewRequestWithContext(b.Context(), "PATCH", server.URL+"/a", strings.NewReader(`{"status":{}}`))
+					resp, err := client.Do(req)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			})
+			client.CloseIdleConnections()
+		})
+	}
+}
