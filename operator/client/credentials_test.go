@@ -9,12 +9,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,9 +166,9 @@ func TestCertificateReloads(t *testing.T) {
 	write("one")
 	c, err := client.New(client.Config{REST: cfg})
 	must(t, err)
-	ask := func() string {
+	ask := func(do func() error) string {
 		t.Helper()
-		_ = c.Get(t.Context(), web, dynamic(podKind, "")) // it is not there; a connection may end under it
+		_ = do() // it is not there; a connection may end under it
 		select {
 		case name := <-names:
 			return name
@@ -172,13 +176,59 @@ func TestCertificateReloads(t *testing.T) {
 			return ""
 		}
 	}
-	if name := ask(); name != "one" {
-		t.Fatalf("the first is %q", name)
+	asks := map[string]func() error{
+		"read":  func() error { return c.Get(t.Context(), web, dynamic(podKind, "")) },
+		"write": func() error { return c.Delete(t.Context(), dynamic(podKind, "web")) },
+	}
+	for verb, do := range asks {
+		if name := ask(do); name != "one" {
+			t.Fatalf("%s: the first is %q", verb, name)
+		}
 	}
 	write("two")
-	for begin := time.Now(); ask() != "two"; time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatal("the new certificate is not used")
+	for verb, do := range asks {
+		for begin := time.Now(); ask(do) != "two"; time.Sleep(5 * time.Millisecond) {
+			if time.Since(begin) > 20*time.Second {
+				t.Fatalf("%s: the new certificate is not used", verb)
+			}
 		}
+	}
+}
+
+// MACH-01: a new connection trusts whom the file of authorities names then.
+func TestAuthorityReloads(t *testing.T) {
+	var current atomic.Pointer[tls.Certificate]
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	change := func() {
+		t.Helper()
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(t, err)
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		must(t, err)
+		current.Store(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
+		must(t, os.WriteFile(file, pemOf("CERTIFICATE", der), 0o600))
+	}
+	change()
+	https := httptest.NewUnstartedServer(clienttest.New())
+	https.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*current.Load()}}, nil
+	}}
+	https.Config.ErrorLog = log.New(io.Discard, "", 0)
+	https.StartTLS()
+	defer https.Close()
+	c, err := client.New(client.Config{REST: &rest.Config{Host: https.URL, TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
+	must(t, err)
+	must(t, c.Create(t.Context(), pod("one")))
+	change()
+	must(t, c.Create(t.Context(), pod("over-the-old-connection")))
+	https.CloseClientConnections()
+	must(t, c.Create(t.Context(), pod("two")))
+	must(t, os.WriteFile(file, []byte("being written"), 0o600))
+	https.CloseClientConnections()
+	if err := c.Create(t.Context(), pod("three")); err == nil {
+		t.Error("a server was trusted whom nobody names")
 	}
 }
