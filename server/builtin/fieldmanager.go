@@ -54,7 +54,7 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 		return library, nil
 	}
 	return fieldsets.New(fieldsets.Config{
-		Library: library, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+		Library: library, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
 	})
 }
 

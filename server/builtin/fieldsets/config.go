@@ -103,7 +103,7 @@ func (w *writer) configured(value any, s *Shape, self bool) (owned, ok bool) {
 				m.at = i
 				w.marks = append(w.marks, m)
 			}
-			return w.elements(base, s.keys, func(at int) (bool, bool) { return w.configured(v[at], s.items, true) })
+			return w.elements(base, s.keys, func(m mark) (bool, bool) { return w.configured(v[m.at], s.items, true) })
 		})
 	}
 	if !s.has(value) {

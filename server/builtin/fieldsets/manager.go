@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"kelson.dev/server/resource"
 )
@@ -17,6 +18,7 @@ import (
 // Config is what a Manager is made of.
 type Config struct {
 	Library     resource.FieldManager
+	Types       managedfields.TypeConverter
 	Scheme      *runtime.Scheme
 	Kind        schema.GroupVersionKind
 	Hub         schema.GroupVersion
@@ -33,6 +35,7 @@ type Manager struct {
 	Config
 	version string
 	empty   reflect.Value // of the version's type
+	known   sets
 }
 
 var _ resource.FieldManager = (*Manager)(nil)
@@ -56,8 +59,12 @@ func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.O
 
 // Apply implements [resource.FieldManager].
 func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	if c, ok := config.(*unstructured.Unstructured); ok && m.isEmpty(live) {
-		if next, ok := m.made(c, by); ok {
+	if c, ok := config.(*unstructured.Unstructured); ok && plain(by) {
+		if m.isEmpty(live) {
+			if next, ok := m.made(c, by); ok {
+				return next, nil
+			}
+		} else if next, ok := m.again(live, c, by); ok {
 			return next, nil
 		}
 	}
@@ -88,17 +95,13 @@ func (m *Manager) created(hub runtime.Object, by string) bool {
 	if by == "" {
 		by = "unknown"
 	}
-	versioned, err := m.Scheme.UnsafeConvertToVersion(hub, m.Kind.GroupVersion())
-	if err != nil {
-		return false
-	}
-	v := reflect.ValueOf(versioned)
-	if v.Kind() != reflect.Pointer || v.Type().Elem() != m.empty.Type() {
+	versioned, ok := m.toVersion(hub)
+	if !ok {
 		return false
 	}
 	w := newWriter()
 	defer w.free()
-	if !w.created(m.empty, v.Elem(), m.Shape, m.Reset) {
+	if !w.created(m.empty, versioned, m.Shape, m.Reset) {
 		return false
 	}
 	accessor.SetManagedFields(m.entries(by, metav1.ManagedFieldsOperationUpdate, w.raw))
@@ -107,7 +110,7 @@ func (m *Manager) created(hub runtime.Object, by string) bool {
 
 // made gives the object that a configuration makes where there is none.
 func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtime.Object, ok bool) {
-	if by == "" || by == "kubectl" || !plain(by) || m.Subresource != "" || config.Object["apiVersion"] != m.version || config.Object["kind"] != m.Kind.Kind {
+	if by == "" || by == "kubectl" || m.Subresource != "" || !m.names(config) {
 		return nil, false
 	}
 	w := newWriter()

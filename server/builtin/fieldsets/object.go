@@ -140,7 +140,7 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 				w.marks = append(w.marks, m)
 			}
 			element := value.TypeReflectEntryOf(is.Type().Elem())
-			return w.elements(base, s.keys, func(at int) (bool, bool) { return w.changed(reflect.Value{}, is.Index(at), element, s.items) })
+			return w.elements(base, s.keys, func(m mark) (bool, bool) { return w.changed(reflect.Value{}, is.Index(m.at), element, s.items) })
 		})
 	}
 	return false, false

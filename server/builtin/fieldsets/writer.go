@@ -16,7 +16,8 @@ type writer struct {
 
 // mark is what an element of a list is known by.
 type mark struct {
-	at  int
+	at  int // where it is
+	in  int // where it is in another list
 	key [mostKeys]scalar
 }
 
@@ -192,8 +193,8 @@ func (w *writer) unwritten(value func() (owned, ok bool)) bool {
 	return ok
 }
 
-// elements writes elements of a list, which were marked since base, in their order.
-func (w *writer) elements(base int, keys []key, value func(at int) (owned, ok bool)) bool {
+// elements writes elements of a list, which were marked since base, in their order, unless value comes to nothing.
+func (w *writer) elements(base int, keys []key, value func(m mark) (owned, ok bool)) bool {
 	marks := w.marks[base:]
 	if len(marks) > 1 {
 		slices.SortFunc(marks, mark.compare)
@@ -203,11 +204,16 @@ func (w *writer) elements(base int, keys []key, value func(at int) (owned, ok bo
 		if i > 0 && m.compare(w.marks[base+i-1]) == 0 {
 			return false
 		}
+		start := len(w.raw)
 		if !w.element(m, keys) {
 			return false
 		}
-		if _, ok := value(m.at); !ok {
+		owned, ok := value(m)
+		if !ok {
 			return false
+		}
+		if !owned {
+			w.raw = w.raw[:start]
 		}
 	}
 	w.marks = w.marks[:base]
