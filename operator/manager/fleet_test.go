@@ -23,6 +23,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
 )
@@ -457,5 +458,39 @@ func TestFleetOfManyHands(t *testing.T) {
 			stop()
 			hands.Wait()
 		}
+	})
+}
+
+// RUN-01, RUN-03: a replica that does not lead keeps the clusters, too, and lets them go.
+func TestDisengageWithoutLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		election := &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: "second"}
+		server := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		election.Client = newClient(t, server)
+		first := startReplica(t, server, "first", nil)
+		<-first.Elected()
+		f := newFleet(t, manager.Config{Election: election}, nil)
+		stop := f.start(t)
+		_, err := f.Engage("east", hosted(newServer(t, "a", "b"), "east"))
+		must(t, err)
+		time.Sleep(time.Second)
+		if n := f.controller.Queue().Len(); n != 2 || len(f.visits()) != 0 {
+			t.Errorf("%d requests wait, want 2", n)
+		}
+		must(t, f.Disengage("east"))
+		if n := f.controller.Queue().Len(); n != 0 {
+			t.Errorf("%d requests wait, want none", n)
+		}
+		_, err = f.Engage("east", hosted(newServer(t, "c"), "east"))
+		must(t, err)
+		time.Sleep(time.Second)
+		first.stop()
+		must(t, <-first.err)
+		<-f.Elected()
+		time.Sleep(time.Second)
+		if got := f.visits(); !slices.Equal(got, []string{"east:c"}) {
+			t.Errorf("got %q", got)
+		}
+		stop()
 	})
 }
