@@ -83,9 +83,11 @@ func TestOrderOfEverything(t *testing.T) {
 			Name: "test", Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
 			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				note("reconcile")
-				time.Sleep(10 * time.Second) // longer than the operator is left alone
-				if _, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName); err != nil {
-					t.Errorf("the last reconcile reads: %v", err)
+				for range 2 { // at the beginning, and when the operator has been told to end
+					if _, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName); err != nil {
+						t.Errorf("the last reconcile reads: %v", err)
+					}
+					time.Sleep(5*time.Second + time.Millisecond)
 				}
 				m.Recorder("test").Event(configMap("a"), "Normal", "Last", "at the end")
 				note("end of reconcile")
