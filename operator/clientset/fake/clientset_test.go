@@ -1,0 +1,119 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clienttesting "k8s.io/client-go/testing"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/clientset"
+	"kelson.dev/operator/clientset/fake"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newClientset(t *testing.T, objects ...runtime.Object) *fake.Clientset {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must(t, corev1.AddToScheme(scheme))
+	c := &fake.Clientset{}
+	c.Track(fake.Config{Scheme: scheme, Decoder: serializer.NewCodecFactory(scheme).UniversalDecoder(), Kinds: []fake.Kind{
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true},
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Resource: "nodes"},
+	}}, objects...)
+	return c
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// MACH-01, MACH-05: what the client and the informers of a fake clientset do are actions, which reactors answer and tests look at.
+func TestActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fakes := newClientset(t, configMap("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
+		fakes.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("no")
+		})
+		c := fakes.Client()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cm := configMap("late")
+		must(t, c.Create(ctx, cm))
+		if err := c.Create(ctx, configMap("late")); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("created twice: %v", err)
+		}
+		if err := c.Update(ctx, cm); err == nil {
+			t.Error("the reactor was not asked")
+		}
+		if _, err := client.Get[corev1.Node](ctx, c, client.Key{Name: "n"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.Get[corev1.ConfigMap](ctx, c, client.Key{Namespace: "default", Name: "nothing"}); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+		all, err := client.List[corev1.ConfigMap](ctx, c, client.InNamespace("default"))
+		if err != nil || len(all) != 2 {
+			t.Errorf("got %d, %v", len(all), err)
+		}
+		must(t, c.Delete(ctx, cm))
+		var verbs []string
+		for _, a := range fakes.Actions() {
+			verbs = append(verbs, a.GetVerb()+" "+a.GetResource().Resource)
+		}
+		want := []string{"create configmaps", "create configmaps", "update configmaps", "get nodes", "get configmaps", "list configmaps", "delete configmaps"}
+		if !slices.Equal(verbs, want) {
+			t.Errorf("the actions are %q, want %q", verbs, want)
+		}
+
+		f := clientset.NewFactory(c, 0)
+		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}), corev1.Resource("configmaps"))
+		f.StartWithContext(ctx)
+		must(t, f.WaitForCacheSyncWithContext(ctx))
+		must(t, c.Create(ctx, configMap("watched")))
+		synctest.Wait()
+		for _, name := range []string{"early", "watched"} {
+			if _, err := lister.Namespaced("default").Get(name); err != nil {
+				t.Error(err)
+			}
+		}
+		f.Shutdown()
+	})
+}
+
+// MACH-01: discovery of a fake clientset has its kinds.
+func TestDiscovery(t *testing.T) {
+	list, err := newClientset(t).Discovery().ServerResourcesForGroupVersion("v1")
+	must(t, err)
+	if len(list.APIResources) != 2 || !list.APIResources[0].Namespaced || list.APIResources[1].Name != "nodes" || list.APIResources[1].Namespaced {
+		t.Errorf("got %+v", list.APIResources)
+	}
+}
+
+// MACH-01: what a typed client makes of an answer.
+func TestResult(t *testing.T) {
+	empty := &corev1.ConfigMap{}
+	if got, err := fake.Result(empty, nil, nil); got != empty || err != nil {
+		t.Errorf("of nothing: %v, %v", got, err)
+	}
+	if got, err := fake.Result(empty, configMap("a"), nil); got.Name != "a" || err != nil {
+		t.Errorf("of one: %v, %v", got, err)
+	}
+	if _, err := fake.Result(empty, &corev1.Node{}, nil); err == nil {
+		t.Error("of another type, it is no error")
+	}
+}
