@@ -1,0 +1,159 @@
+package builtin
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/configmap"
+	"k8s.io/kubernetes/pkg/registry/core/secret"
+)
+
+type heard []string
+
+func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
+
+// asTheLibrary says whether the shortcut finds nothing wrong; then the library must not either, and do nothing to the object.
+func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
+	t.Helper()
+	strategy := bags{configmap.Strategy}
+	if _, ok := hub.(*core.Secret); ok {
+		strategy = bags{secret.Strategy}
+	}
+	before := hub.DeepCopyObject()
+	errs, done := strategy.BeforeCreate(ctx, hub)
+	if !equality.Semantic.DeepEqual(hub, before) || len(errs) > 0 {
+		t.Fatalf("%v, and %v becomes %v", errs, before, hub)
+	}
+	if !done {
+		return false
+	}
+	var warnings heard
+	err := upstream.BeforeCreate(strategy.bagStrategy, warning.WithWarningRecorder(ctx, &warnings), hub)
+	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, before) {
+		t.Fatalf("the library says %v, warns of %q and makes of %v\n%v", err, warnings, before, hub)
+	}
+	return true
+}
+
+func soundMeta() metav1.ObjectMeta {
+	yes := true
+	return metav1.ObjectMeta{
+		Name: "one.a-b", Namespace: "default", UID: "u", CreationTimestamp: metav1.Now(), Generation: 1,
+		Labels: map[string]string{"app": "web", "example.com/Part_of.x": ""}, Annotations: map[string]string{"example.com/note": "any thing"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "s", UID: "u", Controller: &yes}, {APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
+		Finalizers:      []string{"example.com/f"},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "op", Operation: "Apply", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{}}},
+	}
+}
+
+// ConfigMaps and Secrets of which nothing can be said are not shown to the library; of others it judges. // API-04
+func TestSoundBags(t *testing.T) {
+	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
+	ctx := request.WithNamespace(here, "default")
+	for _, hub := range []runtime.Object{
+		&core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a.b_c-D": "x", ".hidden": "y"}},
+		&core.Secret{ObjectMeta: soundMeta(), Data: map[string][]byte{"a": nil}, Type: core.SecretTypeOpaque},
+	} {
+		if !asTheLibrary(t, ctx, hub) {
+			t.Errorf("the library is asked about %v", hub)
+		}
+	}
+	no, yes, zero := metav1.Now(), true, int64(0)
+	for name, spoil := range map[string]func(m *metav1.ObjectMeta, data map[string]string){
+		"no name":              func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "" },
+		"a name in capitals":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
+		"a name of dots":       func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
+		"a long name":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = strings.Repeat("a", 254) },
+		"another namespace":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Namespace = "other" },
+		"no uid":               func(m *metav1.ObjectMeta, _ map[string]string) { m.UID = "" },
+		"no time":              func(m *metav1.ObjectMeta, _ map[string]string) { m.CreationTimestamp = metav1.Time{} },
+		"a generation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.Generation = -1 },
+		"deleted":              func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionTimestamp = &no },
+		"with grace":           func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionGracePeriodSeconds = &zero },
+		"a label's value":      func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = "a b" },
+		"a label's long value": func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
+		"a label's key":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["a/b/c"] = "" },
+		"a label's domain":     func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["A/b"] = "" },
+		"an annotation":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["-a"] = "" },
+		"a large annotation":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["a"] = strings.Repeat("a", 256<<10) },
+		"an owner's version":   func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].APIVersion = "a/b/c" },
+		"an owner's group":     func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].APIVersion = "a/" },
+		"an owner's name":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].Name = "" },
+		"an owner's kind":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].Kind = "Event" },
+		"an owner's uid":       func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].UID = "" },
+		"two controllers":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].Controller = &yes },
+		"a finalizer":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Finalizers[0] = "/" },
+		"a manager":            func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Manager = "a\nb" },
+		"an operation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Operation = "Guess" },
+		"a form of fields":     func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
+		"no key":               func(_ *metav1.ObjectMeta, data map[string]string) { data[""] = "" },
+		"a key with a blank":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
+		"a key of dots":        func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
+		"a long key":           func(_ *metav1.ObjectMeta, data map[string]string) { data[strings.Repeat("a", 254)] = "" },
+		"too much": func(_ *metav1.ObjectMeta, data map[string]string) {
+			data["a"] = strings.Repeat("a", core.MaxSecretSize+1)
+		},
+	} {
+		hub := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{}}
+		spoil(&hub.ObjectMeta, hub.Data)
+		if asTheLibrary(t, ctx, hub) {
+			t.Errorf("%s: the library is not asked", name)
+		}
+		data := map[string][]byte{}
+		for key, value := range hub.Data {
+			data[key] = []byte(value)
+		}
+		if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: hub.ObjectMeta, Data: data, Type: core.SecretTypeOpaque}) {
+			t.Errorf("%s: the library is not asked about a Secret", name)
+		}
+	}
+	if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
+		t.Error("the library is not asked about keys")
+	}
+	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"a": nil}}
+	if asTheLibrary(t, ctx, both) {
+		t.Error("the library is not asked about bytes")
+	}
+	if asTheLibrary(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
+		t.Error("the library is not asked without a namespace")
+	}
+
+	// Words of any kind, anywhere.
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		if random.IntN(3) > 0 {
+			return "a"
+		}
+		b := make([]byte, random.IntN(5))
+		for i := range b {
+			b[i] = "aZ0-_./ ä"[random.IntN(10)]
+		}
+		return string(b)
+	}
+	passed := 0
+	for range 5000 {
+		hub := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{word(): word()}}
+		m, _ := meta.Accessor(hub)
+		m.SetName(word())
+		m.SetLabels(map[string]string{word(): word()})
+		m.SetAnnotations(map[string]string{word(): word()})
+		m.SetFinalizers([]string{word() + "/" + word()})
+		hub.OwnerReferences[0].APIVersion, hub.OwnerReferences[0].Kind = word(), word()
+		if asTheLibrary(t, ctx, hub) {
+			passed++
+		}
+	}
+	if passed < 50 {
+		t.Errorf("only %d of random ones are sound", passed)
+	}
+}
