@@ -208,7 +208,12 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}
 	prototype := &sample.Sample{}
 	prototype.SetGroupVersionKind(sample.Kind)
-	stream, err := s.client.Watch(ctx, client.NewItems(client.NewEncoded(prototype)), client.ListOptions{Namespace: "bench", InitialEvents: true, Bookmarks: true})
+	// The watch sees what happens from now on, and nothing that the server still has to send when the clock begins.
+	items := client.NewItems(client.NewEncoded(prototype))
+	if err := s.client.List(ctx, items, client.ListOptions{Namespace: "bench", Limit: 1}); err != nil {
+		return r, err
+	}
+	stream, err := s.client.Watch(ctx, items, client.ListOptions{Namespace: "bench", ResourceVersion: items.ResourceVersion, Bookmarks: true})
 	if err != nil {
 		return r, err
 	}
