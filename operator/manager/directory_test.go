@@ -92,7 +92,8 @@ func TestGivenCertificates(t *testing.T) {
 			Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0", CertDir: t.TempDir()},
 		})
 		must(t, err)
-		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
+		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(
+			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 		if err := m.Run(t.Context()); err == nil {
 			t.Error("it runs without the certificates that it was told to use")
 		}
