@@ -76,12 +76,18 @@ func (s *scope) patch() error {
 
 // patchTypes lists the patches the kind takes. Strategic merge needs to know the Go type.
 func (s *scope) patchTypes() []string {
-	list := []string{string(types.JSONPatchType), string(types.MergePatchType)}
 	if _, ok := s.res.Codec.PatchMeta(s.version); ok {
-		list = append(list, string(types.StrategicMergePatchType))
+		return typedPatches
 	}
-	return append(list, string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType))
+	return untypedPatches
 }
+
+var (
+	typedPatches = []string{
+		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType),
+	}
+	untypedPatches = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType)}
+)
 
 func (p *patcher) isApply() bool {
 	return p.kind == types.ApplyYAMLPatchType || p.kind == types.ApplyCBORPatchType

@@ -59,58 +59,134 @@ func (w *writer) configured(value any, s *Shape, self bool) (owned, ok bool) {
 	if s == nil {
 		return false, false
 	}
+	if s.atomic {
+		if !w.takes(value, s) {
+			return false, false
+		}
+		w.leaf()
+		return true, true
+	}
 	switch v := value.(type) {
 	case nil:
 		w.leaf()
 		return true, true
 	case map[string]any:
-		parts := func() bool {
-			return w.sorted(v, func(name string) bool {
-				member, declared := s.member(name)
-				return w.member(name, func() (bool, bool) { return w.configured(v[name], member, !declared) })
-			})
+		if s.kind != object {
+			return false, false
 		}
-		switch {
-		case s.kind != object:
-			return false, false
-		case s.atomic && !w.unwritten(func() (bool, bool) { return w.within(true, parts) }):
-			return false, false
-		case s.atomic || len(v) == 0:
+		if len(v) == 0 {
 			w.leaf()
 			return true, true
 		}
-		return w.within(self, parts)
+		return w.configuredMembers(v, s, self)
 	case []any:
-		switch {
-		case s.kind != list || s.items == nil:
+		if s.kind != list || s.items == nil {
 			return false, false
-		case s.atomic:
-			for _, element := range v {
-				if !w.unwritten(func() (bool, bool) { return w.configured(element, s.items, true) }) {
-					return false, false
-				}
-			}
-			w.leaf()
-			return true, true
 		}
-		return w.within(self, func() bool {
-			base := len(w.marks)
-			for i, element := range v {
-				m, ok := s.mark(element)
-				if !ok {
-					return false
-				}
-				m.at = i
-				w.marks = append(w.marks, m)
-			}
-			return w.elements(base, s.keys, func(m mark) (bool, bool) { return w.configured(v[m.at], s.items, true) })
-		})
+		return w.configuredElements(v, s, self)
 	}
 	if !s.has(value) {
 		return false, false
 	}
 	w.leaf()
 	return true, true
+}
+
+func (w *writer) configuredMembers(v map[string]any, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	base := len(w.names)
+	for name := range v {
+		w.names = append(w.names, name)
+	}
+	slices.Sort(w.names[base:])
+	for i := range len(v) {
+		name := w.names[base+i]
+		at := len(w.raw)
+		if !w.name(name) {
+			return false, false
+		}
+		member, declared := s.member(name)
+		owned, ok := w.configured(v[name], member, !declared)
+		if !ok {
+			return false, false
+		}
+		if !owned {
+			w.raw = w.raw[:at]
+		}
+	}
+	w.names = w.names[:base]
+	return w.end(start, parts, self), true
+}
+
+func (w *writer) configuredElements(v []any, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	base := len(w.marks)
+	if !s.markAll(w, v) {
+		return false, false
+	}
+	for i := base; i < base+len(v); i++ {
+		m := &w.marks[i]
+		at := m.at
+		if !w.element(m, s.keys) {
+			return false, false
+		}
+		if _, ok := w.configured(v[at], s.items, true); !ok {
+			return false, false
+		}
+	}
+	w.marks = w.marks[:base]
+	return w.end(start, parts, self), true
+}
+
+// takes says that all of a value that is owned as a whole is of the kinds that the schema says.
+func (w *writer) takes(value any, s *Shape) bool {
+	switch v := value.(type) {
+	case nil:
+		return s != nil
+	case map[string]any:
+		if s == nil || s.kind != object {
+			return false
+		}
+		for name, value := range v {
+			if member, _ := s.member(name); !w.takes(value, member) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if s == nil || s.kind != list {
+			return false
+		}
+		if !s.atomic {
+			base := len(w.marks)
+			ok := s.markAll(w, v)
+			w.marks = w.marks[:base]
+			if !ok {
+				return false
+			}
+		}
+		for _, element := range v {
+			if !w.takes(element, s.items) {
+				return false
+			}
+		}
+		return true
+	}
+	return s != nil && s.has(value)
+}
+
+// markAll marks the elements of a list, in their order.
+func (s *Shape) markAll(w *writer, elements []any) bool {
+	base := len(w.marks)
+	for i, element := range elements {
+		m, ok := s.mark(element)
+		if !ok {
+			return false
+		}
+		m.at = i
+		w.marks = append(w.marks, m)
+	}
+	return w.sortMarks(base)
 }
 
 // mark gives what an element of a list is known by.

@@ -50,24 +50,24 @@ func (w *writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *Shape
 // fields calls each with the members of a struct, in their order. A member that was left out before is the zero Value there.
 func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
-		now := f.GetFrom(is)
-		var before reflect.Value
-		if was.IsValid() {
-			if before = f.GetFrom(was); f.CanOmit(before) {
-				before = reflect.Value{}
-			}
-		}
-		if f.CanOmit(now) {
-			if before.IsValid() { // it is removed
-				return false
-			}
-			continue
-		}
-		if !each(f.JsonName, before, now, f.TypeEntry) {
+		before, now, there, ok := states(f, was, is)
+		if !ok || there && !each(f.JsonName, before, now, f.TypeEntry) {
 			return false
 		}
 	}
 	return true
+}
+
+// states gives a member of a struct before and now, and whether it is there now. ok is false if it was removed.
+func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
+	now = f.GetFrom(is)
+	if was.IsValid() {
+		if before = f.GetFrom(was); f.CanOmit(before) {
+			before = reflect.Value{}
+		}
+	}
+	there = !f.CanOmit(now)
+	return before, now, there, there || !before.IsValid()
 }
 
 // changed writes what is otherwise in a value than in what was there, which was zero, or nothing if it is not valid.
@@ -106,12 +106,7 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 		if s.kind != object {
 			return false, false
 		}
-		return w.within(self, func() bool {
-			return w.fields(was, is, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
-				member, declared := s.member(name)
-				return declared && w.member(name, func() (bool, bool) { return w.changed(was, is, info, member) })
-			})
-		})
+		return w.changedMembers(was, is, info, s, self)
 	case reflect.Map:
 		if s.kind != object {
 			return false, false
@@ -129,21 +124,65 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 			w.leaf()
 			return true, true
 		}
-		return w.within(self, func() bool {
-			base := len(w.marks)
-			for i := range is.Len() {
-				m, ok := s.markOf(is.Index(i))
-				if !ok {
-					return false
-				}
-				m.at = i
-				w.marks = append(w.marks, m)
-			}
-			element := value.TypeReflectEntryOf(is.Type().Elem())
-			return w.elements(base, s.keys, func(m mark) (bool, bool) { return w.changed(reflect.Value{}, is.Index(m.at), element, s.items) })
-		})
+		return w.newElements(is, s, self)
 	}
 	return false, false
+}
+
+func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	for _, f := range info.OrderedFields() {
+		before, now, there, ok := states(f, was, is)
+		if !ok {
+			return false, false
+		}
+		if !there {
+			continue
+		}
+		at := len(w.raw)
+		member, declared := s.member(f.JsonName)
+		if !declared || !w.name(f.JsonName) {
+			return false, false
+		}
+		owned, ok := w.changed(before, now, f.TypeEntry, member)
+		if !ok {
+			return false, false
+		}
+		if !owned {
+			w.raw = w.raw[:at]
+		}
+	}
+	return w.end(start, parts, self), true
+}
+
+// newElements writes the elements of a list, all of which are new.
+func (w *writer) newElements(is reflect.Value, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	base := len(w.marks)
+	for i := range is.Len() {
+		m, ok := s.markOf(is.Index(i))
+		if !ok {
+			return false, false
+		}
+		m.at = i
+		w.marks = append(w.marks, m)
+	}
+	if !w.sortMarks(base) {
+		return false, false
+	}
+	info := value.TypeReflectEntryOf(is.Type().Elem())
+	for i := base; i < base+is.Len(); i++ {
+		m := &w.marks[i]
+		at := m.at
+		if !w.element(m, s.keys) {
+			return false, false
+		}
+		if _, ok := w.changed(reflect.Value{}, is.Index(at), info, s.items); !ok {
+			return false, false
+		}
+	}
+	w.marks = w.marks[:base]
+	return w.end(start, parts, self), true
 }
 
 // numberOrName is the type of a mixed scalar that is never anything else.

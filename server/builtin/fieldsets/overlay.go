@@ -262,8 +262,7 @@ func (o *overlay) elements(config []any, v reflect.Value, s *Shape) (changed, ok
 	}
 	info := value.TypeReflectEntryOf(v.Type().Elem())
 	return o.within(false, func() bool {
-		at := 0
-		base := len(o.marks)
+		at, base := 0, len(o.marks)
 		for i, element := range config {
 			m, ok := s.mark(element)
 			if !ok {
@@ -279,7 +278,24 @@ func (o *overlay) elements(config []any, v reflect.Value, s *Shape) (changed, ok
 			o.marks = append(o.marks, m)
 			at++
 		}
-		return o.writer.elements(base, s.keys, func(m mark) (bool, bool) { return o.value(config[m.at], v.Index(m.in), info, s.items) })
+		if !o.sortMarks(base) {
+			return false
+		}
+		for i := base; i < base+len(config); i++ {
+			m, start := o.marks[i], len(o.raw)
+			if !o.element(&m, s.keys) {
+				return false
+			}
+			changed, ok := o.value(config[m.at], v.Index(m.in), info, s.items)
+			if !ok {
+				return false
+			}
+			if !changed {
+				o.raw = o.raw[:start]
+			}
+		}
+		o.marks = o.marks[:base]
+		return true
 	})
 }
 

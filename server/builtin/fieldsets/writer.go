@@ -108,7 +108,7 @@ func (w *writer) name(name string) bool {
 }
 
 // element begins an element of a list.
-func (w *writer) element(m mark, keys []key) bool {
+func (w *writer) element(m *mark, keys []key) bool {
 	w.comma()
 	if len(keys) == 0 {
 		w.raw = append(w.raw, `"v:`...)
@@ -150,26 +150,38 @@ func (w *writer) scalar(s scalar) bool {
 
 func (w *writer) leaf() { w.raw = append(w.raw, "{}"...) }
 
-// within writes a value that has parts; self says whether it is owned itself as well. owned is false if it has come to nothing, which then is not written.
-func (w *writer) within(self bool, parts func() bool) (owned, ok bool) {
-	start := len(w.raw)
+// The walks below are plain loops that call themselves: a request's stack is small at first, and has to be copied when it is not enough.
+
+// begin opens a value that has parts; self says whether it is owned itself as well.
+func (w *writer) begin(self bool) (start, parts int) {
+	start = len(w.raw)
 	w.raw = append(w.raw, '{')
 	if self {
 		w.raw = append(w.raw, `".":{}`...)
 	}
-	n := len(w.raw)
-	if !parts() {
-		return false, false
-	}
-	if len(w.raw) > n {
+	return start, len(w.raw)
+}
+
+// end closes it. owned is false if it has come to nothing, which then is not written.
+func (w *writer) end(start, parts int, self bool) (owned bool) {
+	if len(w.raw) > parts {
 		w.raw = append(w.raw, '}')
-		return true, true
+		return true
 	}
 	w.raw = w.raw[:start]
 	if self {
 		w.leaf()
 	}
-	return self, true
+	return self
+}
+
+// within writes a value that has parts.
+func (w *writer) within(self bool, write func() bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	if !write() {
+		return false, false
+	}
+	return w.end(start, parts, self), true
 }
 
 // member writes a member, unless value comes to nothing.
@@ -193,30 +205,18 @@ func (w *writer) unwritten(value func() (owned, ok bool)) bool {
 	return ok
 }
 
-// elements writes elements of a list, which were marked since base, in their order, unless value comes to nothing.
-func (w *writer) elements(base int, keys []key, value func(m mark) (owned, ok bool)) bool {
+// sortMarks brings the elements that were marked since base in order. ok is false if two are known by the same.
+func (w *writer) sortMarks(base int) (ok bool) {
 	marks := w.marks[base:]
-	if len(marks) > 1 {
-		slices.SortFunc(marks, mark.compare)
+	if len(marks) < 2 {
+		return true
 	}
-	for i := range marks {
-		m := w.marks[base+i] // value may mark others
-		if i > 0 && m.compare(w.marks[base+i-1]) == 0 {
+	slices.SortFunc(marks, mark.compare)
+	for i := range marks[1:] {
+		if marks[i].compare(marks[i+1]) == 0 {
 			return false
-		}
-		start := len(w.raw)
-		if !w.element(m, keys) {
-			return false
-		}
-		owned, ok := value(m)
-		if !ok {
-			return false
-		}
-		if !owned {
-			w.raw = w.raw[:start]
 		}
 	}
-	w.marks = w.marks[:base]
 	return true
 }
 
