@@ -39,7 +39,7 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 	n := 0
 	for _, kind := range []struct{ name, path, content string }{
 		{"ConfigMap", "api/v1/namespaces/default/configmaps", `"data":{"color":"blue","size":"%d"}`},
-		{"Secret", "api/v1/namespaces/default/secrets", `"type":"Opaque","data":{"key":"dmFsdWU=","word":"%04d"}`},
+		{"Secret", "api/v1/namespaces/default/secrets", `"type":"Opaque","data":{"key":"dmFsdWU=","word":"%08d"}`},
 		{"Deployment", "apis/apps/v1/namespaces/default/deployments", `"spec":{"replicas":%d,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},` +
 			`"spec":{"containers":[{"name":"web","image":"example.com/web:v1","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}]}]}}}`},
 		{"Service", "api/v1/namespaces/default/services", `"spec":{"clusterIP":"None","selector":{"app":"web-%d"},"ports":[{"name":"http","port":80,"targetPort":8080}]}`},
