@@ -240,8 +240,13 @@ func (l limiter) When(r reconcile.Request) time.Duration { return l.of.When(thei
 func (l limiter) Forget(r reconcile.Request)             { l.of.Forget(theirs(r)) }
 func (l limiter) NumRequeues(r reconcile.Request) int    { return l.of.NumRequeues(theirs(r)) }
 
+// theirs is a request as a limiter is given it. Objects of several clusters that have one name are told apart by the namespace.
 func theirs(r reconcile.Request) crreconcile.Request {
-	return crreconcile.Request{NamespacedName: r.NamespacedName}
+	t := crreconcile.Request{NamespacedName: r.NamespacedName}
+	if r.Cluster != "" {
+		t.Namespace = r.Cluster + ":" + r.Namespace
+	}
+	return t
 }
 
 var errNoGet = errors.New("a handler may add to the queue, and nothing else")

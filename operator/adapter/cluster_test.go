@@ -2,13 +2,21 @@ package adapter_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -31,4 +39,44 @@ func TestRequeueOfClusters(t *testing.T) {
 	r.(interface{ Disengage(cluster string) }).Disengage("east")
 	expect("east", 5*time.Millisecond)
 	expect("west", 10*time.Millisecond)
+}
+
+// RUN-07: a limiter of controller-runtime's tells objects of one name in several clusters apart, also when one of the clusters goes.
+func TestLimiterOfClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[crreconcile.Request](time.Minute, time.Hour)
+		failing := crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
+			return crreconcile.Result{}, errors.New("no milk")
+		})
+		must(t, adapter.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).
+			WithOptions(crcontroller.Options{RateLimiter: limiter}).Complete(failing))
+		_, err = m.Engage("east", east.REST())
+		must(t, err)
+		for _, s := range []*apitest.Server{own, east} {
+			c, err := client.New(client.Config{REST: s.REST()})
+			must(t, err)
+			must(t, c.Create(t.Context(), configMap("a", "")))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(time.Second)
+		failures := func(namespace string) int {
+			a := crreconcile.Request{}
+			a.Namespace, a.Name = namespace, "a"
+			return limiter.NumRequeues(a)
+		}
+		if failures("default") != 1 || failures("east:default") != 1 {
+			t.Errorf("%d and %d failures, want 1 each", failures("default"), failures("east:default"))
+		}
+		must(t, m.Disengage("east"))
+		if failures("default") != 1 || failures("east:default") != 0 {
+			t.Errorf("after one has gone: %d and %d failures, want 1 and 0", failures("default"), failures("east:default"))
+		}
+		cancel()
+		must(t, <-ended)
+	})
 }
