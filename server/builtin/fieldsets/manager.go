@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"kelson.dev/server/resource"
 )
@@ -118,8 +119,9 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtim
 	if !w.configuration(config.Object, m.Shape, m.Reset) {
 		return nil, false
 	}
-	versioned := reflect.New(m.empty.Type()).Interface().(runtime.Object)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(config.Object, versioned); err != nil {
+	v := reflect.New(m.empty.Type())
+	versioned := v.Interface().(runtime.Object)
+	if !fill(config.Object, v.Elem(), value.TypeReflectEntryOf(m.empty.Type())) {
 		return nil, false
 	}
 	versioned.GetObjectKind().SetGroupVersionKind(m.Kind)
