@@ -52,7 +52,8 @@ type restClient struct {
 	warnings func(context.Context, string)
 	compress bool
 	steady   bool
-	shared   sync.Pool // of *sharing
+	texts    sync.Pool // of *sharing: what answers have in common that may be changed
+	parts    sync.Pool // the same, of answers that nobody changes
 }
 
 var _ Client = (*restClient)(nil)
@@ -96,7 +97,8 @@ func New(cfg Config) (Client, error) {
 		agent:    conf.UserAgent,
 		warnings: cfg.Warnings,
 	}
-	c.shared.New = func() any { return newSharing(false) }
+	c.texts.New = func() any { return newSharing(false) }
+	c.parts.New = func() any { return newSharing(true) }
 	if t, ok := cfg.REST.Transport.(interface{ Steady() bool }); ok {
 		c.steady = t.Steady()
 	}

@@ -152,7 +152,7 @@ func (c *restClient) write(ctx context.Context, method, subresource string, obj 
 	}
 	r.contentType, r.accept = jsonType, acceptOf(body, false)
 	r.query = c.owned(o).query()
-	return c.exchangeIfKind(ctx, r, body, bodyKind, subresource != "")
+	return c.exchangeIfKind(ctx, r, body, bodyKind, subresource != "", o.Given)
 }
 
 func (c *restClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...WriteOption) error {
@@ -186,7 +186,7 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		// the kind does not have are an error anyway.
 		r.query.Set("fieldValidation", metav1.FieldValidationIgnore)
 	}
-	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "")
+	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
 }
 
 func (c *restClient) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
@@ -267,9 +267,15 @@ func (c *restClient) exchange(ctx context.Context, r request, into runtime.Objec
 
 // exchangeIfKind leaves into alone when check is set and the answer is of another kind: a subresource may answer with what
 // it pleases (a Status for a binding, a Scale for a patch of scale).
-func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check bool) error {
-	r.share = c.shared.Get().(*sharing) // names and labels are the same in many answers
-	defer c.shared.Put(r.share)
+//
+// Names and labels are the same in many answers, and so are managedFields, in what nobody will touch.
+func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check, immutable bool) error {
+	pool := &c.texts
+	if immutable {
+		pool = &c.parts
+	}
+	r.share = pool.Get().(*sharing)
+	defer pool.Put(r.share)
 	a, err := c.read(ctx, r)
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 		if ok && a.suspicious {
 			l.suspects.Add(-1)
 		}
-		a = &activity{since: now, fields: map[string]*flap{}}
+		a = &activity{since: now}
 		l.activities.set(s, a)
 	}
 	return a
@@ -210,6 +210,9 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 				continue
 			}
 			f = &flap{values: []string{c.Before}}
+			if a.fields == nil {
+				a.fields = map[string]*flap{}
+			}
 			a.fields[c.Path] = f
 		}
 		f.changes++
