@@ -2,7 +2,9 @@ package builtin
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -114,4 +116,45 @@ func codecOf(t *testing.T, kind schema.GroupVersionKind) *Codec {
 	}
 	t.Fatal("no ", kind)
 	return nil
+}
+
+// Many may apply at once, each its own objects. // SSA-01
+func TestFieldSetsAtOnce(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	codec := codecOf(t, kind)
+	manager, err := codec.FieldManager(kind.Version, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 10 {
+				c := &comparison{T: t, codec: codec, kind: kind}
+				config := func(image string) *unstructured.Unstructured {
+					u := &unstructured.Unstructured{}
+					body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata + `,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
+					if err := u.UnmarshalJSON([]byte(strings.ReplaceAll(body, "web:v1", image))); err != nil {
+						t.Error(err)
+					}
+					u.SetName(fmt.Sprint("d", i, "-", j))
+					return u
+				}
+				live, err := manager.Apply(c.empty(), config("web:v1"), "op", true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				next, err := manager.Apply(live, config("web:v2"), "op", true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if text := c.text(next); !strings.Contains(text, fmt.Sprintf(`"name":"d%d-%d"`, i, j)) || strings.Contains(text, "web:v1") {
+					t.Error("applied twice it is ", text)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -64,13 +64,17 @@ func (a mark) compare(b mark) int {
 
 var writers = sync.Pool{New: func() any { return &writer{raw: make([]byte, 0, 1<<10)} }}
 
-// most is how large a writer may be to be used again.
-const most = 64 << 10
+// How large a writer may be to be used again: in bytes, names and marks.
+const (
+	mostBytes = 64 << 10
+	mostNames = 1 << 10
+	mostMarks = 1 << 7
+)
 
 func newWriter() *writer { return writers.Get().(*writer) }
 
 func (w *writer) free() {
-	if cap(w.raw) > most || cap(w.names) > most || cap(w.marks) > most {
+	if cap(w.raw) > mostBytes || cap(w.names) > mostNames || cap(w.marks) > mostMarks {
 		return
 	}
 	clear(w.names[:cap(w.names)])
