@@ -15,7 +15,7 @@ import (
 	"kelson.dev/server/resource"
 )
 
-// The library validates a new object in three passes, two of them over the metadata in its two forms, with a path for whatever could be wrong. Of ConfigMaps and
+// The library validates an object in three passes and more, over the metadata in its two forms, with a path for whatever could be wrong. Of ConfigMaps and
 // Secrets, of which there are many, one look says that nothing is. Of the others it says nothing: they are the library's, and so are the errors.
 
 // bags is the strategy of a kind that holds no more than data.
@@ -30,10 +30,32 @@ var _ resource.Shortcut = bags{}
 
 // BeforeCreate implements [resource.Shortcut]. These kinds have nothing that must be prepared.
 func (bags) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool) {
+	m, ok := soundBag(ctx, hub)
+	return nil, ok && m.UID != "" && !m.CreationTimestamp.IsZero() && m.Generation >= 0
+}
+
+// BeforeUpdate implements [resource.Shortcut].
+func (bags) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool) {
+	next, ok := soundBag(ctx, hub)
+	if !ok || next.ResourceVersion == "" {
+		return nil, false
+	}
+	was, ok := mutable(old)
+	if !ok || was.Name != next.Name || was.Namespace != next.Namespace || was.UID == "" || next.UID != "" && next.UID != was.UID || was.CreationTimestamp.IsZero() ||
+		was.Generation < 0 || was.DeletionTimestamp != nil || was.DeletionGracePeriodSeconds != nil {
+		return nil, false
+	}
+	next.Generation, next.UID, next.CreationTimestamp = was.Generation, was.UID, was.CreationTimestamp
+	return nil, true
+}
+
+// soundBag gives the metadata of an object if there is nothing to object to in it and in the data.
+func soundBag(ctx context.Context, hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
 	size := 0
 	switch bag := hub.(type) {
 	case *core.ConfigMap:
-		if !soundNew(ctx, &bag.ObjectMeta) || len(bag.BinaryData) > 0 {
+		m = &bag.ObjectMeta
+		if len(bag.BinaryData) > 0 {
 			return nil, false
 		}
 		for key, value := range bag.Data {
@@ -42,7 +64,8 @@ func (bags) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.Er
 			}
 		}
 	case *core.Secret:
-		if !soundNew(ctx, &bag.ObjectMeta) || bag.Type != core.SecretTypeOpaque {
+		m = &bag.ObjectMeta
+		if bag.Type != core.SecretTypeOpaque {
 			return nil, false
 		}
 		for key, value := range bag.Data {
@@ -53,19 +76,25 @@ func (bags) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.Er
 	default:
 		return nil, false
 	}
-	return nil, size <= core.MaxSecretSize
+	return m, size <= core.MaxSecretSize && soundMetadata(ctx, m)
 }
 
-// BeforeUpdate implements [resource.Shortcut].
-func (bags) BeforeUpdate(context.Context, runtime.Object, runtime.Object) (errs field.ErrorList, done bool) {
+// mutable gives the metadata of an object whose data may change.
+func mutable(hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
+	switch bag := hub.(type) {
+	case *core.ConfigMap:
+		return &bag.ObjectMeta, bag.Immutable == nil || !*bag.Immutable
+	case *core.Secret:
+		return &bag.ObjectMeta, bag.Type == core.SecretTypeOpaque && (bag.Immutable == nil || !*bag.Immutable)
+	}
 	return nil, false
 }
 
-// soundNew says that there is nothing to object to in the metadata of a new object in a namespace.
-func soundNew(ctx context.Context, m *metav1.ObjectMeta) bool {
+// soundMetadata says that there is nothing to object to in the metadata of an object in a namespace that is not being deleted.
+func soundMetadata(ctx context.Context, m *metav1.ObjectMeta) bool {
 	namespace, ok := request.NamespaceFrom(ctx)
-	if !ok || m.Namespace != namespace || !isLabelOfDNS(namespace) || !isSubdomain(m.Name) || m.GenerateName != "" || m.UID == "" || m.CreationTimestamp.IsZero() ||
-		m.Generation < 0 || m.DeletionTimestamp != nil || m.DeletionGracePeriodSeconds != nil {
+	if !ok || m.Namespace != namespace || !isLabelOfDNS(namespace) || !isSubdomain(m.Name) || m.GenerateName != "" ||
+		m.DeletionTimestamp != nil || m.DeletionGracePeriodSeconds != nil {
 		return false
 	}
 	for key, value := range m.Labels {

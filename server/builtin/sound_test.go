@@ -45,6 +45,78 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	return true
 }
 
+// updatedAsTheLibrary is the same for an update, which does something to the object.
+func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
+	t.Helper()
+	strategy := bags{configmap.Strategy}
+	if _, ok := hub.(*core.Secret); ok {
+		strategy = bags{secret.Strategy}
+	}
+	next, was := hub.DeepCopyObject(), old.DeepCopyObject()
+	errs, done := strategy.BeforeUpdate(ctx, hub, old)
+	if !equality.Semantic.DeepEqual(old, was) || len(errs) > 0 || !done && !equality.Semantic.DeepEqual(hub, next) {
+		t.Fatalf("%v, and %v becomes %v, of %v", errs, next, hub, old)
+	}
+	if !done {
+		return false
+	}
+	var warnings heard
+	err := upstream.BeforeUpdate(strategy.bagStrategy, warning.WithWarningRecorder(ctx, &warnings), next, old)
+	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, next) {
+		t.Fatalf("the library says %v, warns of %q and makes\n%v\nnot\n%v", err, warnings, next, hub)
+	}
+	return true
+}
+
+// Nor are changes of them. // API-04
+func TestSoundChangesOfBags(t *testing.T) {
+	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
+	ctx := request.WithNamespace(here, "default")
+	stored := soundMeta()
+	stored.ResourceVersion = "7"
+	given := *stored.DeepCopy()
+	given.Generation, given.UID, given.CreationTimestamp, given.Labels = 9, "", metav1.Time{}, map[string]string{"a": "b"}
+	yes, no, now, zero := true, false, metav1.Now(), int64(0)
+	maps := func() (next, was *core.ConfigMap) {
+		return &core.ConfigMap{ObjectMeta: *given.DeepCopy(), Data: map[string]string{"a": "x"}}, &core.ConfigMap{ObjectMeta: *stored.DeepCopy(), Data: map[string]string{"b": ""}}
+	}
+	next, was := maps()
+	if !updatedAsTheLibrary(t, ctx, next, was) || next.UID != stored.UID || next.Generation != stored.Generation {
+		t.Errorf("the library is asked about %v", next)
+	}
+	a := &core.Secret{ObjectMeta: *given.DeepCopy(), Type: core.SecretTypeOpaque, Data: map[string][]byte{"a": nil}}
+	b := &core.Secret{ObjectMeta: *stored.DeepCopy(), Type: core.SecretTypeOpaque, Immutable: &no}
+	if !updatedAsTheLibrary(t, ctx, a, b) {
+		t.Errorf("the library is asked about %v", a)
+	}
+	if b.Immutable = &yes; updatedAsTheLibrary(t, ctx, a, b) {
+		t.Error("the library is not asked whether it may change")
+	}
+	if b.Immutable, b.Type = nil, core.SecretTypeTLS; updatedAsTheLibrary(t, ctx, a, b) {
+		t.Error("the library is not asked about another type")
+	}
+	for name, spoil := range map[string]func(next, was *core.ConfigMap){
+		"immutable":     func(_, was *core.ConfigMap) { was.Immutable = &yes },
+		"being deleted": func(_, was *core.ConfigMap) { was.DeletionTimestamp = &now },
+		"to be deleted": func(next, _ *core.ConfigMap) { next.DeletionTimestamp = &now },
+		"with grace":    func(_, was *core.ConfigMap) { was.DeletionGracePeriodSeconds = &zero },
+		"no revision":   func(next, _ *core.ConfigMap) { next.ResourceVersion = "" },
+		"another name":  func(next, _ *core.ConfigMap) { next.Name = "two" },
+		"another uid":   func(next, _ *core.ConfigMap) { next.UID = "v" },
+		"no uid":        func(_, was *core.ConfigMap) { was.UID = "" },
+		"no time":       func(_, was *core.ConfigMap) { was.CreationTimestamp = metav1.Time{} },
+		"a label":       func(next, _ *core.ConfigMap) { next.Labels["a"] = "/" },
+		"a key":         func(next, _ *core.ConfigMap) { next.Data["/"] = "" },
+		"bytes":         func(next, _ *core.ConfigMap) { next.BinaryData = map[string][]byte{"a": nil} },
+		"no namespace":  func(next, was *core.ConfigMap) { next.Namespace, was.Namespace = "", "" },
+	} {
+		next, was := maps()
+		if spoil(next, was); updatedAsTheLibrary(t, ctx, next, was) {
+			t.Errorf("%s: the library is not asked", name)
+		}
+	}
+}
+
 func soundMeta() metav1.ObjectMeta {
 	yes := true
 	return metav1.ObjectMeta{
