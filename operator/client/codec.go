@@ -27,6 +27,8 @@ type codec interface {
 	decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
 	// kindIn is what an encoded object says it is; empty if it says nothing.
 	kindIn(data []byte) metav1.TypeMeta
+	// headIn is the namespace, name, uid and resourceVersion of an encoded object.
+	headIn(data []byte) (metav1.ObjectMeta, error)
 	// frames reads the events of a watch.
 	frames(io.Reader) frames
 }

@@ -87,13 +87,22 @@ func (e *Encoded) fill(data []byte, head metav1.ObjectMeta, kind schema.GroupVer
 }
 
 func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
-	p := tree.Parser{Data: data}
-	raw, err := p.Find("metadata")
+	head, err := jsonCodec{}.headIn(data)
 	if err != nil {
 		return err
 	}
-	p = tree.Parser{Data: raw}
+	e.fill(bytes.Clone(data), head, kind)
+	return nil
+}
+
+func (jsonCodec) headIn(data []byte) (metav1.ObjectMeta, error) {
 	var head metav1.ObjectMeta
+	p := tree.Parser{Data: data}
+	raw, err := p.Find("metadata")
+	if err != nil {
+		return head, err
+	}
+	p = tree.Parser{Data: raw}
 	err = p.Each(func(key []byte) error {
 		var into *string
 		switch string(key) {
@@ -111,11 +120,7 @@ func (e *Encoded) fillJSON(data []byte, kind schema.GroupVersionKind) error {
 		*into, err = p.Text()
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	e.fill(bytes.Clone(data), head, kind)
-	return nil
+	return head, err
 }
 
 func (e *Encoded) fillProtobuf(data, raw []byte, kind schema.GroupVersionKind) error {
@@ -125,6 +130,14 @@ func (e *Encoded) fillProtobuf(data, raw []byte, kind schema.GroupVersionKind) e
 	}
 	e.fill(bytes.Clone(data), head, kind)
 	return nil
+}
+
+func (protobufCodec) headIn(data []byte) (metav1.ObjectMeta, error) {
+	raw, _, err := open(data)
+	if err != nil {
+		return metav1.ObjectMeta{}, err
+	}
+	return headOf(raw)
 }
 
 var errEnough = errors.New("enough has been read")

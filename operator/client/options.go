@@ -59,6 +59,8 @@ type ListOptions struct {
 	Live bool
 	// Shared lets the objects share parts with each other that are equal, which saves memory: for readers that never change them.
 	Shared bool
+	// Known may have objects that a watch brings.
+	Known Known
 	// Kind is of use to generic calls on dynamic objects only.
 	Kind schema.GroupVersionKind
 
@@ -68,6 +70,15 @@ type ListOptions struct {
 	Bookmarks     bool
 	InitialEvents bool
 	Timeout       time.Duration
+}
+
+// Known is who may have an object already that a watch brings: at that very version, of the type that is watched, and changed by nobody. Then it is not
+// decoded once more. It is asked by several goroutines.
+type Known interface {
+	// Some says whether there is anything to ask for.
+	Some() bool
+	// Object is the one with the namespace, name, uid and resourceVersion of head; nil if it is not known.
+	Object(head metav1.ObjectMeta) Object
 }
 
 // WriteOptions is what WriteOption values add up to; itself an option that stands for all its fields.

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
+	goruntime "runtime"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -41,6 +42,7 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 		another: func() codec { return codecOf(resp, newSharing(o.Shared)) },
 		newItem: NewItems(item).newItem,
 		body:    resp.Body,
+		known:   o.Known,
 		frames:  codecOf(resp, nil).frames(resp.Body),
 		events:  make(chan watch.Event),
 		done:    ctx.Done(),
@@ -58,6 +60,7 @@ type stream struct {
 	codecs  []codec // one for each goroutine that decodes
 	another func() codec
 	newItem func() Object
+	known   Known // nil if nothing is
 	body    io.ReadCloser
 	frames  frames
 	batch   []decoded
@@ -127,7 +130,7 @@ func (s *stream) receive() {
 			break
 		}
 	}
-	parts := min(len(s.batch)/minPart, runtime.GOMAXPROCS(0), maxDecoders)
+	parts := min(len(s.batch)/minPart, goruntime.GOMAXPROCS(0), maxDecoders)
 	for parts > len(s.codecs) {
 		s.codecs = append(s.codecs, s.another())
 	}
@@ -169,6 +172,9 @@ func (s *stream) decode(c codec, frame metav1.WatchEvent) (watch.Event, error) {
 		event.Object = status
 		return event, c.decode(frame.Object.Raw, status, statusKind)
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+		if event.Object = s.knownObject(c, event.Type, frame.Object.Raw); event.Object != nil {
+			return event, nil
+		}
 		item := s.newItem()
 		if e, ok := item.(*Encoded); ok && event.Type == watch.Bookmark {
 			item = newItem(e.like) // its annotations count
@@ -177,6 +183,21 @@ func (s *stream) decode(c codec, frame metav1.WatchEvent) (watch.Event, error) {
 		return event, c.decodeNew(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
 	}
 	return event, fmt.Errorf("unknown type of event %q", frame.Type)
+}
+
+// knownObject is the object of an event, if it need not be decoded. The result is an interface without a value, otherwise.
+func (s *stream) knownObject(c codec, event watch.EventType, data []byte) runtime.Object {
+	if event != watch.Added && event != watch.Modified || s.known == nil || !s.known.Some() {
+		return nil
+	}
+	head, err := c.headIn(data)
+	if err != nil {
+		return nil // decoding it will tell
+	}
+	if obj := s.known.Object(head); obj != nil {
+		return obj
+	}
+	return nil
 }
 
 // ended says that a watch ended as watches do: by its reader, its context, its time or its connection. The reader resumes.

@@ -95,7 +95,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 				state = s.transform(state)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
-			e.what, e.obj = present, state
+			e.what, e.obj, e.whole = present, state, given && s.cfg.Transform == nil
 		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
 			e.what, e.obj = present, s.transform(metadataOf(obj, kind))
 		}

@@ -33,6 +33,7 @@ type entry struct {
 	uid     types.UID
 	before  types.UID     // of gone: another object of that name, which came before
 	obj     client.Object // of present
+	whole   bool          // obj is the server's answer itself, as a watch will bring it
 	text    string        // the version of opaque
 	since   time.Time
 	// known is when every copy had the entry: who reads after that sees it. Zero before that.

@@ -546,8 +546,21 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 			t.Errorf("from the server: %+v", in)
 		}
 		time.Sleep(2 * time.Minute)
-		if of, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || of.Labels["v"] != "1" {
-			t.Errorf("from the watch: %+v", in)
+		// The watch has brought what was given, which is not decoded once more.
+		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
+			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, of)
+		}
+		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
+			t.Errorf("not given, after the watch: %p, and what was written is %p", in, kept)
+		}
+		// What others write, and what was given before that, is not taken for it.
+		others, err := client.Get[corev1.Pod](t.Context(), w.direct, client.KeyOf(given))
+		w.must(err)
+		others.Labels["v"] = "2"
+		w.must(w.direct.Update(t.Context(), others))
+		time.Sleep(2 * time.Minute)
+		if of, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || of.Labels["v"] != "2" {
+			t.Errorf("after another's write: %+v", in)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/operator/client"
@@ -186,8 +187,32 @@ func (i *informer) source(namespace string) source {
 	if i.form == Compact {
 		s.prototype = client.NewEncoded(s.prototype)
 	}
-	s.scope.Shared = i.set.cfg.Transform == nil // which may change what it gets
+	if i.set.cfg.Transform == nil { // which may change what it gets
+		s.scope.Shared = true
+		if i.form == Full {
+			s.scope.Known = answers{i}
+		}
+	}
 	return s
+}
+
+// answers are what the server answered to writes of this process and the watch is about to bring.
+type answers struct{ *informer }
+
+func (a answers) Some() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.written) > 0
+}
+
+func (a answers) Object(head metav1.ObjectMeta) client.Object {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.written[client.Key{Namespace: head.Namespace, Name: head.Name}]
+	if !ok || e.what != present || !e.whole || e.uid != head.UID || e.obj.GetResourceVersion() != head.ResourceVersion {
+		return nil
+	}
+	return e.obj
 }
 
 func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {
