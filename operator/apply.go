@@ -17,7 +17,7 @@ import (
 func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	if owner := reconcile.Object(ctx); owner != nil {
 		if err := own(c, owner, obj); err != nil {
-			return obj, err
+			return obj, fmt.Errorf("apply %s: %w", describe(c, obj), err)
 		}
 	}
 	if err := c.Apply(ctx, obj); err != nil {
@@ -26,33 +26,37 @@ func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	return obj, nil
 }
 
+// place puts obj into the namespace of owner, if it has a namespace and none is said.
+func place(c Client, owner, obj Object) error {
+	if obj.GetNamespace() != "" {
+		return nil
+	}
+	kind, err := client.KindOf(obj, c.Scheme())
+	if err != nil {
+		return err
+	}
+	namespaced, err := controller.Namespaced(c.Mapper(), kind)
+	if namespaced {
+		obj.SetNamespace(owner.GetNamespace())
+	}
+	return err
+}
+
 // own makes obj belong to owner.
 func own(c Client, owner, obj Object) error {
-	namespaced := func(o Object) (bool, error) {
-		kind, err := client.KindOf(o, c.Scheme())
-		if err != nil {
-			return false, err
-		}
-		return controller.Namespaced(c.Mapper(), kind)
-	}
-	objNamespaced, err := namespaced(obj)
-	if err != nil {
-		return fmt.Errorf("apply: %w", err)
-	}
-	if objNamespaced && obj.GetNamespace() == "" {
-		obj.SetNamespace(owner.GetNamespace())
+	if err := place(c, owner, obj); err != nil {
+		return err
 	}
 	if metav1.GetControllerOfNoCopy(obj) != nil {
 		return nil
 	}
 	// A reference has no namespace: what has one can own only what is there, too.
 	if ns := owner.GetNamespace(); ns != "" && ns != obj.GetNamespace() {
-		return fmt.Errorf("apply %s: it can't be owned by %s, which is in namespace %s: use Client.Apply for what is not to be owned",
-			describe(c, obj), describe(c, owner), ns)
+		return fmt.Errorf("it can't be owned by %s, which is in namespace %s: use the methods of Client for what is not to be owned", describe(c, owner), ns)
 	}
 	kind, err := client.KindOf(owner, c.Scheme())
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return err
 	}
 	obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *metav1.NewControllerRef(owner, kind)))
 	return nil
