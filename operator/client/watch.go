@@ -64,6 +64,9 @@ type stream struct {
 	body    io.ReadCloser
 	frames  frames
 	batch   []decoded
+	spare   []decoded // the batch before, which is being sent or was
+	sent    chan bool // what became of spare, if it is being sent; whether to go on
+	sending bool
 	events  chan watch.Event
 	done    <-chan struct{}
 	cancel  context.CancelFunc
@@ -77,21 +80,54 @@ func (s *stream) close()                         { s.once.Do(func() { _ = s.body
 
 func (s *stream) run() {
 	defer close(s.events)
+	defer func() {
+		if s.sending {
+			<-s.sent
+		}
+	}()
 	defer s.cancel()
 	defer s.close()
 	defer s.release()
 	for {
 		s.receive()
-		for _, d := range s.batch {
-			if d.err != nil {
-				s.fail(d.err)
-				return
-			}
-			if !s.send(d.event) || d.event.Type == watch.Error {
+		if s.sending {
+			if s.sending = false; !<-s.sent {
 				return
 			}
 		}
+		if len(s.batch) < minAhead {
+			if !s.sendAll(s.batch) {
+				return
+			}
+			continue
+		}
+		// There is much: the next is read and decoded while this is sent.
+		if s.sent == nil {
+			s.sent = make(chan bool, 1)
+		}
+		s.batch, s.spare, s.sending = s.spare, s.batch, true
+		go func(batch []decoded) {
+			ok := s.sendAll(batch)
+			if !ok {
+				s.cancel() // nobody needs what is being read
+			}
+			s.sent <- ok
+		}(s.spare)
 	}
+}
+
+// sendAll sends a batch, and says whether there may be more.
+func (s *stream) sendAll(batch []decoded) bool {
+	for _, d := range batch {
+		if d.err != nil {
+			s.fail(d.err)
+			return false
+		}
+		if !s.send(d.event) || d.event.Type == watch.Error {
+			return false
+		}
+	}
+	return true
 }
 
 // fail tells of an error, unless it is how watches end.
@@ -113,6 +149,8 @@ type decoded struct {
 const (
 	// maxBatch is how many events are decoded before they are sent.
 	maxBatch = 64
+	// minAhead is how many are worth a goroutine that sends them.
+	minAhead = 16
 	// minPart is how many are worth a goroutine.
 	minPart = 8
 	// maxDecoders bounds the goroutines of one watch: each has texts of its own that are shared.
