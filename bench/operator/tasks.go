@@ -116,9 +116,8 @@ func idle(ctx context.Context, dir string, t *table) error {
 	return nil
 }
 
-// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time. Theirs and ours both create the
-// ConfigMap, and would update it; ours that applies it, server-side, is measured beside them, and what the writes take by themselves, without an
-// operator.
+// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time. What the writes of that take
+// by themselves, without an operator, is measured beside it.
 func reconciles(ctx context.Context, dir string, t *table) error {
 	all := map[string][]reconciled{}
 	for round := range *rounds {
@@ -126,10 +125,8 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 			which, server string
 			start         func(context.Context, string) (*server, error)
 		}{
-			{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer},
-			{"applying", "kube-apiserver", startPeer}, {"alone", "kube-apiserver", startPeer},
-			{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson},
-			{"applying", "kelson", startKelson}, {"alone", "kelson", startKelson},
+			{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer}, {"alone", "kube-apiserver", startPeer},
+			{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson}, {"alone", "kelson", startKelson},
 		} {
 			if !isAsked(run.server) {
 				continue
@@ -162,21 +159,18 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 	}
 	t.group("Operator")
 	rows := func(server string, wall, cpu, conflicts, per target) {
-		theirs, ours, applying, alone := middle("theirs on "+server), middle("ours on "+server), middle("applying on "+server), middle("alone on "+server)
+		theirs, ours, alone := middle("theirs on "+server), middle("ours on "+server), middle("alone on "+server)
 		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
 		each := float64(*samples)
 		t.row(title+"wall", seconds, theirs.wall, ours.wall, wall)
-		t.row(title+"wall, where ours applies the child", seconds, theirs.wall, applying.wall, nil)
 		t.row(title+"wall of the writes alone, without an operator", seconds, theirs.wall, alone.wall, nil)
 		t.row(title+"processor of the operator", seconds, theirs.CPU, ours.CPU, cpu)
-		t.row(title+"processor of the operator, where ours applies the child", seconds, theirs.CPU, applying.CPU, nil)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
 		t.row(title+"reconciles per resource", number, theirs.Reconciles/each, ours.Reconciles/each, per)
 		t.row(title+"processor of the server", seconds, theirs.serverCPU, ours.serverCPU, nil)
 		t.row(title+"allocated by the operator", byteCount, theirs.Allocated, ours.Allocated, nil)
 		t.row(title+"peak resident of the operator", byteCount, theirs.Peak, ours.Peak, nil)
 		t.row("one resource on "+server+": create → status seen, p50", seconds, theirs.latency, ours.latency, nil)
-		t.row("one resource on "+server+": create → status seen, p50, where ours applies the child", seconds, theirs.latency, applying.latency, nil)
 	}
 	if isAsked("kube-apiserver") {
 		rows("kube-apiserver", atMost(0.6), atMost(0.5), exactly(0), below(2.1))
@@ -209,12 +203,8 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	if err := each(ctx, *samples, func(n int) error { return s.client.Create(ctx, sample.NewSample("bench", n)) }); err != nil {
 		return r, err
 	}
-	task := "reconcile"
-	switch which {
-	case "alone":
+	if which == "alone" {
 		return writeAlone(ctx, s)
-	case "applying":
-		which, task = "ours", "apply"
 	}
 	prototype := &sample.Sample{}
 	prototype.SetGroupVersionKind(sample.Kind)
@@ -229,7 +219,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}
 	defer stream.Stop()
 	before, begun := s.cpu(), time.Now()
-	p, err := begin(which, task, s)
+	p, err := begin(which, "reconcile", s)
 	if err != nil {
 		return r, err
 	}
@@ -246,7 +236,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}
 
 	// One at a time, by an operator that has nothing else to do.
-	if p, err = begin(which, task, s); err != nil {
+	if p, err = begin(which, "reconcile", s); err != nil {
 		return r, err
 	}
 	time.Sleep(3 * time.Second)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
@@ -28,7 +27,7 @@ import (
 
 var (
 	kubeconfig = flag.String("server", "", "kubeconfig of the server")
-	task       = flag.String("task", "", "samples, pods, handlers, queue, reconcile, apply or idle")
+	task       = flag.String("task", "", "samples, pods, handlers, queue, reconcile or idle")
 	compact    = flag.Bool("compact", false, "keep objects encoded")
 	profile    = flag.String("profile", "", "begin of the names of files for profiles: .cpu, .allocs and .heap")
 	count      = flag.Int("count", 0, "objects or events of the task")
@@ -87,7 +86,7 @@ func run(ctx context.Context) error {
 		return hold(ctx, cfg, &corev1.Pod{})
 	case "handlers":
 		return handlers(ctx, cfg)
-	case "reconcile", "apply", "idle":
+	case "reconcile", "idle":
 		return reconcile(ctx, cfg)
 	}
 	return fmt.Errorf("no such task")
@@ -188,21 +187,11 @@ type reconciler struct {
 
 func (r *reconciler) Reconcile(ctx context.Context, s *sample.Sample) (operator.Result, error) {
 	r.count.Add(1)
-	want := sample.NewChild(s)
-	var err error
-	if *task == "apply" {
-		_, err = operator.Apply(ctx, r.client, want)
-	} else {
-		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
-		_, err = operator.CreateOrUpdate(ctx, r.client, child, func() error {
-			child.Labels, child.Data = want.Labels, want.Data
-			return nil
-		})
-	}
+	child, err := operator.Apply(ctx, r.client, sample.NewChild(s))
 	if err != nil {
 		return operator.Result{}, err
 	}
-	s.Status = sample.Status{Child: want.Name, Ready: true}
+	s.Status = sample.Status{Child: child.Name, Ready: true}
 	return operator.Result{}, nil
 }
 
