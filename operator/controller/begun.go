@@ -5,17 +5,17 @@ import (
 	"sync"
 	"time"
 
+	"kelson.dev/operator/internal/recent"
 	"kelson.dev/operator/reconcile"
 )
 
-// begun remembers when the last reconcile of an object began. It is bounded: there are two generations, and the older is dropped when the
-// younger is full. A nil *begun remembers nothing.
+// begun remembers when the last reconcile of an object began, of the last few objects. A nil *begun remembers nothing.
 type begun struct {
-	mu         sync.Mutex
-	young, old map[reconcile.Request]time.Time
+	mu   sync.Mutex
+	last recent.Map[reconcile.Request, time.Time]
 }
 
-// maxBegun is the size of a generation. What a reconcile wrote comes back within milliseconds.
+// maxBegun is how many objects. What a reconcile wrote comes back within milliseconds.
 const maxBegun = 1024
 
 type begunKey struct{}
@@ -30,10 +30,8 @@ func begunFrom(ctx context.Context) *begun {
 func (b *begun) note(r reconcile.Request, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.young == nil || len(b.young) >= maxBegun {
-		b.old, b.young = b.young, make(map[reconcile.Request]time.Time)
-	}
-	b.young[r] = at
+	b.last.Size = maxBegun
+	b.last.Set(r, at)
 }
 
 // after says that a reconcile of r is known to have begun after a time.
@@ -43,9 +41,6 @@ func (b *begun) after(r reconcile.Request, t time.Time) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, ok := b.young[r]
-	if !ok {
-		at, ok = b.old[r]
-	}
+	at, ok := b.last.Get(r)
 	return ok && at.After(t)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/recent"
 )
 
 // Loop is an operator that keeps itself busy: either reconciles cause each other by what they write, without end; or a reconcile
@@ -55,9 +56,9 @@ type loops struct {
 	suspects atomic.Int32 // how many activities are suspicious: none, most of the time
 
 	mu         sync.Mutex
-	activities generations[subject, *activity]
-	chains     generations[uint64, chain] // by reconcile
-	told       generations[string, time.Time]
+	activities recent.Map[subject, *activity]
+	chains     recent.Map[uint64, chain] // by reconcile
+	told       recent.Map[string, time.Time]
 }
 
 // activity is what happened to an object that this process writes, in a window.
@@ -91,7 +92,7 @@ func (l *loops) reconciled(r Record) *Loop {
 	defer l.mu.Unlock()
 	c := chain{began: r.Time, hops: 1}
 	for _, cause := range r.Causes.All() {
-		if before, ok := l.chains.get(cause.By); cause.By != 0 && ok && before.hops >= c.hops {
+		if before, ok := l.chains.Get(cause.By); cause.By != 0 && ok && before.hops >= c.hops {
 			c = before
 			c.hops++
 		}
@@ -121,7 +122,7 @@ func (l *loops) reconciled(r Record) *Loop {
 	if !wrote {
 		return nil
 	}
-	l.chains.set(r.ID, c)
+	l.chains.Set(r.ID, c)
 	if c.hops < loopHops && !flapping {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (l *loops) loop(r Record, c chain) *Loop {
 	for _, s := range c.objects {
 		name := s.String()
 		found.Objects = append(found.Objects, name)
-		a, ok := l.activities.get(s)
+		a, ok := l.activities.Get(s)
 		if !ok {
 			continue
 		}
@@ -152,21 +153,21 @@ func (l *loops) loop(r Record, c chain) *Loop {
 		}
 	}
 	name := strings.Join(found.Objects, ",") + "|" + strings.Join(slices.Sorted(slices.Values(found.Controllers)), ",")
-	if last, ok := l.told.get(name); ok && r.Time.Sub(last) < loopWindow {
+	if last, ok := l.told.Get(name); ok && r.Time.Sub(last) < loopWindow {
 		return nil
 	}
-	l.told.set(name, r.Time)
+	l.told.Set(name, r.Time)
 	return found
 }
 
 func (l *loops) activity(s subject, now time.Time) *activity {
-	a, ok := l.activities.get(s)
+	a, ok := l.activities.Get(s)
 	if !ok || now.Sub(a.since) > loopWindow {
 		if ok && a.suspicious {
 			l.suspects.Add(-1)
 		}
 		a = &activity{since: now}
-		l.activities.set(s, a)
+		l.activities.Set(s, a)
 	}
 	return a
 }
@@ -178,7 +179,7 @@ func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	}
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
-	a, ok := t.loops.activities.get(subject{cluster, kind, key})
+	a, ok := t.loops.activities.Get(subject{cluster, kind, key})
 	if ok && a.suspicious && time.Since(a.since) > 2*loopWindow { // it has calmed down
 		a.suspicious = false
 		t.loops.suspects.Add(-1)
@@ -196,7 +197,7 @@ type Change struct {
 func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, changes []Change) {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
-	a, ok := t.loops.activities.get(subject{cluster, kind, key})
+	a, ok := t.loops.activities.Get(subject{cluster, kind, key})
 	if !ok {
 		return
 	}

@@ -66,7 +66,7 @@ func (s *Span) startWrite(ctx context.Context, verb, subresource string) (end fu
 func (v *versions) started(id uint64, span oteltrace.SpanContext) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.spans.set(id, span)
+	v.spans.Set(id, span)
 }
 
 func (v *versions) span(id uint64) oteltrace.SpanContext {
@@ -75,6 +75,6 @@ func (v *versions) span(id uint64) oteltrace.SpanContext {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	span, _ := v.spans.get(id)
+	span, _ := v.spans.Get(id)
 	return span
 }

@@ -7,6 +7,7 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/recent"
 )
 
 // written is what identifies a state of an object. Kinds and names are told apart although one resourceVersion is one write with
@@ -23,32 +24,12 @@ type subject struct {
 	key           client.Key
 }
 
-// versions remembers which reconcile wrote which state, and the last known resourceVersion of objects. Both are bounded: of each there
-// are two generations, and the older is dropped when the younger is full.
+// versions remembers which reconcile wrote which state, and the last known resourceVersion of objects. Both are bounded.
 type versions struct {
 	mu      sync.Mutex
-	writers generations[written, uint64]
-	last    generations[subject, string]
-	spans   generations[uint64, oteltrace.SpanContext] // of reconciles
-}
-
-const maxVersions = 4096
-
-type generations[K comparable, V any] struct{ young, old map[K]V }
-
-func (g *generations[K, V]) get(k K) (V, bool) {
-	v, ok := g.young[k]
-	if !ok {
-		v, ok = g.old[k]
-	}
-	return v, ok
-}
-
-func (g *generations[K, V]) set(k K, v V) {
-	if g.young == nil || len(g.young) >= maxVersions {
-		g.old, g.young = g.young, make(map[K]V)
-	}
-	g.young[k] = v
+	writers recent.Map[written, uint64]
+	last    recent.Map[subject, string]
+	spans   recent.Map[uint64, oteltrace.SpanContext] // of reconciles
 }
 
 // wrote notes the result of a write and says whether it changed anything: whether the resourceVersion is another than before, which is
@@ -57,14 +38,14 @@ func (v *versions) wrote(by uint64, s subject, before, after string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if before == "" {
-		before, _ = v.last.get(s)
+		before, _ = v.last.Get(s)
 	}
-	v.last.set(s, after)
+	v.last.Set(s, after)
 	if before == after {
 		return false
 	}
 	if by != 0 {
-		v.writers.set(written{s.cluster, s.kind, s.key, after}, by)
+		v.writers.Set(written{s.cluster, s.kind, s.key, after}, by)
 	}
 	return true
 }
@@ -72,7 +53,7 @@ func (v *versions) wrote(by uint64, s subject, before, after string) bool {
 func (v *versions) saw(s subject, resourceVersion string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.last.set(s, resourceVersion)
+	v.last.Set(s, resourceVersion)
 }
 
 // resolve fills in who made the changes that caused a reconcile: earlier ones.
@@ -83,7 +64,7 @@ func (v *versions) resolve(c Causes, reconcile uint64) Causes {
 	for i := range list {
 		o := &list[i]
 		if o.By == 0 && o.Kind != "" {
-			if by, ok := v.writers.get(written{o.Cluster, o.Kind, o.Key, o.ResourceVersion}); ok && by < reconcile {
+			if by, ok := v.writers.Get(written{o.Cluster, o.Kind, o.Key, o.ResourceVersion}); ok && by < reconcile {
 				o.By = by
 			}
 		}
