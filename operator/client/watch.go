@@ -64,9 +64,6 @@ type stream struct {
 	body    io.ReadCloser
 	frames  frames
 	batch   []decoded
-	spare   []decoded // the batch before, which is being sent or was
-	sent    chan bool // what became of spare, if it is being sent; whether to go on
-	sending bool
 	events  chan watch.Event
 	done    <-chan struct{}
 	cancel  context.CancelFunc
@@ -80,9 +77,11 @@ func (s *stream) close()                         { s.once.Do(func() { _ = s.body
 
 func (s *stream) run() {
 	defer close(s.events)
+	var before []decoded // the batch before this one
+	var sent chan bool   // what became of it, if it is being sent: whether to go on
 	defer func() {
-		if s.sending {
-			<-s.sent
+		if sent != nil {
+			<-sent
 		}
 	}()
 	defer s.cancel()
@@ -90,8 +89,9 @@ func (s *stream) run() {
 	defer s.release()
 	for {
 		s.receive()
-		if s.sending {
-			if s.sending = false; !<-s.sent {
+		if sent != nil {
+			goOn := <-sent
+			if sent = nil; !goOn {
 				return
 			}
 		}
@@ -102,17 +102,15 @@ func (s *stream) run() {
 			continue
 		}
 		// There is much: the next is read and decoded while this is sent.
-		if s.sent == nil {
-			s.sent = make(chan bool, 1)
-		}
-		s.batch, s.spare, s.sending = s.spare, s.batch, true
-		go func(batch []decoded) {
-			ok := s.sendAll(batch)
-			if !ok {
+		s.batch, before = before, s.batch
+		sent = make(chan bool, 1)
+		go func(batch []decoded, sent chan<- bool) {
+			goOn := s.sendAll(batch)
+			if !goOn {
 				s.cancel() // nobody needs what is being read
 			}
-			s.sent <- ok
-		}(s.spare)
+			sent <- goOn
+		}(before, sent)
 	}
 }
 

@@ -66,12 +66,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	select {
 	case t.slots <- struct{}{}:
-	default:
-		select {
-		case t.slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	c, err := t.connect(ctx, req.URL)
 	if err != nil {
