@@ -2,6 +2,7 @@ package fieldsets
 
 import (
 	"slices"
+	"strings"
 
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -89,7 +90,7 @@ func (m *shapes) of(ref smd.TypeRef) *Shape {
 		for _, name := range a.List.Keys {
 			s.keys = append(s.keys, key{name, m.fallback(a.List, name)})
 		}
-		slices.SortFunc(s.keys, func(a, b key) int { return compareText(a.name, b.name) })
+		slices.SortFunc(s.keys, func(a, b key) int { return strings.Compare(a.name, b.name) })
 	case object:
 		s.members = make(map[string]*Shape, len(a.Map.Fields))
 		for _, f := range a.Map.Fields {

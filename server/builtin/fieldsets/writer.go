@@ -43,8 +43,6 @@ func scalarOf(value any) (scalar, bool) {
 	return scalar{}, false
 }
 
-func compareText(a, b string) int { return strings.Compare(a, b) }
-
 func (a mark) compare(b mark) int {
 	for i := range a.key {
 		x, y := a.key[i], b.key[i]
@@ -52,7 +50,7 @@ func (a mark) compare(b mark) int {
 		case x.kind != y.kind: // numbers first
 			return int(y.kind) - int(x.kind)
 		case x.text != y.text:
-			return compareText(x.text, y.text)
+			return strings.Compare(x.text, y.text)
 		case x.number < y.number:
 			return -1
 		case x.number > y.number:
