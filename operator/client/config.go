@@ -54,6 +54,7 @@ type restClient struct {
 	steady   bool
 	texts    sync.Pool // of *sharing: what answers have in common that may be changed
 	parts    sync.Pool // the same, of answers that nobody changes
+	plain    sync.Map  // by kind: whether creates that stand for applies have no fields but those of the document
 }
 
 var _ Client = (*restClient)(nil)

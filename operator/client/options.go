@@ -90,6 +90,9 @@ type WriteOptions struct {
 	FieldValidation string
 	// Given says that the caller does not touch the object after the write, so that a cache may keep it instead of a copy.
 	Given bool
+	// New says that the object is not there, as far as the caller knows. An Apply that is forced then creates it, which costs a server less, and applies only if it is there after
+	// all. What is applied, and what later applies take back, is the same.
+	New bool
 }
 
 // DeleteOptions is what DeleteOption values add up to; itself an option that stands for all its fields.

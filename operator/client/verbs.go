@@ -186,6 +186,9 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		// the kind does not have are an error anyway.
 		r.query.Set("fieldValidation", metav1.FieldValidationIgnore)
 	}
+	if patch.Type() == types.ApplyPatchType && subresource == "" {
+		return c.apply(ctx, e, r, obj, o)
+	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
 }
 

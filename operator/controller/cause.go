@@ -59,7 +59,7 @@ func changedBy(old, obj client.Object) string {
 	if newest == nil {
 		return ""
 	}
-	return newest.Manager
+	return client.FieldManager(*newest)
 }
 
 func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {

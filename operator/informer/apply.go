@@ -35,6 +35,10 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	if i.isApplied(want, obj) {
 		return nil
 	}
+	if i.isAbsent(obj) {
+		o.New = true
+		opts = []client.WriteOption{o}
+	}
 	if err := c.wrote(c.Client.Patch(ctx, obj, doc, opts...), obj, opts); err != nil {
 		return err
 	}
@@ -93,4 +97,19 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	i.mu.Unlock()
 	want.uid, want.version = was.uid, was.version
 	return ok && has && was == want && state.GetUID() == was.uid && state.GetResourceVersion() == was.version && i.copyInto(state, obj) == nil
+}
+
+// isAbsent says that there is no such object, as far as is known, although the informer would have it.
+func (i *informer) isAbsent(obj client.Object) bool {
+	if in, err := i.inScope(obj); err != nil || !in {
+		return false
+	}
+	key := client.KeyOf(obj)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if e, isNews := i.news(key); isNews {
+		return e.what == gone
+	}
+	_, has := i.objs.Get(key)
+	return !has
 }

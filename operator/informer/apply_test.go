@@ -18,7 +18,7 @@ func TestApplyTwice(t *testing.T) { // RUN-04
 		w := newWorld(t)
 		var sent atomic.Int64
 		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodPatch {
+			if r.Method == http.MethodPatch || r.Method == http.MethodPost {
 				sent.Add(1)
 			}
 			return false

@@ -1,0 +1,215 @@
+package client_test
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/operatortest"
+)
+
+// apiServer is a real one: that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a throwaway plane of the
+// kelson binary.
+func apiServer(t *testing.T) *rest.Config {
+	t.Helper()
+	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
+		cfg, err := clientcmd.BuildConfigFromFlags("", path)
+		must(t, err)
+		return cfg
+	}
+	if os.Getenv("KELSON") == "" {
+		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
+	}
+	return operatortest.New(t).RESTConfig()
+}
+
+// requests counts what is sent, by verb and content.
+type requests struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
+		if req.Method != http.MethodGet {
+			kind := strings.TrimSuffix(strings.TrimPrefix(req.Header.Get("Content-Type"), "application/"), "+json")
+			r.mu.Lock()
+			r.sent = append(r.sent, strings.TrimSpace(req.Method+" "+strings.TrimSuffix(kind, "+yaml")))
+			r.mu.Unlock()
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+func (r *requests) want(t *testing.T, want ...string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Equal(r.sent, want) {
+		t.Errorf("sent %q, want %q", r.sent, want)
+	}
+	r.sent = nil
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+const (
+	sentCreate, sentApply, sentTakeOver = "POST json", "PATCH apply-patch", "PATCH json-patch"
+)
+
+// RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it had not been.
+func TestApplyOfNewStory(t *testing.T) {
+	cfg := rest.CopyConfig(apiServer(t))
+	sent := &requests{}
+	cfg.Wrap(sent.wrap)
+	c, err := client.New(client.Config{REST: cfg, FieldOwner: "founder"})
+	must(t, err)
+	other, err := client.New(client.Config{REST: apiServerAgain(cfg), FieldOwner: "other"})
+	must(t, err)
+	ctx := t.Context()
+	ns := "apply-of-new-" + strings.ToLower(strings.ReplaceAll(time.Now().Format("150405.000"), ".", "-"))
+	must(t, other.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	isNew := client.WriteOptions{New: true}
+	configMap := func(name string, data map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{"app": name}}, Data: data}
+	}
+	managers := func(obj client.Object) []string {
+		var all []string
+		for _, e := range obj.GetManagedFields() {
+			all = append(all, e.Manager+" "+string(e.Operation))
+		}
+		slices.Sort(all)
+		return all
+	}
+	check := func(obj *corev1.ConfigMap, want map[string]string, wantManagers ...string) {
+		t.Helper()
+		live, err := client.Get[corev1.ConfigMap](ctx, other, client.KeyOf(obj))
+		must(t, err)
+		if !maps.Equal(live.Data, want) || !maps.Equal(obj.Data, want) {
+			t.Errorf("there is %v, the answer was %v, want %v", live.Data, obj.Data, want)
+		}
+		if got := managers(live); !slices.Equal(got, wantManagers) {
+			t.Errorf("managers %q, want %q", got, wantManagers)
+		}
+	}
+
+	t.Run("fields that are left out", func(t *testing.T) {
+		obj := configMap("fields", map[string]string{"a": "1", "b": "1"})
+		must(t, c.Apply(ctx, obj, isNew))
+		sent.want(t, sentCreate)
+		check(obj, map[string]string{"a": "1", "b": "1"}, "founder:apply Update")
+		if got := client.FieldManager(obj.ManagedFields[0]); got != "founder" {
+			t.Errorf("it is managed by %q", got)
+		}
+		must(t, other.Apply(ctx, configMap("fields", map[string]string{"c": "other's"})))
+		// Changed and more: the apply takes over what it has.
+		obj = configMap("fields", map[string]string{"a": "2", "b": "1", "d": "1"})
+		must(t, c.Apply(ctx, obj))
+		sent.want(t, sentApply)
+		check(obj, map[string]string{"a": "2", "b": "1", "c": "other's", "d": "1"}, "founder Apply", "founder:apply Update", "other Apply")
+		// Less: what the create had goes.
+		obj = configMap("fields", map[string]string{"a": "2"})
+		obj.Labels = nil
+		must(t, c.Apply(ctx, obj))
+		sent.want(t, sentApply, sentTakeOver, sentApply)
+		check(obj, map[string]string{"a": "2", "c": "other's"}, "founder Apply", "other Apply")
+		if len(obj.Labels) != 1 { // which are the other's, too
+			t.Errorf("labels %v", obj.Labels)
+		}
+		must(t, c.Apply(ctx, configMap("fields", nil)))
+		sent.want(t, sentApply)
+	})
+	t.Run("it is there after all", func(t *testing.T) {
+		must(t, other.Apply(ctx, configMap("there", map[string]string{"a": "other's"})))
+		obj := configMap("there", map[string]string{"b": "1"})
+		must(t, c.Apply(ctx, obj, isNew))
+		sent.want(t, sentCreate, sentApply)
+		check(obj, map[string]string{"a": "other's", "b": "1"}, "founder Apply", "other Apply")
+	})
+	t.Run("no conflict with oneself", func(t *testing.T) {
+		must(t, c.Apply(ctx, configMap("conflict", map[string]string{"a": "1"}), isNew))
+		sent.want(t, sentCreate)
+		obj := configMap("conflict", map[string]string{"a": "2"})
+		must(t, c.Apply(ctx, obj, client.Unforced))
+		sent.want(t, sentApply, sentTakeOver, sentApply)
+		check(obj, map[string]string{"a": "2"}, "founder Apply")
+		err := other.Apply(ctx, configMap("conflict", map[string]string{"a": "3"}), client.Unforced)
+		if !apierrors.IsConflict(err) {
+			t.Errorf("another's apply: %v", err)
+		}
+		err = c.Apply(ctx, configMap("unforced", map[string]string{"a": "1"}), isNew, client.Unforced)
+		must(t, err)
+		sent.want(t, sentApply)
+	})
+	t.Run("what the kind does not have", func(t *testing.T) {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}, "dtaa": map[string]any{}}}
+		obj.SetNamespace(ns)
+		obj.SetName("unknown")
+		err := c.Apply(ctx, obj, isNew)
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "dtaa"`) {
+			t.Errorf("error %v", err)
+		}
+		sent.want(t, sentCreate)
+	})
+	t.Run("dry run", func(t *testing.T) {
+		obj := configMap("dry", map[string]string{"a": "1"})
+		must(t, c.Apply(ctx, obj, isNew, client.DryRunAll))
+		sent.want(t, sentCreate)
+		if obj.Data["a"] != "1" {
+			t.Errorf("answer %v", obj)
+		}
+		if _, err := client.Get[corev1.ConfigMap](ctx, other, client.KeyOf(obj)); !apierrors.IsNotFound(err) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("defaults", func(t *testing.T) {
+		deployment := func(name, image string, labels map[string]string) *appsv1.Deployment {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: labels}}
+			d.Spec.Replicas = new(int32)
+			d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+			d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}
+			return d
+		}
+		must(t, c.Apply(ctx, deployment("first", "image:1", map[string]string{"tier": "front"}), isNew))
+		sent.want(t, sentCreate)
+		must(t, c.Apply(ctx, deployment("second", "image:1", nil), isNew))
+		sent.want(t, sentApply)
+		d := deployment("first", "image:2", nil)
+		must(t, c.Apply(ctx, d))
+		sent.want(t, sentApply, sentTakeOver, sentApply)
+		main := d.Spec.Template.Spec.Containers[0]
+		if d.Labels["tier"] != "" || main.Image != "image:2" || *d.Spec.ProgressDeadlineSeconds != 600 || main.Ports[0].Protocol != corev1.ProtocolTCP {
+			t.Errorf("it is %+v", d)
+		}
+		if d.Generation != 2 {
+			t.Errorf("its generation is %d: it was to be changed once", d.Generation)
+		}
+		if got := managers(d); slices.Contains(got, "founder:apply Update") {
+			t.Errorf("managers %q", got)
+		}
+	})
+}
+
+// apiServerAgain is the server of a configuration, without what wraps its transport.
+func apiServerAgain(cfg *rest.Config) *rest.Config {
+	again := rest.CopyConfig(cfg)
+	again.WrapTransport = nil
+	return again
+}
