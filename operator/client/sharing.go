@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/internal/messages"
 )
 
 // sharing is what values have in common that were decoded from one stream: equal strings and, if nobody will ever change the values,
@@ -62,8 +64,23 @@ func (s *sharing) Keep(raw []byte, tree map[string]any) {
 	}
 }
 
-// FieldsV1 implements [structs.Sharing].
+// FieldsV1 implements [structs.Sharing] and [messages.Sharing].
 func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
+
+// KeepFieldsV1 implements [messages.Sharing].
+func (s *sharing) KeepFieldsV1(fields *metav1.FieldsV1) {
+	if s.fields != nil && len(s.fields) < maxTrees {
+		s.fields[fields.GetRawString()] = fields
+	}
+}
+
+// forMessages is s, which may be nil.
+func (s *sharing) forMessages() messages.Sharing {
+	if s == nil {
+		return nil
+	}
+	return s
+}
 
 // object lets the managedFields of an object, or of the items of a list, be those of earlier ones.
 func (s *sharing) object(obj runtime.Object) {

@@ -1,0 +1,241 @@
+package messages
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A plan is how a type is read.
+type plan struct {
+	t      reflect.Type
+	size   uintptr
+	how    how
+	fields []field // in the order of their numbers
+}
+
+// how the value of a type is read that is a message.
+type how uint8
+
+const (
+	byItself how = iota // by its own Unmarshal
+	byFields
+	asTime
+	asQuantity
+)
+
+// field is how a field is read, and where it goes.
+type field struct {
+	tag    uint64 // number and wire type, as on the wire
+	offset uintptr
+	op     op
+	t      reflect.Type // of the field
+	of     *plan        // of the message that it is, points to or has many of
+}
+
+// op is what is done with a field.
+type op uint8
+
+const (
+	_     op = iota
+	aBool    // a number
+	anInt32
+	anInt64
+	aBoolPointer
+	anInt32Pointer
+	anInt64Pointer
+	manyInt32
+	manyInt64
+
+	lengths // what comes now has its length in front
+	aText
+	aTextPointer
+	someBytes
+	aMessage
+	aMessagePointer
+	aFieldsPointer
+
+	runs // what comes now are all fields of a number in a row
+	manyTexts
+	manyMessages
+	textMap     // map[string]string
+	bytesMap    // map[string][]byte
+	quantityMap // map[string]resource.Quantity
+	messageMap
+)
+
+const (
+	varint = 0
+	bytes  = 2
+)
+
+var (
+	plansMu sync.Mutex
+	plans   sync.Map // reflect.Type → *plan
+)
+
+// planOf is the plan of a type. Plans are made once: types do not change.
+func planOf(t reflect.Type) *plan {
+	if known, ok := plans.Load(t); ok {
+		return known.(*plan)
+	}
+	plansMu.Lock()
+	defer plansMu.Unlock()
+	making := map[reflect.Type]*plan{}
+	p := makePlan(t, making)
+	for t, p := range making { // only now, when all that they refer to is there
+		plans.Store(t, p)
+	}
+	return p
+}
+
+type unmarshaler interface{ Unmarshal([]byte) error }
+
+var (
+	unmarshalerType = reflect.TypeFor[unmarshaler]()
+	timeType        = reflect.TypeFor[metav1.Time]()
+	quantityType    = reflect.TypeFor[resource.Quantity]()
+	fieldsType      = reflect.TypeFor[metav1.FieldsV1]()
+)
+
+// makePlan is for types that are messages.
+func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
+	if known, ok := plans.Load(t); ok {
+		return known.(*plan)
+	}
+	if p := making[t]; p != nil {
+		return p
+	}
+	p := &plan{t: t, size: t.Size()}
+	making[t] = p
+	switch {
+	case t == timeType:
+		p.how = asTime
+	case t == quantityType:
+		p.how = asQuantity
+	case t != fieldsType && isGenerated(t):
+		if fields, ok := fieldsOf(t, making); ok {
+			p.how, p.fields = byFields, fields
+		}
+	}
+	return p
+}
+
+// isGenerated says that the Unmarshal of a type does what its tags say. It is known of Kubernetes' own packages only.
+func isGenerated(t reflect.Type) bool {
+	path := t.PkgPath()
+	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/pkg/"))
+}
+
+// fieldsOf is not ok if there is a field that is not understood, or none: then the type has an encoding of its own.
+func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok bool) {
+	for n := range t.NumField() {
+		in := t.Field(n)
+		tag := strings.Split(in.Tag.Get("protobuf"), ",")
+		if tag[0] == "" || tag[0] == "-" {
+			continue
+		}
+		if len(tag) < 2 || !in.IsExported() {
+			return nil, false
+		}
+		number, err := strconv.ParseUint(tag[1], 10, 29)
+		if err != nil || number == 0 {
+			return nil, false
+		}
+		// Not all tags tell what is on the wire. The Go type does.
+		f := field{tag: number<<3 | bytes, offset: in.Offset, t: in.Type}
+		if f.op = varintOp(in.Type); f.op != 0 {
+			f.tag = number<<3 | varint
+		} else if f.op, f.of = lengthOp(in.Type, making); f.op == 0 {
+			f.op, f.of = runOp(in.Type, making)
+		}
+		if f.op == 0 {
+			return nil, false
+		}
+		fields = append(fields, f)
+	}
+	slices.SortFunc(fields, func(a, b field) int { return int(a.tag) - int(b.tag) })
+	for n := range fields {
+		if n > 0 && fields[n].tag>>3 == fields[n-1].tag>>3 {
+			return nil, false
+		}
+	}
+	return fields, len(fields) > 0
+}
+
+// varintOp and the others say which op a Go type has; zero is none.
+func varintOp(t reflect.Type) op {
+	ops := [...]op{aBool, anInt32, anInt64}
+	switch {
+	case isMessage(t):
+		return 0
+	case t.Kind() == reflect.Pointer:
+		t, ops = t.Elem(), [...]op{aBoolPointer, anInt32Pointer, anInt64Pointer}
+	case t.Kind() == reflect.Slice:
+		t, ops = t.Elem(), [...]op{0, manyInt32, manyInt64}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return ops[0]
+	case reflect.Int32, reflect.Uint32:
+		return ops[1]
+	case reflect.Int64, reflect.Uint64:
+		return ops[2]
+	}
+	return 0
+}
+
+func lengthOp(t reflect.Type, making map[reflect.Type]*plan) (op, *plan) {
+	switch {
+	case isStruct(t):
+		return aMessage, makePlan(t, making)
+	case isText(t):
+		return aText, nil
+	case isBytes(t):
+		return someBytes, nil
+	case t.Kind() != reflect.Pointer:
+	case t.Elem() == fieldsType:
+		return aFieldsPointer, makePlan(t.Elem(), making)
+	case isStruct(t.Elem()):
+		return aMessagePointer, makePlan(t.Elem(), making)
+	case isText(t.Elem()):
+		return aTextPointer, nil
+	}
+	return 0, nil
+}
+
+func runOp(t reflect.Type, making map[reflect.Type]*plan) (op, *plan) {
+	switch kind := t.Kind(); {
+	case isMessage(t):
+	case kind == reflect.Slice && isStruct(t.Elem()):
+		return manyMessages, makePlan(t.Elem(), making)
+	case kind == reflect.Slice && isText(t.Elem()):
+		return manyTexts, nil
+	case kind != reflect.Map || !isText(t.Key()):
+	case t.Elem() == quantityType:
+		return quantityMap, makePlan(t.Elem(), making)
+	case isStruct(t.Elem()):
+		return messageMap, makePlan(t.Elem(), making)
+	case isText(t.Elem()):
+		return textMap, nil
+	case isBytes(t.Elem()):
+		return bytesMap, nil
+	}
+	return 0, nil
+}
+
+func isMessage(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshalerType) }
+
+// isStruct leaves out messages that are slices: whether they are nil without an element depends on where they are.
+func isStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && isMessage(t) }
+
+func isText(t reflect.Type) bool { return t.Kind() == reflect.String && !isMessage(t) }
+
+func isBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+}

@@ -1,0 +1,284 @@
+package messages
+
+import (
+	"reflect"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxDepth is more than any type has that does not contain itself.
+const maxDepth = 100
+
+// reader reads one object. Its methods say no to what is not read here.
+type reader struct {
+	share Sharing
+}
+
+// message reads data as the message at a place.
+func (r *reader) message(p *plan, data []byte, at unsafe.Pointer, depth int) bool {
+	switch p.how {
+	case byFields:
+		return depth < maxDepth && r.fields(p, data, at, depth+1)
+	case asTime:
+		return (*metav1.Time)(at).Unmarshal(data) == nil
+	case asQuantity:
+		return r.quantity(data, (*resource.Quantity)(at))
+	}
+	return reflect.NewAt(p.t, at).Interface().(unmarshaler).Unmarshal(data) == nil
+}
+
+// fields reads the fields of a message.
+func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool {
+	next, last := 0, uint64(0)
+	for i := 0; i < len(data); {
+		begin := i
+		tag := uint64(data[i])
+		if i++; tag >= 0x80 {
+			if tag, i = uvarint(data, begin); i < 0 || tag > 1<<32-1 {
+				return false
+			}
+		}
+		if tag>>3 <= last { // also of what merges with what is there
+			return false
+		}
+		for next < len(p.fields) && p.fields[next].tag < tag {
+			next++
+		}
+		if next == len(p.fields) || p.fields[next].tag != tag {
+			if next < len(p.fields) && p.fields[next].tag>>3 == tag>>3 || next > 0 && p.fields[next-1].tag>>3 == tag>>3 {
+				return false // another encoding
+			}
+			last = tag>>3 - 1 // of which there may be more
+			if i = skip(data, i, tag&7); i < 0 {
+				return false
+			}
+			continue
+		}
+		f := &p.fields[next]
+		next, last = next+1, tag>>3
+		place := unsafe.Add(at, f.offset)
+		switch {
+		case f.op < lengths:
+			i = readVarint(f, data, i, place)
+		case f.op < runs:
+			length := uint64(0)
+			if length, i = uvarint(data, i); i < 0 || length > uint64(len(data)-i) {
+				return false
+			}
+			value := data[i : i+int(length)]
+			i += int(length)
+			if !r.value(f, value, place, depth) {
+				return false
+			}
+		default:
+			i = r.run(f, data, begin, place, depth)
+		}
+		if i < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// readVarint reads a number, or as many as there are in a row.
+func readVarint(f *field, data []byte, i int, place unsafe.Pointer) int {
+	n, i := uvarint(data, i)
+	if i < 0 {
+		return -1
+	}
+	switch f.op {
+	case aBool:
+		*(*bool)(place) = n != 0
+	case anInt32:
+		*(*int32)(place) = int32(n)
+	case anInt64:
+		*(*int64)(place) = int64(n)
+	case aBoolPointer:
+		b := n != 0
+		*(**bool)(place) = &b
+	case anInt32Pointer:
+		v := int32(n)
+		*(**int32)(place) = &v
+	case anInt64Pointer:
+		v := int64(n)
+		*(**int64)(place) = &v
+	case manyInt32:
+		var all []int32
+		if all, i = readVarints[int32](f, data, i, n); i < 0 {
+			return -1
+		}
+		*(*[]int32)(place) = all
+	case manyInt64:
+		var all []int64
+		if all, i = readVarints[int64](f, data, i, n); i < 0 {
+			return -1
+		}
+		*(*[]int64)(place) = all
+	}
+	return i
+}
+
+func readVarints[T int32 | int64](f *field, data []byte, i int, first uint64) ([]T, int) {
+	all := []T{T(first)}
+	for i < len(data) {
+		tag, next := uvarint(data, i)
+		if next < 0 {
+			return nil, -1
+		}
+		if tag != f.tag {
+			break
+		}
+		var n uint64
+		if n, i = uvarint(data, next); i < 0 {
+			return nil, -1
+		}
+		all = append(all, T(n))
+	}
+	return all, i
+}
+
+// value reads what has a length.
+func (r *reader) value(f *field, data []byte, place unsafe.Pointer, depth int) bool {
+	switch f.op {
+	case aText:
+		*(*string)(place) = r.text(data)
+	case aTextPointer:
+		s := r.text(data)
+		*(**string)(place) = &s
+	case someBytes:
+		*(*[]byte)(place) = clone(data)
+	case aMessage:
+		return r.message(f.of, data, place, depth)
+	case aMessagePointer:
+		to := reflect.New(f.of.t).UnsafePointer()
+		*(*unsafe.Pointer)(place) = to
+		return r.message(f.of, data, to, depth)
+	case aFieldsPointer:
+		return r.fieldsV1(data, (**metav1.FieldsV1)(place))
+	}
+	return true
+}
+
+// run reads all the fields of a number that come in a row. The first begins at i.
+func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth int) int {
+	count, end := run(data, i, f.tag)
+	if end < 0 {
+		return -1
+	}
+	ok := true
+	switch f.op {
+	case manyTexts:
+		texts := make([]string, count)
+		for n := range texts {
+			var value []byte
+			value, i = element(data, i)
+			texts[n] = r.text(value)
+		}
+		*(*[]string)(place) = texts
+	case manyMessages:
+		slice := reflect.NewAt(f.t, place).Elem()
+		slice.Grow(count)
+		slice.SetLen(count)
+		at := slice.UnsafePointer()
+		for n := range count {
+			var value []byte
+			value, i = element(data, i)
+			ok = ok && r.message(f.of, value, unsafe.Add(at, uintptr(n)*f.of.size), depth)
+		}
+	case textMap:
+		m := make(map[string]string, count)
+		for range count {
+			var key, value []byte
+			if key, value, i = entry(data, i); i < 0 {
+				return -1
+			}
+			m[r.text(key)] = r.text(value)
+		}
+		*(*map[string]string)(place) = m
+	case bytesMap:
+		m := make(map[string][]byte, count)
+		for range count {
+			var key, value []byte
+			if key, value, i = entry(data, i); i < 0 {
+				return -1
+			}
+			m[r.text(key)] = clone(value)
+		}
+		*(*map[string][]byte)(place) = m
+	case quantityMap:
+		m := make(map[string]resource.Quantity, count)
+		for range count {
+			var key, value []byte
+			if key, value, i = entry(data, i); i < 0 {
+				return -1
+			}
+			var q resource.Quantity
+			ok = ok && r.quantity(value, &q)
+			m[r.text(key)] = q
+		}
+		*(*map[string]resource.Quantity)(place) = m
+	case messageMap:
+		m := reflect.MakeMapWithSize(f.t, count)
+		for range count {
+			var key, value []byte
+			if key, value, i = entry(data, i); i < 0 {
+				return -1
+			}
+			k, v := reflect.New(f.t.Key()), reflect.New(f.of.t)
+			k.Elem().SetString(r.text(key))
+			ok = ok && r.message(f.of, value, v.UnsafePointer(), depth)
+			m.SetMapIndex(k.Elem(), v.Elem())
+		}
+		reflect.NewAt(f.t, place).Elem().Set(m)
+	}
+	if !ok {
+		return -1
+	}
+	return end
+}
+
+func (r *reader) text(b []byte) string {
+	if r.share == nil {
+		return string(b)
+	}
+	return r.share.Text(b)
+}
+
+// clone is a copy that is never nil.
+func clone(b []byte) []byte {
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}
+
+// quantity is a message with its text.
+func (r *reader) quantity(data []byte, into *resource.Quantity) bool {
+	if len(data) < 2 || data[0] != 1<<3|bytes || data[1] >= 0x80 || int(data[1]) != len(data)-2 {
+		return into.Unmarshal(data) == nil
+	}
+	q, err := resource.ParseQuantity(r.text(data[2:])) // it may keep the text
+	*into = q
+	return err == nil
+}
+
+// fieldsV1 is a message with its raw bytes.
+func (r *reader) fieldsV1(data []byte, into **metav1.FieldsV1) bool {
+	if r.share != nil {
+		if raw, end := element(data, 0); end == len(data) && data[0] == 1<<3|bytes {
+			if *into = r.share.FieldsV1(raw); *into != nil {
+				return true
+			}
+		}
+	}
+	fields := &metav1.FieldsV1{}
+	*into = fields
+	if fields.Unmarshal(data) != nil {
+		return false
+	}
+	if r.share != nil {
+		r.share.KeepFieldsV1(fields)
+	}
+	return true
+}
