@@ -283,9 +283,6 @@ func TestProtobuf(t *testing.T) {
 	if err != nil || len(items.Items) != 2 || !reflect.DeepEqual(items.Items[1], Object(podOf("b"))) || items.Continue != "more" {
 		t.Errorf("items: %v %+v", err, items)
 	}
-	if items.Items[0].GetManagedFields()[0].FieldsV1 != items.Items[1].GetManagedFields()[0].FieldsV1 {
-		t.Error("managedFields are not shared")
-	}
 	prototype := podOf("")
 	encoded := NewItems(NewEncoded(prototype))
 	if err := c.List(t.Context(), encoded); err != nil {

@@ -17,6 +17,7 @@ type sharing struct {
 	strings [stringSlots][2]string    // by hash, the one that was used last first
 	trees   map[string]map[string]any // encoded → decoded; nil if values may be changed
 	fields  map[string]*metav1.FieldsV1
+	parts   *messages.Parts
 }
 
 const (
@@ -30,7 +31,7 @@ const (
 func newSharing(immutable bool) *sharing {
 	s := &sharing{seed: maphash.MakeSeed()}
 	if immutable {
-		s.trees, s.fields = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}
+		s.trees, s.fields, s.parts = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}, &messages.Parts{}
 	}
 	return s
 }
@@ -64,15 +65,11 @@ func (s *sharing) Keep(raw []byte, tree map[string]any) {
 	}
 }
 
-// FieldsV1 implements [structs.Sharing] and [messages.Sharing].
+// FieldsV1 implements [structs.Sharing].
 func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
 
-// KeepFieldsV1 implements [messages.Sharing].
-func (s *sharing) KeepFieldsV1(fields *metav1.FieldsV1) {
-	if s.fields != nil && len(s.fields) < maxTrees {
-		s.fields[fields.GetRawString()] = fields
-	}
-}
+// Parts implements [messages.Sharing].
+func (s *sharing) Parts() *messages.Parts { return s.parts }
 
 // forMessages is s, which may be nil.
 func (s *sharing) forMessages() messages.Sharing {

@@ -1,19 +1,13 @@
 package messages
 
-import (
-	"reflect"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import "reflect"
 
 // Sharing is what values that are read have in common. A nil Sharing shares nothing.
 type Sharing interface {
 	// Text is b as a string, perhaps an earlier one.
 	Text(b []byte) string
-	// FieldsV1 is an earlier value of the same bytes, nil if there is none. Nobody may change it.
-	FieldsV1(raw []byte) *metav1.FieldsV1
-	// KeepFieldsV1 is told of a value for later.
-	KeepFieldsV1(*metav1.FieldsV1)
+	// Parts are those that may be in values, nil if these may be changed.
+	Parts() *Parts
 }
 
 // Decode reads a message into the struct that into points to, of which nothing may be set but what no message sets. It says no to what is not
@@ -28,5 +22,8 @@ func Decode(data []byte, into any, share Sharing) bool {
 		return false
 	}
 	r := reader{share: share}
+	if share != nil {
+		r.parts = share.Parts()
+	}
 	return r.fields(p, data, v.UnsafePointer(), 0)
 }

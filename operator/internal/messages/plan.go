@@ -58,14 +58,14 @@ const (
 	someBytes
 	aMessage
 	aMessagePointer
-	aFieldsPointer
 
 	runs // what comes now are all fields of a number in a row
 	manyTexts
 	manyMessages
-	textMap     // map[string]string
-	bytesMap    // map[string][]byte
-	quantityMap // map[string]resource.Quantity
+	maps // these are maps whose keys are texts
+	textMap
+	bytesMap
+	quantityMap
 	messageMap
 )
 
@@ -199,8 +199,6 @@ func lengthOp(t reflect.Type, making map[reflect.Type]*plan) (op, *plan) {
 	case isBytes(t):
 		return someBytes, nil
 	case t.Kind() != reflect.Pointer:
-	case t.Elem() == fieldsType:
-		return aFieldsPointer, makePlan(t.Elem(), making)
 	case isStruct(t.Elem()):
 		return aMessagePointer, makePlan(t.Elem(), making)
 	case isText(t.Elem()):

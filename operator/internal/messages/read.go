@@ -14,6 +14,7 @@ const maxDepth = 100
 // reader reads one object. Its methods say no to what is not read here.
 type reader struct {
 	share Sharing
+	parts *Parts
 }
 
 // message reads data as the message at a place.
@@ -152,22 +153,63 @@ func (r *reader) value(f *field, data []byte, place unsafe.Pointer, depth int) b
 	case aMessage:
 		return r.message(f.of, data, place, depth)
 	case aMessagePointer:
-		to := reflect.New(f.of.t).UnsafePointer()
-		*(*unsafe.Pointer)(place) = to
-		return r.message(f.of, data, to, depth)
-	case aFieldsPointer:
-		return r.fieldsV1(data, (**metav1.FieldsV1)(place))
+		return r.pointer(f.of, data, (*unsafe.Pointer)(place), depth)
 	}
 	return true
 }
 
-// run reads all the fields of a number that come in a row. The first begins at i.
+func (r *reader) pointer(p *plan, data []byte, place *unsafe.Pointer, depth int) bool {
+	if p.how == asTime {
+		*place = unsafe.Pointer(new(metav1.Time))
+		return r.message(p, data, *place, depth)
+	}
+	known, ok, keep := r.parts.find(unsafe.Pointer(p), data)
+	if ok {
+		*place = known.value
+		return true
+	}
+	*place = reflect.New(p.t).UnsafePointer()
+	if !r.message(p, data, *place, depth) {
+		return false
+	}
+	if keep {
+		r.parts.keep(unsafe.Pointer(p), data, part{value: *place})
+	}
+	return true
+}
+
+// slice is what a slice consists of.
+type slice struct {
+	part
+	capacity int
+}
+
+// run reads all the fields of a number that come in a row, into a slice or a map. The first begins at i.
 func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth int) int {
 	count, end := run(data, i, f.tag)
 	if end < 0 {
 		return -1
 	}
-	ok := true
+	raw := data[i:end]
+	known, ok, keep := r.parts.find(unsafe.Pointer(f), raw)
+	switch isSlice := f.op < maps; {
+	case ok && isSlice:
+		*(*slice)(place) = slice{known, known.length}
+	case ok:
+		*(*unsafe.Pointer)(place) = known.value
+	case !r.elements(f, count, raw, place, depth):
+		return -1
+	case keep && isSlice:
+		r.parts.keep(unsafe.Pointer(f), raw, (*slice)(place).part)
+	case keep:
+		r.parts.keep(unsafe.Pointer(f), raw, part{value: *(*unsafe.Pointer)(place)})
+	}
+	return end
+}
+
+// elements reads what a run consists of.
+func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer, depth int) bool {
+	i := 0
 	switch f.op {
 	case manyTexts:
 		texts := make([]string, count)
@@ -185,14 +227,16 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 		for n := range count {
 			var value []byte
 			value, i = element(data, i)
-			ok = ok && r.message(f.of, value, unsafe.Add(at, uintptr(n)*f.of.size), depth)
+			if !r.message(f.of, value, unsafe.Add(at, uintptr(n)*f.of.size), depth) {
+				return false
+			}
 		}
 	case textMap:
 		m := make(map[string]string, count)
 		for range count {
 			var key, value []byte
 			if key, value, i = entry(data, i); i < 0 {
-				return -1
+				return false
 			}
 			m[r.text(key)] = r.text(value)
 		}
@@ -202,7 +246,7 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 		for range count {
 			var key, value []byte
 			if key, value, i = entry(data, i); i < 0 {
-				return -1
+				return false
 			}
 			m[r.text(key)] = clone(value)
 		}
@@ -212,10 +256,12 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 		for range count {
 			var key, value []byte
 			if key, value, i = entry(data, i); i < 0 {
-				return -1
+				return false
 			}
 			var q resource.Quantity
-			ok = ok && r.quantity(value, &q)
+			if !r.quantity(value, &q) {
+				return false
+			}
 			m[r.text(key)] = q
 		}
 		*(*map[string]resource.Quantity)(place) = m
@@ -224,19 +270,18 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 		for range count {
 			var key, value []byte
 			if key, value, i = entry(data, i); i < 0 {
-				return -1
+				return false
 			}
 			k, v := reflect.New(f.t.Key()), reflect.New(f.of.t)
 			k.Elem().SetString(r.text(key))
-			ok = ok && r.message(f.of, value, v.UnsafePointer(), depth)
+			if !r.message(f.of, value, v.UnsafePointer(), depth) {
+				return false
+			}
 			m.SetMapIndex(k.Elem(), v.Elem())
 		}
 		reflect.NewAt(f.t, place).Elem().Set(m)
 	}
-	if !ok {
-		return -1
-	}
-	return end
+	return true
 }
 
 func (r *reader) text(b []byte) string {
@@ -261,24 +306,4 @@ func (r *reader) quantity(data []byte, into *resource.Quantity) bool {
 	q, err := resource.ParseQuantity(r.text(data[2:])) // it may keep the text
 	*into = q
 	return err == nil
-}
-
-// fieldsV1 is a message with its raw bytes.
-func (r *reader) fieldsV1(data []byte, into **metav1.FieldsV1) bool {
-	if r.share != nil {
-		if raw, end := element(data, 0); end == len(data) && data[0] == 1<<3|bytes {
-			if *into = r.share.FieldsV1(raw); *into != nil {
-				return true
-			}
-		}
-	}
-	fields := &metav1.FieldsV1{}
-	*into = fields
-	if fields.Unmarshal(data) != nil {
-		return false
-	}
-	if r.share != nil {
-		r.share.KeepFieldsV1(fields)
-	}
-	return true
 }
