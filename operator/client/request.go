@@ -39,8 +39,9 @@ type request struct {
 	contentType string
 	accept      string
 	body        []byte
-	stream      bool     // the answer is a stream: no timeout over all
-	share       *sharing // among what is decoded from the answer
+	stream      bool          // the answer is a stream: no timeout over all
+	share       *sharing      // among what is decoded from the answer
+	answer      *bytes.Buffer // where the answer is read to; nil for memory of its own
 
 	// For errors whose body says nothing.
 	resource schema.GroupResource
@@ -110,7 +111,7 @@ func (c *restClient) read(ctx context.Context, r request) (document, error) {
 		return document{}, err
 	}
 	defer resp.Body.Close()
-	data, err := readAll(resp)
+	data, err := readAll(resp, r.answer)
 	if err != nil {
 		return document{}, fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
 	}
@@ -181,14 +182,17 @@ func isBroken(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
-func readAll(resp *http.Response) ([]byte, error) {
-	if n := resp.ContentLength; n > 0 && n < 1<<30 {
+// readAll reads an answer, into a buffer if there is one.
+func readAll(resp *http.Response, b *bytes.Buffer) ([]byte, error) {
+	if n := resp.ContentLength; b == nil && n > 0 && n < 1<<30 {
 		data := make([]byte, n)
 		_, err := io.ReadFull(resp.Body, data)
 		return data, err
 	}
-	// Most answers are an object: io.ReadAll begins with so little that it would copy them several times.
-	b := bytes.NewBuffer(make([]byte, 0, smallAnswer))
+	if b == nil {
+		// Most answers are an object: io.ReadAll begins with so little that it would copy them several times.
+		b = bytes.NewBuffer(make([]byte, 0, smallAnswer))
+	}
 	_, err := b.ReadFrom(resp.Body)
 	return b.Bytes(), err
 }

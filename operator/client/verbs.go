@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -279,6 +281,10 @@ func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime
 	}
 	r.share = pool.Get().(*sharing)
 	defer pool.Put(r.share)
+	if _, keeps := into.(*Encoded); !keeps {
+		r.answer = answers.Get().(*bytes.Buffer)
+		defer release(r.answer)
+	}
 	a, err := c.read(ctx, r)
 	if err != nil {
 		return err
@@ -289,4 +295,16 @@ func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime
 		}
 	}
 	return a.decode(a.data, into, kind)
+}
+
+// answers has the memory of answers, which the decoders read from and do not keep.
+var answers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, smallAnswer)) }}
+
+// release gives memory back.
+func release(b *bytes.Buffer) {
+	if b.Cap() > largeBuffer {
+		return
+	}
+	b.Reset()
+	answers.Put(b)
 }

@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -205,7 +207,7 @@ func (p *Parser) array(depth int) (any, error) {
 // Quoted is what stands between the quotes that come next, and whether that has escapes.
 func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 	begin, ascii := p.At+1, true
-	for n := begin; n < len(p.Data); n++ {
+	for n := plainUntil(p.Data, begin); n < len(p.Data); n = plainUntil(p.Data, n) {
 		switch b := p.Data[n]; {
 		case b == '"':
 			p.At = n + 1
@@ -216,14 +218,36 @@ func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 			return inner, escaped, nil
 		case b == '\\':
 			escaped = true
-			n++
+			n += 2
 		case b < ' ':
 			return nil, false, ErrUnusual
-		case b >= utf8.RuneSelf:
+		default:
 			ascii = false
+			n++
 		}
 	}
 	return nil, false, ErrUnusual
+}
+
+// plainUntil is where, from n on, something comes in a string that is no plain ASCII: its end, an escape, a control character or a byte of another
+// character. It looks at eight bytes at a time.
+func plainUntil(data []byte, n int) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(data); n += 8 {
+		x := binary.LittleEndian.Uint64(data[n:])
+		quote, escape := x^('"'*each), x^('\\'*each)
+		// A byte's high bit is set if it is zero, or below a space: of the lowest such byte for sure, and that one counts.
+		found := ((quote-each)&^quote | (escape-each)&^escape | (x-' '*each)&^x | x) & high
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; n < len(data); n++ {
+		if b := data[n]; b == '"' || b == '\\' || b < ' ' || b >= utf8.RuneSelf {
+			break
+		}
+	}
+	return n
 }
 
 // Each calls yield with every key of the object that comes next, escapes and all; yield must go behind the value.

@@ -30,7 +30,11 @@ func (m *Map[K, V]) Set(k K, v V) {
 		size = defaultSize
 	}
 	if m.young == nil || len(m.young) >= size {
-		m.old, m.young = m.young, make(map[K]V)
+		spare := m.old
+		clear(spare)
+		if m.old, m.young = m.young, spare; spare == nil {
+			m.young = map[K]V{}
+		}
 	}
 	m.young[k] = v
 }
