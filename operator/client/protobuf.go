@@ -146,22 +146,27 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 	case *Items:
 		return into.decodeProtobuf(p, raw, kind)
 	}
-	newMessage := func() message {
-		m, _ := reflect.New(reflect.TypeOf(into).Elem()).Interface().(message)
-		return m
+	fresh, err := decodeMessage(raw, reflect.TypeOf(into).Elem(), p.share.texts())
+	if err != nil {
+		return err
 	}
-	fresh := newMessage()
-	if fresh == nil {
-		return fmt.Errorf("%T knows no protobuf", into)
-	}
-	if !messages.Decode(raw, fresh, p.share.forMessages()) {
-		fresh = newMessage()
-		if err := fresh.Unmarshal(raw); err != nil {
-			return err
-		}
-	}
-	replace(into, fresh.(runtime.Object), kind)
+	replace(into, fresh, kind)
+	p.share.object(into)
 	return nil
+}
+
+// decodeMessage is a pointer to a new value of a type, read from a message.
+func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.Object, error) {
+	fresh := reflect.New(t).Interface().(runtime.Object)
+	if messages.Decode(raw, fresh, share) {
+		return fresh, nil
+	}
+	fresh = reflect.New(t).Interface().(runtime.Object)
+	m, ok := fresh.(message)
+	if !ok {
+		return nil, fmt.Errorf("%T knows no protobuf", fresh)
+	}
+	return fresh, m.Unmarshal(raw)
 }
 
 func (p protobufCodec) decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
@@ -177,7 +182,7 @@ func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind 
 	switch into.(type) {
 	case *Encoded, *Items: // these have ways of their own
 	default:
-		if messages.Decode(raw, into, p.share.forMessages()) {
+		if messages.Decode(raw, into, p.share.all()) {
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			return nil
 		}

@@ -11,13 +11,13 @@ import (
 )
 
 // sharing is what values have in common that were decoded from one stream: equal strings and, if nobody will ever change the values,
-// equal parts of managedFields, which are most of what is alike. It is for one goroutine. A nil sharing shares nothing.
+// equal parts: of managedFields, and of what is read from protobuf, of everything. It is for one goroutine. A nil sharing shares nothing.
 type sharing struct {
 	seed    maphash.Seed
 	strings [stringSlots][2]string    // by hash, the one that was used last first
 	trees   map[string]map[string]any // encoded → decoded; nil if values may be changed
 	fields  map[string]*metav1.FieldsV1
-	parts   *messages.Parts
+	parts   *messages.Parts // nil if values may be changed
 }
 
 const (
@@ -71,13 +71,25 @@ func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string
 // Parts implements [messages.Sharing].
 func (s *sharing) Parts() *messages.Parts { return s.parts }
 
-// forMessages is s, which may be nil.
-func (s *sharing) forMessages() messages.Sharing {
+// all is what an object has in common that is read into what is new.
+func (s *sharing) all() messages.Sharing {
 	if s == nil {
 		return nil
 	}
 	return s
 }
+
+// texts is all but the parts.
+func (s *sharing) texts() messages.Sharing {
+	if s == nil {
+		return nil
+	}
+	return textsOf{s}
+}
+
+type textsOf struct{ *sharing }
+
+func (textsOf) Parts() *messages.Parts { return nil }
 
 // object lets the managedFields of an object, or of the items of a list, be those of earlier ones.
 func (s *sharing) object(obj runtime.Object) {

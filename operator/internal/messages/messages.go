@@ -14,7 +14,7 @@ type Sharing interface {
 // read here; anything may be set then. Nothing of data is kept.
 func Decode(data []byte, into any, share Sharing) bool {
 	v := reflect.ValueOf(into)
-	if v.Kind() != reflect.Pointer || v.IsNil() || !isMessage(v.Type().Elem()) {
+	if _, ok := into.(unmarshaler); !ok || v.Kind() != reflect.Pointer || v.IsNil() {
 		return false
 	}
 	p := planOf(v.Type().Elem())

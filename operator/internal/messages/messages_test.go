@@ -210,6 +210,61 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
+// What was there twice is there once from then on, but for the items of a list, whose kinds are set later.
+func TestParts(t *testing.T) {
+	raw, err := newPod(1).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := newShared()
+	read := func() (pod corev1.Pod) {
+		if !messages.Decode(raw, &pod, share) {
+			t.Fatal("is not read")
+		}
+		return pod
+	}
+	first, second, third, fourth := read(), read(), read(), read()
+	if &first.Spec.Containers[0] == &second.Spec.Containers[0] {
+		t.Error("what is there once is kept")
+	}
+	if &second.Spec.Containers[0] != &third.Spec.Containers[0] || third.Spec.SecurityContext != fourth.Spec.SecurityContext ||
+		reflect.ValueOf(third.Annotations).Pointer() != reflect.ValueOf(fourth.Annotations).Pointer() {
+		t.Error("what is alike is not shared")
+	}
+	third.Spec.Containers = append(third.Spec.Containers, corev1.Container{Name: "more"})
+	if !reflect.DeepEqual(fourth, first) || len(read().Spec.Containers) != 2 {
+		t.Error("slices that are shared can grow into each other")
+	}
+	// Other values of the same bytes are others: limits are no requests.
+	for n := range 2000 { // and more than is kept
+		pod := newPod(n)
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: pod.Spec.Containers[1].Resources.Limits}
+		pod.Spec.NodeSelector, pod.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+		raw, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) || !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
+			t.Fatal("is not read")
+		}
+	}
+	list := &corev1.PodList{Items: []corev1.Pod{{}}}
+	if raw, err = list.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[*corev1.Pod]bool{}
+	for range 4 {
+		var list corev1.PodList
+		if !messages.Decode(raw, &list, share) {
+			t.Fatal("is not read")
+		}
+		seen[&list.Items[0]] = true
+	}
+	if len(seen) != 4 {
+		t.Error("items are shared")
+	}
+}
+
 // newPod is the n-th Pod of many that are like each other.
 func newPod(n int) *corev1.Pod {
 	p := &corev1.Pod{}
@@ -262,13 +317,15 @@ func BenchmarkPod(b *testing.B) {
 	for n := range raws {
 		raws[n], _ = newPod(n).Marshal()
 	}
-	share := newShared()
+	share, texts := newShared(), newShared()
+	texts.parts = nil
 	for _, way := range []struct {
 		name   string
 		decode func([]byte, *corev1.Pod) bool
 	}{
 		{"generated", func(raw []byte, pod *corev1.Pod) bool { return pod.Unmarshal(raw) == nil }},
 		{"alone", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, nil) }},
+		{"texts", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, texts) }},
 		{"shared", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, share) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {

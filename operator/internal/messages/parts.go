@@ -9,55 +9,53 @@ import (
 // common. It is for one goroutine, and for values that nobody changes. The zero value is ready, and takes next to no memory until there is
 // something alike.
 type Parts struct {
-	known map[partKey]part
-	size  int // of all that is known, encoded
+	known map[uint64]part // by hash
+	size  int             // of all that is known, encoded
 	seed  maphash.Seed
 	once  []uint32 // hashes of what came once, by their last bits
 }
 
-// partKey is how a part is read, a plan or a field, and what was read.
-type partKey struct {
-	by  unsafe.Pointer
-	raw string
-}
-
-// part is a pointer, a map, or a slice and its length.
+// part is a slice, a map or a pointer.
 type part struct {
+	by     unsafe.Pointer // how it was read: a plan or a field
+	raw    string         // and from what
 	value  unsafe.Pointer
-	length int
+	length int // of a slice or map
 }
 
 const (
 	// maxPart is the largest part that is looked for, encoded, and maxParts of all that are kept.
-	maxPart  = 4 << 10
+	maxPart  = 16 << 10
 	maxParts = 128 << 10
 	// overhead is what a part takes beyond its encoding, about.
 	overhead = 64
 	onceLen  = 512
 )
 
-// find is an earlier part. If there is none it says whether this one should be kept: what comes once may never come again.
-func (p *Parts) find(by unsafe.Pointer, raw []byte) (known part, ok, keep bool) {
+// find is an earlier part, whose value is nil if there is none. Then keep says under which hash this one should be kept, zero for not at all:
+// what comes once may never come again.
+func (p *Parts) find(by unsafe.Pointer, raw []byte) (known part, keep uint64) {
 	if p == nil || len(raw) > maxPart {
-		return part{}, false, false
-	}
-	if known, ok = p.known[partKey{by, string(raw)}]; ok {
-		return known, true, false
+		return part{}, 0
 	}
 	if p.once == nil {
 		p.once, p.seed = make([]uint32, onceLen), maphash.MakeSeed()
 	}
-	hash := maphash.Bytes(p.seed, raw)
-	slot := &p.once[hash%onceLen]
-	keep = *slot == uint32(hash>>32)
-	*slot = uint32(hash >> 32)
-	return part{}, false, keep
+	hash := maphash.Bytes(p.seed, raw) + uint64(uintptr(by))
+	if known = p.known[hash]; known.by == by && known.raw == string(raw) {
+		return known, 0
+	}
+	slot, mark := &p.once[hash%onceLen], uint32(hash>>32)
+	if *slot != mark {
+		*slot, hash = mark, 0
+	}
+	return part{}, hash
 }
 
-func (p *Parts) keep(by unsafe.Pointer, raw []byte, is part) {
+func (p *Parts) keep(hash uint64, by unsafe.Pointer, raw []byte, value unsafe.Pointer, length int) {
 	if p.known == nil || p.size > maxParts {
-		p.known, p.size = map[partKey]part{}, 0
+		p.known, p.size = map[uint64]part{}, 0
 	}
-	p.known[partKey{by, string(raw)}] = is
+	p.known[hash] = part{by, string(raw), value, length}
 	p.size += len(raw) + overhead
 }

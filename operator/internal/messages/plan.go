@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A plan is how a type is read.
@@ -36,6 +37,7 @@ type field struct {
 	op     op
 	t      reflect.Type // of the field
 	of     *plan        // of the message that it is, points to or has many of
+	alone  bool         // never an earlier value: the items of lists have fields that messages do not set
 }
 
 // op is what is done with a field.
@@ -98,6 +100,7 @@ type unmarshaler interface{ Unmarshal([]byte) error }
 
 var (
 	unmarshalerType = reflect.TypeFor[unmarshaler]()
+	objectType      = reflect.TypeFor[runtime.Object]()
 	timeType        = reflect.TypeFor[metav1.Time]()
 	quantityType    = reflect.TypeFor[resource.Quantity]()
 	fieldsType      = reflect.TypeFor[metav1.FieldsV1]()
@@ -157,6 +160,7 @@ func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok
 		if f.op == 0 {
 			return nil, false
 		}
+		f.alone = f.op == manyMessages && reflect.PointerTo(f.of.t).Implements(objectType)
 		fields = append(fields, f)
 	}
 	slices.SortFunc(fields, func(a, b field) int { return int(a.tag) - int(b.tag) })

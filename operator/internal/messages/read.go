@@ -163,25 +163,24 @@ func (r *reader) pointer(p *plan, data []byte, place *unsafe.Pointer, depth int)
 		*place = unsafe.Pointer(new(metav1.Time))
 		return r.message(p, data, *place, depth)
 	}
-	known, ok, keep := r.parts.find(unsafe.Pointer(p), data)
-	if ok {
-		*place = known.value
+	known, keep := r.parts.find(unsafe.Pointer(p), data)
+	if *place = known.value; known.value != nil {
 		return true
 	}
 	*place = reflect.New(p.t).UnsafePointer()
 	if !r.message(p, data, *place, depth) {
 		return false
 	}
-	if keep {
-		r.parts.keep(unsafe.Pointer(p), data, part{value: *place})
+	if keep != 0 {
+		r.parts.keep(keep, unsafe.Pointer(p), data, *place, 0)
 	}
 	return true
 }
 
 // slice is what a slice consists of.
 type slice struct {
-	part
-	capacity int
+	data          unsafe.Pointer
+	len, capacity int
 }
 
 // run reads all the fields of a number that come in a row, into a slice or a map. The first begins at i.
@@ -191,18 +190,22 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 		return -1
 	}
 	raw := data[i:end]
-	known, ok, keep := r.parts.find(unsafe.Pointer(f), raw)
-	switch isSlice := f.op < maps; {
-	case ok && isSlice:
-		*(*slice)(place) = slice{known, known.length}
-	case ok:
+	if f.alone {
+		if !r.elements(f, count, raw, place, depth) {
+			return -1
+		}
+		return end
+	}
+	known, keep := r.parts.find(unsafe.Pointer(f), raw)
+	switch {
+	case known.value != nil && f.op < maps:
+		*(*slice)(place) = slice{known.value, known.length, known.length}
+	case known.value != nil:
 		*(*unsafe.Pointer)(place) = known.value
 	case !r.elements(f, count, raw, place, depth):
 		return -1
-	case keep && isSlice:
-		r.parts.keep(unsafe.Pointer(f), raw, (*slice)(place).part)
-	case keep:
-		r.parts.keep(unsafe.Pointer(f), raw, part{value: *(*unsafe.Pointer)(place)})
+	case keep != 0: // a map is a pointer, and a slice begins with one
+		r.parts.keep(keep, unsafe.Pointer(f), raw, *(*unsafe.Pointer)(place), count)
 	}
 	return end
 }
