@@ -17,9 +17,7 @@ func (t *Tracer) Forget(cluster string) {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
 	for _, a := range t.loops.activities.Drop(of) {
-		if a.suspicious {
-			t.loops.suspects.Add(-1)
-		}
+		t.loops.gone(a)
 	}
 	// Loops were told by the names of their objects, as subject.String has them.
 	t.loops.told.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,4 +61,26 @@ func TestForget(t *testing.T) {
 		}
 		(*Tracer)(nil).Forget("east")
 	})
+}
+
+// RUN-05: of many objects, the ones that were busy once are forgotten, and with them the suspicion.
+func TestSuspicionEnds(t *testing.T) {
+	l := &New(Config{Loops: func(Loop) {}}).loops
+	write := func(name string, times int) {
+		for range times {
+			r := Record{ID: 1, Controller: "c", Time: time.Now()}
+			r.Writes = []Write{{Kind: "ConfigMap", Key: client.Key{Namespace: "ns", Name: name}, Changed: true}}
+			l.reconciled(r)
+		}
+	}
+	write("busy", suspectWrites)
+	if n := l.suspects.Load(); n != 1 {
+		t.Fatalf("%d suspects, want 1", n)
+	}
+	for n := range 3 * 4096 {
+		write(fmt.Sprint("quiet-", n), 1)
+	}
+	if n := l.suspects.Load(); n != 0 {
+		t.Errorf("%d suspects are left", n)
+	}
 }

@@ -172,6 +172,13 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 	return a
 }
 
+// gone keeps count of the activities that are forgotten for others.
+func (l *loops) gone(a *activity) {
+	if a.suspicious {
+		l.suspects.Add(-1)
+	}
+}
+
 // Suspicious says whether an object is written so often that its changes are worth a closer look. It is quick.
 func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	if t == nil || t.loops.suspects.Load() == 0 {

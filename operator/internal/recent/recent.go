@@ -10,6 +10,8 @@ const defaultSize = 4096
 // when the younger is full. The zero value is ready for use, by one goroutine at a time.
 type Map[K comparable, V any] struct {
 	Size int
+	// Gone, if set, is told of each value that makes room for others.
+	Gone func(V)
 
 	young, old map[K]V
 }
@@ -31,12 +33,24 @@ func (m *Map[K, V]) Set(k K, v V) {
 	}
 	if m.young == nil || len(m.young) >= size {
 		spare := m.old
-		clear(spare)
+		m.drop(spare)
 		if m.old, m.young = m.young, spare; spare == nil {
 			m.young = map[K]V{}
 		}
 	}
 	m.young[k] = v
+}
+
+// drop empties the older generation.
+func (m *Map[K, V]) drop(old map[K]V) {
+	if m.Gone != nil {
+		for k, v := range old {
+			if _, still := m.young[k]; !still {
+				m.Gone(v)
+			}
+		}
+	}
+	clear(old)
 }
 
 // Drop takes out what is under some keys, and returns what Get would have.
