@@ -270,7 +270,7 @@ func newPod(n int) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "default", fmt.Sprintf("pod-%05d", n), "0dfc1d54-6f2f-4d05-8fe9-f9d4bd1c1d86"
 	p.CreationTimestamp, p.ResourceVersion = metav1.Time{Time: time.Unix(1e9, 0)}, fmt.Sprint(100000+n)
-	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50), "pod-template-hash": fmt.Sprintf("%x", n/50*2654435761), "tier": "backend"}
+	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50), "pod-template-hash": fmt.Sprintf("%x", int64(n/50)*2654435761), "tier": "backend"}
 	p.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "checksum/config": fmt.Sprintf("%064x", n*40503)}
 	fields := `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{}},"f:labels":{".":{},"f:app":{}}},"f:spec":{}}`
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -163,7 +164,7 @@ func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok
 		f.alone = f.op == manyMessages && reflect.PointerTo(f.of.t).Implements(objectType)
 		fields = append(fields, f)
 	}
-	slices.SortFunc(fields, func(a, b field) int { return int(a.tag) - int(b.tag) })
+	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.tag, b.tag) })
 	for n := range fields {
 		if n > 0 && fields[n].tag>>3 == fields[n-1].tag>>3 {
 			return nil, false
