@@ -25,7 +25,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// shared keeps everything for later.
+// shared keeps what is read for later.
 type shared struct {
 	texts map[string]string
 	parts *messages.Parts
@@ -38,6 +38,9 @@ func (s *shared) Parts() *messages.Parts { return s.parts }
 func (s *shared) Text(b []byte) string {
 	text, ok := s.texts[string(b)]
 	if !ok {
+		if len(s.texts) > 512 {
+			clear(s.texts)
+		}
 		text = string(b)
 		s.texts[text] = text
 	}
