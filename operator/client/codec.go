@@ -29,6 +29,8 @@ type codec interface {
 	kindIn(data []byte) metav1.TypeMeta
 	// headIn is the namespace, name, uid and resourceVersion of an encoded object.
 	headIn(data []byte) (metav1.ObjectMeta, error)
+	// continueIn is the token of the page behind an encoded list; empty if there is none.
+	continueIn(data []byte) string
 	// frames reads the events of a watch.
 	frames(io.Reader) frames
 }

@@ -59,6 +59,9 @@ type ListOptions struct {
 	Live bool
 	// Shared lets the objects share parts with each other that are equal, which saves memory: for readers that never change them.
 	Shared bool
+	// Ahead has the next page of a list read while this one is decoded, with more than Limit objects if these are small. All its pages are asked for with
+	// the same Ahead, and everything else alike.
+	Ahead *Ahead
 	// Known may have objects that a watch brings.
 	Known Known
 	// Kind is of use to generic calls on dynamic objects only.

@@ -109,6 +109,9 @@ func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOpti
 	r := c.collection(http.MethodGet, e, o.Namespace)
 	r.query = o.query()
 	r.accept = acceptOf(into, true)
+	if o.Ahead != nil {
+		return c.listAhead(ctx, r, into, e.kind, o)
+	}
 	r.share = newSharing(o.Shared)
 	return c.exchange(ctx, r, into, e.kind)
 }

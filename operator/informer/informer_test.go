@@ -383,6 +383,7 @@ func TestMissedDeletes(t *testing.T) {
 		w.run()
 		synctest.Wait()
 		r.take()
+		time.Sleep(time.Minute) // a watch that ends at once is tried again later only
 		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("watch") == "" {
 				return false
@@ -518,6 +519,7 @@ func TestFormsAreApart(t *testing.T) {
 				t.Errorf("%T: %v", obj, obj)
 			}
 		}
+		synctest.Wait()
 		if n := w.server.Watches(); n != 3 {
 			t.Errorf("%d watches, want 3", n)
 		}

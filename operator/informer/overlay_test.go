@@ -31,6 +31,7 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 }
 
 func (w *world) lag(d time.Duration) {
+	time.Sleep(2 * time.Second) // a watch that ends at once is tried again later only
 	w.server.SetFaults(clienttest.Faults{WatchLag: d})
 	w.server.CutWatches() // the lag is that of new watches
 	time.Sleep(time.Second)

@@ -174,12 +174,13 @@ func parseVersion(version string) uint64 {
 // source reads one namespace of the informer's scope from the server.
 type source struct {
 	client    client.Client
+	ahead     *client.Ahead // nil but within a list
 	prototype client.Object
 	scope     client.ListOptions
 }
 
-func (i *informer) source(namespace string) source {
-	s := source{
+func (i *informer) source(namespace string) *source {
+	s := &source{
 		client:    i.set.cfg.Client,
 		prototype: i.newObject(),
 		scope:     client.ListOptions{Namespace: namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true},
@@ -215,17 +216,25 @@ func (a answers) Object(head metav1.ObjectMeta) client.Object {
 	return e.obj
 }
 
-func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {
+func (s *source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {
 	o := s.scope
 	o.Limit, o.Continue = opts.Limit, opts.Continue
+	if opts.Continue == "" {
+		s.ahead = &client.Ahead{}
+	}
+	o.Ahead = s.ahead
 	items := client.NewItems(s.prototype)
-	if err := s.client.List(ctx, items, o); err != nil {
+	err := s.client.List(ctx, items, o)
+	if err != nil || items.Continue == "" {
+		s.ahead = nil
+	}
+	if err != nil {
 		return reflector.Page[client.Object]{}, err
 	}
 	return reflector.Page[client.Object]{Items: items.Items, Version: items.ResourceVersion, Continue: items.Continue}, nil
 }
 
-func (s source) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
+func (s *source) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
 	o := s.scope
 	o.ResourceVersion, o.InitialEvents, o.Timeout, o.Bookmarks = opts.Version, opts.InitialEvents, opts.Timeout, true
 	return s.client.Watch(ctx, client.NewItems(s.prototype), o)

@@ -150,6 +150,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 		cfg := reflector.Config[client.Object]{
 			Source:    i.source(namespace),
 			Sink:      p,
+			Pages:     true,
 			Transform: i.keep,
 			Failed:    p.failed,
 			Opened:    p.opened,

@@ -129,6 +129,7 @@ func TestMetadataForm(t *testing.T) { // MACH-05
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		w.must(w.client.Get(t.Context(), client.KeyOf(a), meta))
+		synctest.Wait()
 		if n := w.server.Watches(); n != 1 {
 			t.Errorf("%d watches", n)
 		}

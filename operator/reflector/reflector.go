@@ -54,7 +54,9 @@ type Config[T metav1.Object] struct {
 	Transform func(T) T
 	// Resync, if positive, is the period of Sink.Resync.
 	Resync time.Duration
-	// PageSize of lists, when the server refuses to stream them; by default 500.
+	// Pages begins with a list in pages, instead of one that the server streams.
+	Pages bool
+	// PageSize of lists in pages, which are also what is read from servers that refuse to stream them; by default 500.
 	PageSize int64
 	// WatchTimeout is how long a watch is asked to last, up to twice as long; by default 5 minutes.
 	WatchTimeout time.Duration
@@ -96,7 +98,7 @@ func New[T metav1.Object](cfg Config[T]) *Reflector[T] {
 	if cfg.WatchTimeout == 0 {
 		cfg.WatchTimeout = 5 * time.Minute
 	}
-	return &Reflector[T]{cfg: cfg, machine: Machine[T]{Stream: true, PageSize: cfg.PageSize}}
+	return &Reflector[T]{cfg: cfg, machine: Machine[T]{Stream: !cfg.Pages, PageSize: cfg.PageSize}}
 }
 
 // Run reflects until ctx ends, and returns its error. It must not be called twice.
