@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -42,7 +41,7 @@ func FieldManager(e metav1.ManagedFieldsEntry) string {
 
 // apply sends the document that is the body of r, and fills obj with the answer.
 func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Object, o WriteOptions) error {
-	if o.New && r.query.Get("force") == "true" && c.isCreatable(e, r) {
+	if o.New && r.query.Get("force") == "true" && c.isCreatable(e, r, obj) {
 		if err := c.create(ctx, e, r, obj, o); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -74,14 +73,15 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 }
 
 // isCreatable says whether a create may stand for an apply.
-func (c *restClient) isCreatable(e endpoint, r request) bool {
+func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
 	if plain, known := c.plain.Load(e.kind); known && !plain.(bool) {
 		return false
 	}
+	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
+		return false // this is about an object that there was
+	}
 	manager := r.query.Get("fieldManager")
-	// With either of these in it, an apply is to find what is there.
-	return manager != "" && len(manager)+len(creationSuffix) <= maxManager &&
-		!bytes.Contains(r.body, []byte(`"resourceVersion":`)) && !bytes.Contains(r.body, []byte(`"uid":""`))
+	return manager != "" && len(manager)+len(creationSuffix) <= maxManager
 }
 
 // create sends the document of an apply as a create.

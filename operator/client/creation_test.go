@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -156,6 +157,20 @@ func TestApplyOfNewStory(t *testing.T) {
 		err = c.Apply(ctx, configMap("unforced", map[string]string{"a": "1"}), isNew, client.Unforced)
 		must(t, err)
 		sent.want(t, sentApply)
+	})
+	t.Run("what is about an object that there was", func(t *testing.T) {
+		obj := configMap("was", map[string]string{"a": "1"})
+		obj.UID = "5b0f1bd4-8f4b-4b77-8f0d-0c0ffee0c0de"
+		if err := c.Apply(ctx, obj, isNew); !apierrors.IsConflict(err) {
+			t.Errorf("error %v", err)
+		}
+		sent.want(t, sentApply)
+	})
+	t.Run("a document in YAML", func(t *testing.T) {
+		obj := configMap("yaml", nil)
+		must(t, c.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: '1'}\n")), client.WriteOptions{New: true, Force: new(true)}))
+		sent.want(t, sentApply)
+		check(obj, map[string]string{"a": "1"}, "founder Apply")
 	})
 	t.Run("what the kind does not have", func(t *testing.T) {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}, "dtaa": map[string]any{}}}

@@ -192,6 +192,7 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		r.query.Set("fieldValidation", metav1.FieldValidationIgnore)
 	}
 	if patch.Type() == types.ApplyPatchType && subresource == "" {
+		o.New = o.New && isOwnDocument(patch) // others may be YAML
 		return c.apply(ctx, e, r, obj, o)
 	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
