@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,30 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest/apiserver"
 	"kelson.dev/operator/manager"
-	"kelson.dev/operator/operatortest"
 	"kelson.dev/operator/webhook"
 )
-
-// apiServer is a real one: that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a throwaway plane of the
-// kelson binary.
-func apiServer(t *testing.T) *rest.Config {
-	t.Helper()
-	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
-		cfg, err := clientcmd.BuildConfigFromFlags("", path)
-		must(t, err)
-		return cfg
-	}
-	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
-	}
-	return operatortest.New(t).RESTConfig()
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -172,7 +154,7 @@ func startOperator(t *testing.T, cfg operator.Config, parts ...operator.Part) (s
 
 // RUN-05, RUN-07: an API server calls the operator's webhooks, with certificates that nobody but the operator has made.
 func TestWebhookStory(t *testing.T) {
-	cfg := apiServer(t)
+	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
 	must(t, err)
 	ctx := t.Context()
@@ -234,7 +216,7 @@ func TestWebhookStory(t *testing.T) {
 
 // RUN-05: in a cluster, the CA bundle is written into what refers to the operator's Service, and into nothing else.
 func TestCABundleIsInjected(t *testing.T) {
-	cfg := apiServer(t)
+	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
 	must(t, err)
 	ctx := t.Context()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -30,8 +28,8 @@ import (
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/internal/apitest/apiserver"
 	"kelson.dev/operator/manager"
-	"kelson.dev/operator/operatortest"
 	"kelson.dev/operator/trace"
 )
 
@@ -183,16 +181,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 
 // RUN-07: the client is what reconcilers expect of controller-runtime's, on a real server.
 func TestClientStory(t *testing.T) {
-	var config *rest.Config
-	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
-		var err error
-		config, err = clientcmd.BuildConfigFromFlags("", path)
-		must(t, err)
-	} else if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
-	} else {
-		config = operatortest.New(t).RESTConfig()
-	}
+	config := apiserver.For(t)
 	r, m, stop := start(t, config, nil)
 	defer stop()
 	c, ctx := adapter.Client(m), t.Context()

@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
 // lists counts the lists that a server is asked for, by token and limit, and refuses some.
@@ -161,7 +162,7 @@ func TestListAhead(t *testing.T) {
 
 // MACH-01: the same from a server that pages for real, in both encodings.
 func TestListAheadStory(t *testing.T) {
-	cfg := rest.CopyConfig(apiServer(t))
+	cfg := rest.CopyConfig(apiserver.For(t))
 	c, err := client.New(client.Config{REST: cfg, FieldOwner: "tests"})
 	must(t, err)
 	ctx := t.Context()

@@ -3,7 +3,6 @@ package client_test
 import (
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,26 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/operatortest"
+	"kelson.dev/operator/internal/apitest/apiserver"
 )
-
-// apiServer is a real one: that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a throwaway plane of the
-// kelson binary.
-func apiServer(t *testing.T) *rest.Config {
-	t.Helper()
-	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
-		cfg, err := clientcmd.BuildConfigFromFlags("", path)
-		must(t, err)
-		return cfg
-	}
-	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
-	}
-	return operatortest.New(t).RESTConfig()
-}
 
 // requests counts what is sent, by verb and content.
 type requests struct {
@@ -76,7 +59,7 @@ const (
 
 // RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it had not been.
 func TestApplyOfNewStory(t *testing.T) {
-	cfg := rest.CopyConfig(apiServer(t))
+	cfg := rest.CopyConfig(apiserver.For(t))
 	sent := &requests{}
 	cfg.Wrap(sent.wrap)
 	c, err := client.New(client.Config{REST: cfg, FieldOwner: "founder"})

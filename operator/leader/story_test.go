@@ -3,32 +3,20 @@ package leader_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest/apiserver"
 	"kelson.dev/operator/leader"
-	"kelson.dev/operator/operatortest"
 )
 
 // MACH-08, RUN-07: on a real API server, in real time, the next replica leads within a second of the last one's end.
 func TestHandOverStory(t *testing.T) {
-	var config *rest.Config
-	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
-		var err error
-		config, err = clientcmd.BuildConfigFromFlags("", path)
-		must(t, err)
-	} else if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
-	} else {
-		config = operatortest.New(t).RESTConfig()
-	}
+	config := apiserver.For(t)
 	c, err := client.New(client.Config{REST: config})
 	must(t, err)
 	lease := client.Key{Namespace: "default", Name: "hand-over"}

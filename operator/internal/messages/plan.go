@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/internal/plans"
 )
 
 // A plan is how a type is read.
@@ -77,25 +78,9 @@ const (
 	bytes  = 2
 )
 
-var (
-	plansMu sync.Mutex
-	plans   sync.Map // reflect.Type → *plan
-)
+var known plans.Plans[plan]
 
-// planOf is the plan of a type. Plans are made once: types do not change.
-func planOf(t reflect.Type) *plan {
-	if known, ok := plans.Load(t); ok {
-		return known.(*plan)
-	}
-	plansMu.Lock()
-	defer plansMu.Unlock()
-	making := map[reflect.Type]*plan{}
-	p := makePlan(t, making)
-	for t, p := range making { // only now, when all that they refer to is there
-		plans.Store(t, p)
-	}
-	return p
-}
+func planOf(t reflect.Type) *plan { return known.Of(t, makePlan) }
 
 type unmarshaler interface{ Unmarshal([]byte) error }
 
@@ -109,8 +94,8 @@ var (
 
 // makePlan is for types that are messages.
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
-	if known, ok := plans.Load(t); ok {
-		return known.(*plan)
+	if p := known.Known(t); p != nil {
+		return p
 	}
 	if p := making[t]; p != nil {
 		return p

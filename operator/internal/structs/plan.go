@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/internal/plans"
 )
 
 // A plan is how a type is read.
@@ -15,25 +16,9 @@ type plan struct {
 	read func(r *reader, v reflect.Value, depth int) error
 }
 
-var (
-	plansMu sync.Mutex
-	plans   sync.Map // reflect.Type → *plan
-)
+var known plans.Plans[plan]
 
-// planOf is the plan of a type. Plans are made once: types do not change.
-func planOf(t reflect.Type) *plan {
-	if known, ok := plans.Load(t); ok {
-		return known.(*plan)
-	}
-	plansMu.Lock()
-	defer plansMu.Unlock()
-	making := map[reflect.Type]*plan{}
-	p := makePlan(t, making)
-	for t, p := range making { // only now, when all that they refer to is there
-		plans.Store(t, p)
-	}
-	return p
-}
+func planOf(t reflect.Type) *plan { return known.Of(t, makePlan) }
 
 var (
 	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -46,8 +31,8 @@ var (
 )
 
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
-	if known, ok := plans.Load(t); ok {
-		return known.(*plan)
+	if p := known.Known(t); p != nil {
+		return p
 	}
 	if p := making[t]; p != nil {
 		return p
