@@ -247,8 +247,10 @@ func TestParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) || !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
-			t.Fatal("is not read")
+		for range 2 { // the second time from what was kept
+			if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
+				t.Fatal("is not read")
+			}
 		}
 	}
 	list := &corev1.PodList{Items: []corev1.Pod{{}}}
