@@ -89,7 +89,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		switch i.id.form {
 		case reflect.TypeOf(obj):
 			if state == nil {
-				if state = obj; !given {
+				if state = obj; !given || s.cfg.Transform != nil { // which may change what others have a part in
 					state = obj.DeepCopyObject().(client.Object)
 				}
 				state = s.transform(state)

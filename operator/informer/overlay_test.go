@@ -579,3 +579,28 @@ func TestNothingShared(t *testing.T) { // MACH-05
 		}
 	})
 }
+
+// MACH-05: a transform changes a copy, also of what the writer has given away: it may share parts with others.
+func TestTransformOfWhatIsGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(cfg *informer.Config) {
+			cfg.Transform = func(obj client.Object) client.Object {
+				obj.SetLabels(map[string]string{"v": "transformed"})
+				return obj
+			}
+		})
+		w.pods()
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		given := labelled(pod("a"), "1")
+		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
+		if given.Labels["v"] != "1" {
+			t.Errorf("what was given has become %v", given.Labels)
+		}
+		got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(given))
+		w.must(err)
+		if got.Labels["v"] != "transformed" {
+			t.Errorf("what is read is %v", got.Labels)
+		}
+	})
+}
