@@ -17,7 +17,7 @@ func (t *Tracer) Forget(cluster string) {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
 	for _, a := range t.loops.activities.Drop(of) {
-		t.loops.gone(a)
+		t.loops.calm(a)
 	}
 	// Loops were told by the names of their objects, as subject.String has them.
 	t.loops.told.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })

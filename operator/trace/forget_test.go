@@ -84,3 +84,25 @@ func TestSuspicionEnds(t *testing.T) {
 		t.Errorf("%d suspects are left", n)
 	}
 }
+
+// RUN-05: an activity that is over, and makes room in the same moment, was one suspect and not two.
+func TestSuspicionEndsOnce(t *testing.T) {
+	l := &New(Config{Loops: func(Loop) {}}).loops
+	at := time.Now()
+	write := func(name string) {
+		r := Record{ID: 1, Controller: "c", Time: at}
+		r.Writes = []Write{{Kind: "ConfigMap", Key: client.Key{Namespace: "ns", Name: name}, Changed: true}}
+		l.reconciled(r)
+	}
+	for range suspectWrites {
+		write("busy")
+	}
+	for n := range 2*4096 - 1 { // both generations are full
+		write(fmt.Sprint("quiet-", n))
+	}
+	at = at.Add(2 * loopWindow)
+	write("busy")
+	if n := l.suspects.Load(); n != 0 {
+		t.Errorf("%d suspects are left", n)
+	}
+}

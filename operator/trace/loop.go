@@ -163,8 +163,8 @@ func (l *loops) loop(r Record, c chain) *Loop {
 func (l *loops) activity(s subject, now time.Time) *activity {
 	a, ok := l.activities.Get(s)
 	if !ok || now.Sub(a.since) > loopWindow {
-		if ok && a.suspicious {
-			l.suspects.Add(-1)
+		if ok {
+			l.calm(a)
 		}
 		a = &activity{since: now}
 		l.activities.Set(s, a)
@@ -172,9 +172,10 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 	return a
 }
 
-// gone keeps count of the activities that are forgotten for others.
-func (l *loops) gone(a *activity) {
+// calm ends the suspicion of an activity that is over, or forgotten for others.
+func (l *loops) calm(a *activity) {
 	if a.suspicious {
+		a.suspicious = false
 		l.suspects.Add(-1)
 	}
 }
@@ -187,9 +188,8 @@ func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
 	a, ok := t.loops.activities.Get(subject{cluster, kind, key})
-	if ok && a.suspicious && time.Since(a.since) > 2*loopWindow { // it has calmed down
-		a.suspicious = false
-		t.loops.suspects.Add(-1)
+	if ok && time.Since(a.since) > 2*loopWindow {
+		t.loops.calm(a)
 	}
 	return ok && a.suspicious
 }

@@ -112,7 +112,7 @@ func New(cfg Config) *Tracer {
 		return nil
 	}
 	t := &Tracer{cfg: cfg}
-	t.loops.activities.Gone = t.loops.gone
+	t.loops.activities.Gone = t.loops.calm
 	if cfg.Provider != nil {
 		t.otel = cfg.Provider.Tracer("kelson.dev/operator")
 	}

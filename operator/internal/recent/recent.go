@@ -32,25 +32,25 @@ func (m *Map[K, V]) Set(k K, v V) {
 		size = defaultSize
 	}
 	if m.young == nil || len(m.young) >= size {
-		spare := m.old
-		m.drop(spare)
-		if m.old, m.young = m.young, spare; spare == nil {
-			m.young = map[K]V{}
-		}
+		m.old, m.young = m.young, m.emptied()
 	}
 	m.young[k] = v
 }
 
-// drop empties the older generation.
-func (m *Map[K, V]) drop(old map[K]V) {
+// emptied is the older generation without its values, which make room.
+func (m *Map[K, V]) emptied() map[K]V {
+	if m.old == nil {
+		return map[K]V{}
+	}
 	if m.Gone != nil {
-		for k, v := range old {
+		for k, v := range m.old {
 			if _, still := m.young[k]; !still {
 				m.Gone(v)
 			}
 		}
 	}
-	clear(old)
+	clear(m.old)
+	return m.old
 }
 
 // Drop takes out what is under some keys, and returns what Get would have.
