@@ -19,15 +19,16 @@ import (
 type Ahead struct {
 	share *sharing
 	spare *bytes.Buffer // of the page before
-	next  *nextPage     // nil if none is on its way
+	next  *page         // nil if none is on its way
 }
 
-type nextPage struct {
+// page is one page of a list, as it came.
+type page struct {
+	document
 	query url.Values
 	into  *bytes.Buffer
-	done  chan struct{} // is closed when there is
-	page  document
 	err   error
+	done  chan struct{} // is closed when it is there
 }
 
 const (
@@ -44,49 +45,51 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 		a.share = newSharing(o.Shared)
 	}
 	r.share = a.share
-	page, memory, err := a.take(ctx, c, r)
-	if err != nil {
-		return err
+	got := a.take(r.query)
+	if got == nil {
+		got = a.begin(ctx, c, r)
+		<-got.done
 	}
-	if token := page.continueIn(page.data); token != "" {
-		a.begin(ctx, c, r, token, largerLimit(o.Limit, r.query, len(page.data)))
+	if got.err != nil {
+		return got.err
 	}
-	err = page.decode(page.data, into, kind)
-	a.spare = memory
+	if token := got.continueIn(got.data); token != "" {
+		r.query = maps.Clone(r.query)
+		r.query.Set("continue", token)
+		r.query.Del("resourceVersion") // the token has it
+		r.query.Del("resourceVersionMatch")
+		if limit := got.nextLimit(o.Limit); limit > 0 {
+			r.query.Set("limit", strconv.FormatInt(limit, 10))
+		}
+		a.next = a.begin(ctx, c, r)
+	}
+	err := got.decode(got.data, into, kind)
+	a.spare = got.into
 	return err
 }
 
-// take is the page that a request asks for, and the memory that it is in.
-func (a *Ahead) take(ctx context.Context, c *restClient, r request) (document, *bytes.Buffer, error) {
-	if next := a.next; next != nil {
-		a.next = nil
-		<-next.done
-		if next.err == nil && isSamePage(next.query, r.query) {
-			return next.page, next.into, nil
-		}
-		// It is asked for once more: what was wrong may be over.
+// take is the page that was read ahead, if that is the one that a query is for; else nil.
+func (a *Ahead) take(query url.Values) *page {
+	next := a.next
+	if a.next = nil; next == nil {
+		return nil
 	}
-	r.answer = a.memory()
-	page, err := c.read(ctx, r)
-	return page, r.answer, err
+	<-next.done
+	if next.err != nil || !isSamePage(next.query, query) {
+		return nil // it is asked for once more: what was wrong may be over
+	}
+	return next
 }
 
-// begin reads the page behind a token.
-func (a *Ahead) begin(ctx context.Context, c *restClient, r request, token string, limit int64) {
-	r.query = maps.Clone(r.query)
-	r.query.Set("continue", token)
-	r.query.Del("resourceVersion") // the token has it
-	r.query.Del("resourceVersionMatch")
-	if limit > 0 {
-		r.query.Set("limit", strconv.FormatInt(limit, 10))
-	}
+// begin reads a page.
+func (a *Ahead) begin(ctx context.Context, c *restClient, r request) *page {
 	r.answer = a.memory()
-	next := &nextPage{query: r.query, into: r.answer, done: make(chan struct{})}
-	a.next = next
+	p := &page{query: r.query, into: r.answer, done: make(chan struct{})}
 	go func() {
-		defer close(next.done)
-		next.page, next.err = c.read(ctx, r)
+		defer close(p.done)
+		p.document, p.err = c.read(ctx, r)
 	}()
+	return p
 }
 
 func (a *Ahead) memory() *bytes.Buffer {
@@ -103,13 +106,13 @@ func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// largerLimit is how many objects the next page should have, after one of so many bytes.
-func largerLimit(asked int64, query url.Values, size int) int64 {
-	had, _ := strconv.ParseInt(query.Get("limit"), 10, 64)
-	if had <= 0 || size == 0 {
+// nextLimit is how many objects the next page should have, where so many are asked for.
+func (p *page) nextLimit(asked int64) int64 {
+	had, _ := strconv.ParseInt(p.query.Get("limit"), 10, 64)
+	if had <= 0 || len(p.data) == 0 {
 		return asked
 	}
-	return max(asked, min(maxPage, had*pageBytes/int64(size)))
+	return max(asked, min(maxPage, had*pageBytes/int64(len(p.data))))
 }
 
 // continueIn is the token of the page behind a list; empty if there is none, or the list is not written as lists are.

@@ -160,6 +160,29 @@ func TestListAhead(t *testing.T) {
 	})
 }
 
+// MACH-01: all pages but the first are of the size that the objects call for.
+func TestListAheadLimits(t *testing.T) {
+	server, c := newClient(t)
+	for n := range 70 {
+		p := pod(fmt.Sprintf("pod-%02d", n))
+		p.Annotations = map[string]string{"text": strings.Repeat("x", 300<<10)}
+		must(t, c.Create(t.Context(), p))
+	}
+	asked := &lists{}
+	server.SetFaults(clienttest.Faults{Intercept: asked.intercept})
+	o := client.ListOptions{Namespace: "default", Limit: 10, Ahead: &client.Ahead{}}
+	for {
+		items := client.NewItems(&corev1.Pod{})
+		must(t, c.List(t.Context(), items, o))
+		if o.Continue = items.Continue; o.Continue == "" {
+			break
+		}
+	}
+	if got := asked.take(); got != "10, 27 pod-09, 27 pod-36, 27 pod-63" {
+		t.Errorf("asked for %s", got)
+	}
+}
+
 // MACH-01: the same from a server that pages for real, in both encodings.
 func TestListAheadStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
