@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -48,25 +47,26 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	}
 	manager := r.query.Get("fieldManager")
 	err := c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
-	if apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`) {
-		// A conflict with oneself.
-		live := &metav1.PartialObjectMetadata{}
-		live.SetGroupVersionKind(e.kind)
-		if err := c.Get(ctx, KeyOf(obj), live); err != nil {
-			return err
-		}
-		if err := c.takeOver(ctx, r, live, manager); err != nil {
-			return err
-		}
-		err = c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
-	}
-	if err != nil || o.DryRun {
+	if o.DryRun {
 		return err
 	}
-	if created := createdFields(obj, manager); created == nil || hasAll(created, r.body) {
-		return nil
+	live := obj
+	switch {
+	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`): // with oneself
+		meta := &metav1.PartialObjectMetadata{}
+		meta.SetGroupVersionKind(e.kind)
+		if err := c.Get(ctx, KeyOf(obj), meta); err != nil {
+			return err
+		}
+		live = meta
+	case err != nil:
+		return err
+	default:
+		if created := createdFields(obj, manager); created == nil || hasAll(created, r.body) {
+			return nil
+		}
 	}
-	if err := c.takeOver(ctx, r, obj, manager); err != nil {
+	if err := c.takeOver(ctx, r, live, manager); err != nil {
 		return err
 	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
@@ -125,7 +125,7 @@ func createdFields(obj Object, manager string) []byte {
 	entries := obj.GetManagedFields()
 	for i := range entries {
 		e := &entries[i]
-		if name, found := strings.CutSuffix(e.Manager, creationSuffix); found && name == manager && FieldManager(*e) == manager && e.FieldsV1 != nil {
+		if e.Manager == manager+creationSuffix && FieldManager(*e) == manager && e.FieldsV1 != nil {
 			return e.FieldsV1.Raw
 		}
 	}
@@ -169,8 +169,8 @@ func covers(value any, fields map[string]any) bool {
 			object, _ := value.(map[string]any)
 			at, there = object[rest]
 		case "k", "v":
-			var want any
-			if json.Unmarshal([]byte(rest), &want) != nil {
+			want, err := (&tree.Parser{Data: []byte(rest)}).Value()
+			if err != nil {
 				return false
 			}
 			list, _ := value.([]any)
@@ -191,26 +191,18 @@ func find(list []any, kind string, want any) (any, bool) {
 	keys, _ := want.(map[string]any)
 	for _, item := range list {
 		if kind == "v" {
-			if sameScalar(item, want) {
+			if tree.Same(item, want) {
 				return item, true
 			}
 			continue
 		}
 		object, ok := item.(map[string]any)
 		for name, value := range keys {
-			ok = ok && sameScalar(object[name], value)
+			ok = ok && tree.Same(object[name], value)
 		}
 		if ok {
 			return item, true
 		}
 	}
 	return nil, false
-}
-
-// sameScalar compares a value of a tree with what encoding/json reads, for whom all numbers are float64.
-func sameScalar(a, b any) bool {
-	if n, ok := a.(int64); ok {
-		a = float64(n)
-	}
-	return a == b
 }

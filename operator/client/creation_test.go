@@ -130,6 +130,10 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, c.Apply(ctx, configMap("conflict", map[string]string{"a": "1"}), isNew))
 		sent.want(t, sentCreate)
 		obj := configMap("conflict", map[string]string{"a": "2"})
+		if err := c.Apply(ctx, obj, client.Unforced, client.DryRunAll); !apierrors.IsConflict(err) {
+			t.Errorf("a dry run, which hands over nothing: %v", err)
+		}
+		sent.want(t, sentApply)
 		must(t, c.Apply(ctx, obj, client.Unforced))
 		sent.want(t, sentApply, sentTakeOver, sentApply)
 		check(obj, map[string]string{"a": "2"}, "founder Apply")
