@@ -78,9 +78,9 @@ const (
 	bytes  = 2
 )
 
-var known plans.Plans[plan]
+var made plans.Plans[plan]
 
-func planOf(t reflect.Type) *plan { return known.Of(t, makePlan) }
+func planOf(t reflect.Type) *plan { return made.Of(t, makePlan) }
 
 type unmarshaler interface{ Unmarshal([]byte) error }
 
@@ -94,7 +94,7 @@ var (
 
 // makePlan is for types that are messages.
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
-	if p := known.Known(t); p != nil {
+	if p := made.Known(t); p != nil {
 		return p
 	}
 	if p := making[t]; p != nil {

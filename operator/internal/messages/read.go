@@ -235,39 +235,14 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 			}
 		}
 	case textMap:
-		m := make(map[string]string, count)
-		for range count {
-			var key, value []byte
-			if key, value, i = entry(data, i); i < 0 {
-				return false
-			}
-			m[r.text(key)] = r.text(value)
-		}
-		*(*map[string]string)(place) = m
+		return readMap(r, count, data, (*map[string]string)(place), func(value []byte) (string, bool) { return r.text(value), true })
 	case bytesMap:
-		m := make(map[string][]byte, count)
-		for range count {
-			var key, value []byte
-			if key, value, i = entry(data, i); i < 0 {
-				return false
-			}
-			m[r.text(key)] = clone(value)
-		}
-		*(*map[string][]byte)(place) = m
+		return readMap(r, count, data, (*map[string][]byte)(place), func(value []byte) ([]byte, bool) { return clone(value), true })
 	case quantityMap:
-		m := make(map[string]resource.Quantity, count)
-		for range count {
-			var key, value []byte
-			if key, value, i = entry(data, i); i < 0 {
-				return false
-			}
-			var q resource.Quantity
-			if !r.quantity(value, &q) {
-				return false
-			}
-			m[r.text(key)] = q
-		}
-		*(*map[string]resource.Quantity)(place) = m
+		return readMap(r, count, data, (*map[string]resource.Quantity)(place), func(value []byte) (q resource.Quantity, ok bool) {
+			ok = r.quantity(value, &q)
+			return q, ok
+		})
 	case messageMap:
 		m := reflect.MakeMapWithSize(f.t, count)
 		for range count {
@@ -284,6 +259,24 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 		}
 		reflect.NewAt(f.t, place).Elem().Set(m)
 	}
+	return true
+}
+
+// readMap reads so many entries of a map, whose values are read by a function.
+func readMap[V any](r *reader, count int, data []byte, into *map[string]V, read func([]byte) (V, bool)) bool {
+	m := make(map[string]V, count)
+	for i := 0; count > 0; count-- {
+		var key, value []byte
+		if key, value, i = entry(data, i); i < 0 {
+			return false
+		}
+		v, ok := read(value)
+		if !ok {
+			return false
+		}
+		m[r.text(key)] = v
+	}
+	*into = m
 	return true
 }
 

@@ -16,9 +16,9 @@ type plan struct {
 	read func(r *reader, v reflect.Value, depth int) error
 }
 
-var known plans.Plans[plan]
+var made plans.Plans[plan]
 
-func planOf(t reflect.Type) *plan { return known.Of(t, makePlan) }
+func planOf(t reflect.Type) *plan { return made.Of(t, makePlan) }
 
 var (
 	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -31,7 +31,7 @@ var (
 )
 
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
-	if p := known.Known(t); p != nil {
+	if p := made.Known(t); p != nil {
 		return p
 	}
 	if p := making[t]; p != nil {
