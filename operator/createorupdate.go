@@ -27,8 +27,7 @@ const (
 // another owner already is an error.
 //
 // Apply is the better choice for most objects: it leaves to others what it does not set, and takes back what it no longer sets. This is for
-// what has to be computed from what is there, and for objects that are made once and never changed, since a create costs
-// a server less than an apply. An update that comes too late is a conflict, which reconciles try again.
+// what has to be computed from what is there. An update that comes too late is a conflict, which reconciles try again.
 func CreateOrUpdate[P client.Object](ctx context.Context, c Client, obj P, set func() error) (Outcome, error) {
 	outcome, err := createOrUpdate(ctx, c, obj, set)
 	if err != nil {
