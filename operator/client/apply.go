@@ -25,6 +25,7 @@ import (
 type ApplyDocument struct {
 	// Encoded is the object with all that its type writes. Objects that are encoded alike are applied alike.
 	Encoded    []byte
+	of         Object // nil if that is not known
 	keepStatus bool
 }
 
@@ -38,7 +39,7 @@ func NewApplyDocument(obj Object, scheme *runtime.Scheme) (ApplyDocument, error)
 	if err != nil {
 		return ApplyDocument{}, fmt.Errorf("encode: %w", err)
 	}
-	return ApplyDocument{Encoded: data}, nil
+	return ApplyDocument{Encoded: data, of: obj}, nil
 }
 
 // Type is that of an apply.
@@ -106,6 +107,13 @@ func isOwnDocument(p Patch) bool {
 		return true
 	}
 	return false
+}
+
+// saysAll says that a patch is a document that has all of obj, and nothing else.
+func saysAll(p Patch, obj Object) bool {
+	doc, isDocument := p.(ApplyDocument)
+	_, isApply := p.(applyPatch)
+	return isApply || isDocument && doc.of == obj
 }
 
 // applyPatch makes the document when it is asked for.

@@ -19,7 +19,7 @@ import (
 )
 
 // A codec reads one encoding of the wire. What is asked for depends on the Go type (see acceptOf), what comes is the server's choice:
-// JSON serves every kind, protobuf those that are built in. What is sent is JSON.
+// JSON serves every kind, protobuf those that are built in.
 type codec interface {
 	// decode replaces what into points to, and sets its kind; into is as it was on an error.
 	decode(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
@@ -61,10 +61,15 @@ func acceptOf(what runtime.Object, list bool) string {
 
 // codecOf is the codec of an answer. Values that it decodes share what share has, if that is not nil.
 func codecOf(resp *http.Response, share *sharing) codec {
-	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && media == protobufType {
+	if isProtobuf(resp) {
 		return protobufCodec{share}
 	}
 	return jsonCodec{share}
+}
+
+func isProtobuf(resp *http.Response) bool {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && media == protobufType
 }
 
 // a document is one answer, and how it is read.

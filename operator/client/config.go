@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,6 +56,8 @@ type restClient struct {
 	texts    sync.Pool // of *sharing: what answers have in common that may be changed
 	parts    sync.Pool // the same, of answers that nobody changes
 	plain    sync.Map  // by kind: whether creates that stand for applies have no fields but those of the document
+
+	messages, noMessages atomic.Bool // the server has answered with protobuf, or does not take it
 }
 
 var _ Client = (*restClient)(nil)

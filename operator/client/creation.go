@@ -38,10 +38,10 @@ func FieldManager(e metav1.ManagedFieldsEntry) string {
 	return e.Manager
 }
 
-// apply sends the document that is the body of r, and fills obj with the answer.
-func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Object, o WriteOptions) error {
+// apply sends the document that is the body of r, and fills obj with the answer. all says that the document has all that obj has.
+func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) error {
 	if o.New && r.query.Get("force") == "true" && c.isCreatable(e, r, obj) {
-		if err := c.create(ctx, e, r, obj, o); !apierrors.IsAlreadyExists(err) {
+		if done, err := c.create(ctx, e, r, obj, all, o); done || err != nil {
 			return err
 		}
 	}
@@ -84,24 +84,37 @@ func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
 	return manager != "" && len(manager)+len(creationSuffix) <= maxManager
 }
 
-// create sends the document of an apply as a create.
-func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, o WriteOptions) error {
+// create sends the document of an apply as a create. It is not done if the object has to be applied after all.
+func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) (done bool, err error) {
 	key := KeyOf(obj)
 	r.method, r.path, r.contentType = http.MethodPost, e.path(key.Namespace, "", ""), jsonType
 	manager := r.query.Get("fieldManager")
+	asMessage := all && obj.GetManagedFields() == nil && c.sendsMessages(obj, o)
 	o.FieldOwner = manager + creationSuffix
 	if o.FieldValidation == "" {
 		o.FieldValidation = metav1.FieldValidationStrict // an apply of a field that the kind does not have is an error
 	}
 	r.query = o.query()
-	if err := c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given); err != nil {
-		return err
+	var dropped string
+	if asMessage {
+		dropped, err = c.exchangeMessage(ctx, r, obj, e, o.Given)
+	} else {
+		err = c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case dropped != "":
+		c.plain.Store(e.kind, false)
+		return o.DryRun, nil // the apply's answer says what is wrong with the field, if anything is
 	}
 	if _, known := c.plain.Load(e.kind); !known {
 		created := createdFields(obj, manager)
 		c.plain.Store(e.kind, created == nil || hasAll(created, r.body))
 	}
-	return nil
+	return true, nil
 }
 
 // takeOver gives what was created for a manager to the applies of that manager. obj is the object as the server has it.

@@ -54,7 +54,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 const (
-	sentCreate, sentApply, sentTakeOver = "POST json", "PATCH apply-patch", "PATCH json-patch"
+	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
 )
 
 // RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it had not been.
@@ -123,12 +123,12 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, other.Apply(ctx, configMap("there", map[string]string{"a": "other's"})))
 		obj := configMap("there", map[string]string{"b": "1"})
 		must(t, c.Apply(ctx, obj, isNew))
-		sent.want(t, sentCreate, sentApply)
+		sent.want(t, sentMessage, sentApply)
 		check(obj, map[string]string{"a": "other's", "b": "1"}, "founder Apply", "other Apply")
 	})
 	t.Run("no conflict with oneself", func(t *testing.T) {
 		must(t, c.Apply(ctx, configMap("conflict", map[string]string{"a": "1"}), isNew))
-		sent.want(t, sentCreate)
+		sent.want(t, sentMessage)
 		obj := configMap("conflict", map[string]string{"a": "2"})
 		if err := c.Apply(ctx, obj, client.Unforced, client.DryRunAll); !apierrors.IsConflict(err) {
 			t.Errorf("a dry run, which hands over nothing: %v", err)
@@ -172,7 +172,7 @@ func TestApplyOfNewStory(t *testing.T) {
 	t.Run("dry run", func(t *testing.T) {
 		obj := configMap("dry", map[string]string{"a": "1"})
 		must(t, c.Apply(ctx, obj, isNew, client.DryRunAll))
-		sent.want(t, sentCreate)
+		sent.want(t, sentMessage)
 		if obj.Data["a"] != "1" {
 			t.Errorf("answer %v", obj)
 		}
@@ -190,7 +190,7 @@ func TestApplyOfNewStory(t *testing.T) {
 			return d
 		}
 		must(t, c.Apply(ctx, deployment("first", "image:1", map[string]string{"tier": "front"}), isNew))
-		sent.want(t, sentCreate)
+		sent.want(t, sentMessage)
 		must(t, c.Apply(ctx, deployment("second", "image:1", nil), isNew))
 		sent.want(t, sentApply)
 		d := deployment("first", "image:2", nil)

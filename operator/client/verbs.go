@@ -157,6 +157,13 @@ func (c *restClient) write(ctx context.Context, method, subresource string, obj 
 	}
 	r.contentType, r.accept = jsonType, acceptOf(body, false)
 	r.query = c.owned(o).query()
+	if subresource == "" && c.sendsMessages(obj, o) {
+		dropped, err := c.exchangeMessage(ctx, r, obj, e, o.Given)
+		if dropped != "" {
+			c.warnings(ctx, fmt.Sprintf("%s: the server's answer has no %s, which was sent: it does not know the field, or does not serve it", e.kind.Kind, dropped))
+		}
+		return err
+	}
 	return c.exchangeIfKind(ctx, r, body, bodyKind, subresource != "", o.Given)
 }
 
@@ -193,7 +200,7 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 	}
 	if patch.Type() == types.ApplyPatchType && subresource == "" {
 		o.New = o.New && isOwnDocument(patch) // others may be YAML
-		return c.apply(ctx, e, r, obj, o)
+		return c.apply(ctx, e, r, obj, saysAll(patch, obj), o)
 	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
 }

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"reflect"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// MACH-01: what a server has not kept is found, wherever it is.
+func TestDropped(t *testing.T) {
+	make := func() *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}}
+		d.Spec.Replicas, d.Spec.Paused = new(int32(3)), true
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(1))}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}, {Name: "more", Args: []string{"-v"}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}}
+		d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		d.Status.Replicas = 3
+		return d
+	}
+	for want, change := range map[string]func(*appsv1.Deployment){
+		"":                                      func(d *appsv1.Deployment) { d.Labels, d.Status.Replicas = nil, 0 },
+		"spec.replicas":                         func(d *appsv1.Deployment) { d.Spec.Replicas = nil },
+		"spec.paused":                           func(d *appsv1.Deployment) { d.Spec.Paused = false },
+		"spec.selector":                         func(d *appsv1.Deployment) { d.Spec.Selector = nil },
+		"spec.strategy.rollingUpdate":           func(d *appsv1.Deployment) { d.Spec.Strategy.RollingUpdate = nil },
+		"spec.template.metadata":                func(d *appsv1.Deployment) { d.Spec.Template.Labels = nil },
+		"spec.template.spec.containers":         func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil },
+		"spec.template.spec.containers[1].args": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Args = nil },
+		"spec.template.spec.containers[1].env[0].value": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Env[0].Value = "" },
+		"spec.template.spec.volumes[0].emptyDir":        func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes[0].EmptyDir = nil },
+	} {
+		sent, got := make(), make()
+		got.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways // a default
+		change(got)
+		if path := droppedIn(reflect.ValueOf(sent).Elem(), reflect.ValueOf(got).Elem(), true); path != want {
+			t.Errorf("got %q, want %q", path, want)
+		}
+	}
+}
