@@ -56,6 +56,7 @@ type restClient struct {
 	texts    sync.Pool // of *sharing: what answers have in common that may be changed
 	parts    sync.Pool // the same, of answers that nobody changes
 	plain    sync.Map  // by kind: whether creates that stand for applies have no fields but those of the document
+	custom   sync.Map  // by kind: whether it is a custom resource
 
 	messages, noMessages atomic.Bool // the server has answered with protobuf, or does not take it
 }

@@ -202,6 +202,11 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		o.New = o.New && isOwnDocument(patch) // others may be YAML
 		return c.apply(ctx, e, r, obj, saysAll(patch, obj), o)
 	}
+	if p, ok := patch.(StatusPatch); ok && subresource == "status" {
+		if done, err := c.replaceStatus(ctx, e, r, obj, p, o); done {
+			return err
+		}
+	}
 	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
 }
 

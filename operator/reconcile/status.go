@@ -20,38 +20,36 @@ func newMergePatch(document map[string]any) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, data), err
 }
 
-// statusPatch is the patch of changes of the status. It is conditional on the resourceVersion of obj: lists, such as conditions, are
-// replaced as a whole, so what someone else wrote meanwhile must be seen first.
-func statusPatch(obj client.Object, changes map[string]any) (client.Patch, error) {
-	data, err := tree.Append(nil, map[string]any{
-		"metadata": map[string]any{"resourceVersion": obj.GetResourceVersion()},
-		"status":   changes,
-	}, nil)
-	return client.RawPatch(types.MergePatchType, data), err
-}
-
-// statusChanges is the merge patch that leads from the status of before to that of after, and nil if they are the same.
-func statusChanges(before, after client.Object) (map[string]any, error) {
+// statusPatch is the patch that leads from the status of before to that of after, with the fields that it changes; nil if they are the same. It is
+// conditional on the resourceVersion of before: lists, such as conditions, are replaced as a whole, so what someone else wrote meanwhile must be seen first.
+func statusPatch(before, after client.Object) (patch client.Patch, fields map[string]any, err error) {
 	if sameStatus(before, after) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	old, err := encodeStatus(before)
+	var p client.StatusPatch
+	if before.GetResourceVersion() == after.GetResourceVersion() { // else it was written meanwhile
+		p.Before = before
+	}
+	if p.Old, err = encodeStatus(before); err != nil {
+		return nil, nil, err
+	}
+	if p.New, err = encodeStatus(after); err != nil || bytes.Equal(p.Old, p.New) {
+		return nil, nil, err
+	}
+	oldFields, err := fieldsOf(p.Old)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	new, err := encodeStatus(after)
-	if err != nil || bytes.Equal(old, new) {
-		return nil, err
-	}
-	oldFields, err := fieldsOf(old)
+	newFields, err := fieldsOf(p.New)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	newFields, err := fieldsOf(new)
-	if err != nil {
-		return nil, err
-	}
-	return changes(oldFields, newFields), nil
+	fields = changes(oldFields, newFields)
+	p.Document, err = tree.Append(nil, map[string]any{
+		"metadata": map[string]any{"resourceVersion": after.GetResourceVersion()},
+		"status":   fields,
+	}, nil)
+	return p, fields, err
 }
 
 // fieldsOf is an encoded status as a tree, in which whole numbers stay what they are.

@@ -131,12 +131,8 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 
 // writeStatus makes the status of the object what it is in obj, if it is another in before.
 func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P) error {
-	fields, err := statusChanges(before, obj)
-	if err != nil || fields == nil {
-		return err
-	}
-	patch, err := statusPatch(obj, fields)
-	if err != nil {
+	patch, fields, err := statusPatch(before, obj)
+	if err != nil || patch == nil {
 		return err
 	}
 	// The answer goes into an object that nobody else has.
