@@ -256,6 +256,7 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 				mine, theirs := ours, library
 				var what string
 				var do func(fieldsets.Library) (*unstructured.Unstructured, error)
+				kept := func(*unstructured.Unstructured) {} // makes of a new state what is stored
 				by := a.one("ann", "bob", "cy")
 				next := widgetOf(a.metadata(), map[string]any{"spec": a.spec()})
 				switch kind := a.IntN(4); {
@@ -269,8 +270,20 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 					}
 				case kind == 2 && step > 0:
 					mine, theirs = oursOfStatus, libraryOfStatus
-					next = live.DeepCopy()
+					before := live.DeepCopy()
+					switch a.IntN(3) { // what else there is in it does not count
+					case 0:
+						next = live.DeepCopy()
+					case 1:
+						next = widgetOf(map[string]any{"name": "w"}, nil)
+					}
 					next.Object["status"] = a.status()
+					kept = func(u *unstructured.Unstructured) {
+						status, managed := u.Object["status"], u.GetManagedFields()
+						u.Object = before.Object
+						u.Object["status"] = status
+						u.SetManagedFields(managed)
+					}
 					what = fmt.Sprintf("status by %s: %s", by, text(next))
 					do = func(m fieldsets.Library) (*unstructured.Unstructured, error) {
 						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
@@ -308,6 +321,7 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 					*a.wrong = false
 					continue
 				}
+				kept(got)
 				// As it comes from the store.
 				content, err := k.fields.Parse([]byte(text(got)))
 				if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // plainly tells what is otherwise in b: which fields have other values or are new, and which are gone, if all of it is made of plain parts: maps,
 // values, lists that are owned as a whole, and lists whose elements have keys and stay in their order. This is what most writes are. Of metadata it looks over
-// what is nobody's.
+// what is nobody's. What a write can't set does not count: its metadata may be any, and other fields may be left out.
 func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
 	if m.shape == nil {
 		return nil, false
@@ -22,10 +22,13 @@ func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
 	d = &differences{path: make(fieldpath.Path, 0, 8)}
 	for name, was := range a {
 		is, has := b[name]
-		switch name {
-		case "apiVersion", "kind":
+		switch {
+		case name == "apiVersion" || name == "kind", !has && slices.Contains(m.Reset, name):
 			continue
-		case "metadata":
+		case name == "metadata":
+			if has && slices.Contains(m.Reset, name) {
+				continue
+			}
 			if !has || !sameMetadata(was, is) {
 				return nil, false
 			}
@@ -256,7 +259,13 @@ func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	w := writer{raw: append(space[:0], '{'), applied: applied}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch {
-		case name == "apiVersion" || name == "kind" || slices.Contains(m.Reset, name):
+		case name == "apiVersion" || name == "kind":
+		case slices.Contains(m.Reset, name): // nobody's, but the library would look at it
+			before := len(w.raw)
+			if name != "metadata" && !w.member(name, object[name], m.shape.member(name)) {
+				return nil, false
+			}
+			w.raw = w.raw[:before]
 		case name == "metadata":
 			if !w.metadata(object[name]) {
 				return nil, false
