@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,43 @@ func (c *restClient) sendsMessages(obj runtime.Object, o WriteOptions) bool {
 		return false
 	}
 	_, builtin := builtinKind(obj)
-	return builtin && hasProtobuf(obj)
+	return builtin && hasProtobuf(obj) && !hasNested(reflect.TypeOf(obj).Elem())
+}
+
+var nested sync.Map // reflect.Type → bool
+
+// hasNested says that a type has, at any depth, places for objects of any type. Go values there are written as JSON, and left out of protobuf.
+func hasNested(t reflect.Type) bool {
+	if known, ok := nested.Load(t); ok {
+		return known.(bool)
+	}
+	has := refersTo(t, reflect.TypeFor[runtime.RawExtension](), map[reflect.Type]bool{})
+	nested.Store(t, has)
+	return has
+}
+
+// refersTo says that values of type t can have values of type what. seen are the types that need not be looked at.
+func refersTo(t, what reflect.Type, seen map[reflect.Type]bool) bool {
+	if t == what {
+		return true
+	}
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return refersTo(t.Elem(), what, seen)
+	case reflect.Map:
+		return refersTo(t.Key(), what, seen) || refersTo(t.Elem(), what, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if refersTo(t.Field(i).Type, what, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // exchangeMessage sends obj as protobuf, and fills it with the answer. It returns the path of a field that obj had and the answer has not; empty if there

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,6 +79,17 @@ func TestMessagesStory(t *testing.T) {
 		remove(t, obj)
 		if string(obj.Data["a"]) != "1" || len(warned) > 0 {
 			t.Errorf("answer %v, warned of %q", obj, warned)
+		}
+	})
+	t.Run("an object within an object", func(t *testing.T) {
+		c := fresh(t, nil)
+		obj := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "messages"}, Revision: 1}
+		obj.Data.Object = configMap("within")
+		must(t, c.Create(ctx, obj))
+		remove(t, obj)
+		sent.want(t, sentCreate)
+		if !strings.Contains(string(obj.Data.Raw), "messages-within") {
+			t.Errorf("answer %v", obj)
 		}
 	})
 	t.Run("a server that knows less", func(t *testing.T) {
