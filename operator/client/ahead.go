@@ -47,7 +47,7 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 	r.share = a.share
 	got := a.take(r.query)
 	if got == nil {
-		got = a.begin(ctx, c, r)
+		got = a.begin(ctx, c, r, 0)
 		<-got.done
 	}
 	if got.err != nil {
@@ -58,10 +58,11 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 		r.query.Set("continue", token)
 		r.query.Del("resourceVersion") // the token has it
 		r.query.Del("resourceVersionMatch")
-		if limit := got.nextLimit(o.Limit); limit > 0 {
+		limit, size := got.nextLimit(o.Limit)
+		if limit > 0 {
 			r.query.Set("limit", strconv.FormatInt(limit, 10))
 		}
-		a.next = a.begin(ctx, c, r)
+		a.next = a.begin(ctx, c, r, size)
 	}
 	err := got.decode(got.data, into, kind)
 	a.spare = got.into
@@ -81,9 +82,9 @@ func (a *Ahead) take(query url.Values) *page {
 	return next
 }
 
-// begin reads a page.
-func (a *Ahead) begin(ctx context.Context, c *restClient, r request) *page {
-	r.answer = a.memory()
+// begin reads a page of about so many bytes.
+func (a *Ahead) begin(ctx context.Context, c *restClient, r request, size int) *page {
+	r.answer = a.memory(size)
 	p := &page{query: r.query, into: r.answer, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -92,10 +93,11 @@ func (a *Ahead) begin(ctx context.Context, c *restClient, r request) *page {
 	return p
 }
 
-func (a *Ahead) memory() *bytes.Buffer {
+// memory has room for so many bytes: what grows while it is read is copied again and again.
+func (a *Ahead) memory(size int) *bytes.Buffer {
 	b := a.spare
-	if a.spare = nil; b == nil {
-		b = &bytes.Buffer{}
+	if a.spare = nil; b == nil || b.Cap() < size {
+		b = bytes.NewBuffer(make([]byte, 0, size))
 	}
 	b.Reset()
 	return b
@@ -106,13 +108,16 @@ func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// nextLimit is how many objects the next page should have, where so many are asked for.
-func (p *page) nextLimit(asked int64) int64 {
+// nextLimit is how many objects the next page should have, where so many are asked for, and about how many bytes these are. Pages grow step by step: of a
+// short list the most would else come in one, with nothing to decode meanwhile.
+func (p *page) nextLimit(asked int64) (limit int64, size int) {
 	had, _ := strconv.ParseInt(p.query.Get("limit"), 10, 64)
 	if had <= 0 || len(p.data) == 0 {
-		return asked
+		return asked, 0
 	}
-	return max(asked, min(maxPage, had*pageBytes/int64(len(p.data))))
+	limit = max(asked, min(maxPage, 2*had, had*pageBytes/int64(len(p.data))))
+	size = int(limit * int64(len(p.data)) / had)
+	return limit, size + size/8
 }
 
 // continueIn is the token of the page behind a list; empty if there is none, or the list is not written as lists are.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,7 +35,7 @@ type Config struct {
 	// UserAgent by default is REST's, or that of client-go.
 	UserAgent string
 	// CompressWatches takes watches that the server compresses. It is for networks that are slow or paid by the byte: kube-apiserver compresses
-	// each event by itself, which costs both sides more than all else about it. Lists are compressed as REST says.
+	// each event by itself, which costs both sides more than all else about it. Lists are compressed as REST says, but never on the way to the same machine.
 	CompressWatches bool
 	// Warnings gets every warning the server sends with an answer. By default each text is logged once.
 	Warnings func(ctx context.Context, warning string)
@@ -75,6 +76,13 @@ func New(cfg Config) (Client, error) {
 	if conf.UserAgent == "" {
 		conf.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
+	base, _, err := rest.DefaultServerUrlFor(conf)
+	if err != nil {
+		return nil, fmt.Errorf("new client: %w", err)
+	}
+	if isLoopback(base.Hostname()) {
+		conf.DisableCompression = true // which takes both sides longer than the bytes do that it saves
+	}
 	single, err := newHTTPClient(conf, maxConnections)
 	if err != nil {
 		return nil, err
@@ -84,10 +92,6 @@ func New(cfg Config) (Client, error) {
 		return nil, err
 	}
 	streams.Timeout = 0
-	base, _, err := rest.DefaultServerUrlFor(conf)
-	if err != nil {
-		return nil, fmt.Errorf("new client: %w", err)
-	}
 	// A prefix in the host's path stays in front of every path, a query or fragment does not.
 	base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")}
 
@@ -124,6 +128,11 @@ func New(cfg Config) (Client, error) {
 		c.mapper = NewMapper(c.getDocument)
 	}
 	return c, nil
+}
+
+// isLoopback says that a host is this machine.
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // Steady says that a watch through c never dies unnoticed, since the server is in the same process; its transport says so by a method
