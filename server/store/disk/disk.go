@@ -4,7 +4,8 @@
 //	<revision>.state              the state at that revision (package archive)
 //	<revision>.log                what was written after that revision, up to where the next one begins
 //
-// Every batch of writes is one frame at the end of the newest log, written by one call and synced before it is acknowledged. When the
+// Every batch of writes is one frame at the end of the newest log, written by one call and synced before it is acknowledged. Small ones go over zeros that
+// were written ahead, so that a sync has no metadata to write. When the
 // logs have grown as large as the state, and 64 MiB at least, a new log begins and the state is written anew beside it, while writes go
 // on; what it makes superfluous is then removed. So a start reads at most twice the state, and a write is written about twice.
 //
@@ -41,7 +42,8 @@ type Options struct {
 	// CheckpointBytes is how large the logs grow at least before the state is written anew; 0 means 64 MiB.
 	CheckpointBytes int64
 
-	files fileSystem // tests have one that loses, tears and fails
+	files   fileSystem // tests have one that loses, tears and fails
+	reserve int64      // of a log at once
 }
 
 const defaultCheckpointBytes = 64 << 20
@@ -83,6 +85,9 @@ func OpenWith(dir string, opts Options) (store.Backend, error) {
 	}
 	if opts.CheckpointBytes <= 0 {
 		opts.CheckpointBytes = defaultCheckpointBytes
+	}
+	if opts.reserve == 0 {
+		opts.reserve = reserveBytes
 	}
 	b := &Backend{dir: dir, opts: opts, fs: opts.files}
 	if err := b.fs.MakeDir(dir); err != nil {
@@ -129,7 +134,7 @@ func (b *Backend) Append(records []store.Record) error {
 		return fmt.Errorf("write %s: %w", b.dir, errNotLoaded)
 	}
 	if b.log == nil {
-		log, err := newLog(b.fs, b.dir, b.revision, !b.opts.NoSync)
+		log, err := newLog(b.fs, b.dir, b.revision, b.opts)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", b.dir, err)
 		}

@@ -42,7 +42,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 func (w *world) open() error {
-	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files})
+	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files, reserve: 2500})
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func TestEveryCall(t *testing.T) {
 				w.store.Close()
 			}
 			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state", "remove .state", "remove .log",
-				"create .log", "write .log", "sync .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
+				"create .log", "reserve .log", "write .log", "sync .log", "trim .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
 				if struck[call] == 0 {
 					t.Errorf("never at %q; there were %v", call, struck)
 				}

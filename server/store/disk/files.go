@@ -31,9 +31,13 @@ type fileSystem interface {
 	SyncDir(dir string) error
 }
 
-// file is appended to.
+// file is written from its beginning to its end.
 type file interface {
 	io.WriteCloser
+	// Reserve has so many zeros follow what was written, which writes go over. A sync need not write then where the file is and how long.
+	Reserve(bytes int64) error
+	// Trim ends the file behind what was written.
+	Trim() error
 	// Sync makes what was written durable, and the file's size.
 	Sync() error
 }
@@ -104,16 +108,35 @@ func (osFiles) Lock(name string) (io.Closer, error) {
 }
 
 func (osFiles) Create(name string) (file, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return &osFile{file: f}, nil
 }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	file     *os.File
+	at       int64 // behind what was written
+	reserved int64 // behind what was reserved
+}
 
-func (f osFile) Sync() error { return syncData(f.File) }
+func (f *osFile) Write(p []byte) (int, error) {
+	n, err := f.file.WriteAt(p, f.at)
+	f.at += int64(n)
+	return n, err
+}
+
+func (f *osFile) Reserve(bytes int64) error {
+	from := max(f.at, f.reserved)
+	n, err := f.file.WriteAt(make([]byte, max(0, f.at+bytes-from)), from)
+	f.reserved = from + int64(n)
+	return err
+}
+
+func (f *osFile) Trim() error  { return f.file.Truncate(f.at) }
+func (f *osFile) Sync() error  { return syncData(f.file) }
+func (f *osFile) Close() error { return f.file.Close() }
 
 func (osFiles) Open(name string) (reader, error) {
 	f, err := os.Open(name)

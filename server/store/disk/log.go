@@ -18,6 +18,7 @@ import (
 //	frame    "KLOG" length (4) previous (8) checksum (4) records…
 //	…
 //	end      "KCLS" newest (8) checksum (4)          when the program ended in order
+//	zeros    as many as were reserved for more
 //
 // Numbers are little-endian. The revision of the header, and previous of the first frame, is the newest one before this log; previous
 // of each further frame is the newest of the one before it. The records are as in package archive.
@@ -32,32 +33,41 @@ const (
 	endSize       = len(endTag) + 12
 	// maxFrame is more than any frame has.
 	maxFrame = 1 << 30
+
+	// reserveBytes is how much is reserved at once: the sync after that writes as many zeros, and the next eighty or so need not write metadata of the file.
+	reserveBytes = 256 << 10
+	// maxReserved is how long a frame may be that is written over zeros. A longer one is of many writers, who share its sync, and has more to write anyway.
+	maxReserved = 16 << 10
 )
 
 // logWriter appends to a log.
 type logWriter struct {
-	file   file
-	sync   bool
-	newest uint64
-	failed bool // what is at the end, nobody knows
-	buf    []byte
-	syncs  *durations.Histogram // nil: nobody asks
+	file     file
+	sync     bool
+	newest   uint64
+	failed   bool // what is at the end, nobody knows
+	buf      []byte
+	size     int64
+	reserve  int64                // how much at once; 0: nothing
+	reserved int64                // up to where
+	syncs    *durations.Histogram // nil: nobody asks
 }
 
 // newLog begins the log after a revision. It is there for good when the first append has returned.
-func newLog(files fileSystem, dir string, revision uint64, sync bool) (*logWriter, error) {
+func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWriter, error) {
 	name := join(dir, fileName(revision, logSuffix))
 	f, err := files.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{file: f, sync: sync, newest: revision}
+	w := &logWriter{file: f, sync: !opts.NoSync, newest: revision, reserve: opts.reserve}
 	header := binary.LittleEndian.AppendUint32(nil, logVersion)
 	header = binary.LittleEndian.AppendUint64(header, revision)
 	w.buf = append(append(w.buf, logTag...), header...)
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, archive.Sum(header))
 	_, err = f.Write(w.buf)
-	if err == nil && sync {
+	w.size = int64(len(w.buf))
+	if err == nil && w.sync {
 		err = files.SyncDir(dir)
 	}
 	if err != nil {
@@ -83,6 +93,7 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	if w.buf = buf; cap(buf) > 4<<20 {
 		w.buf = nil // a rare one: its memory is not kept
 	}
+	w.makeRoom(int64(len(buf)))
 	_, err := w.file.Write(buf)
 	if err == nil && w.sync {
 		start := time.Now()
@@ -93,8 +104,21 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 		w.failed = true
 		return 0, err
 	}
+	w.size += int64(len(buf))
 	w.newest = records[len(records)-1].Revision
 	return len(buf), nil
+}
+
+// makeRoom reserves what a frame needs, and more.
+func (w *logWriter) makeRoom(frame int64) {
+	if !w.sync || w.reserve == 0 || frame > min(maxReserved, w.reserve) || w.size+frame <= w.reserved {
+		return
+	}
+	if err := w.file.Reserve(w.reserve); err != nil {
+		w.reserve = 0 // the disk may be full, and the frame fit in all the same
+		return
+	}
+	w.reserved = w.size + w.reserve
 }
 
 // close says in the log that nothing was under way, if nothing was.
@@ -104,7 +128,10 @@ func (w *logWriter) close() error {
 	}
 	end := binary.LittleEndian.AppendUint64(nil, w.newest)
 	buf := append(append([]byte(endTag), end...), binary.LittleEndian.AppendUint32(nil, archive.Sum(end))...)
-	_, err := w.file.Write(buf)
+	err := w.file.Trim()
+	if err == nil {
+		_, err = w.file.Write(buf)
+	}
 	if err == nil && w.sync {
 		err = w.file.Sync()
 	}
@@ -115,7 +142,7 @@ func (w *logWriter) close() error {
 type logContent struct {
 	start, newest uint64
 	frames        int
-	size          int64
+	size          int64 // without what is reserved
 	ended         bool  // in order
 	torn          int64 // bytes behind the last good frame that no good one follows; the file ends there
 }
@@ -165,10 +192,16 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 			return c, err
 		case ended && newest != c.newest:
 			return c, bad(at, fmt.Sprintf("it ends at revision %d, not %d", newest, c.newest))
-		case ended && at+int64(endSize) != c.size:
-			return c, bad(at+int64(endSize), "something follows its end")
 		case ended:
-			c.ended = true
+			end := at + int64(endSize)
+			zeros, err := isZero(f, end)
+			if err != nil {
+				return c, err
+			}
+			if !zeros {
+				return c, bad(end, "something follows its end")
+			}
+			c.ended, c.size = true, end
 			return c, nil
 		}
 		frame, err := frameAt(f, at, &buf)
@@ -176,6 +209,14 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 			return c, err
 		}
 		if frame == nil {
+			zeros, err := isZero(f, at)
+			if err != nil {
+				return c, err
+			}
+			if zeros {
+				c.size = at
+				return c, nil
+			}
 			whole, err := findFrame(f, at+1)
 			if err != nil {
 				return c, err
@@ -256,6 +297,23 @@ func endAt(f reader, at int64) (newest uint64, ended bool, err error) {
 		return 0, false, nil
 	}
 	return binary.LittleEndian.Uint64(fields), true, nil
+}
+
+// isZero says that there are only zeros from a place on.
+func isZero(f reader, from int64) (bool, error) {
+	buf := make([]byte, 64<<10)
+	for at := from; at < f.Size(); at += int64(len(buf)) {
+		n, err := f.ReadAt(buf, at)
+		if err := notEOF(err); err != nil {
+			return false, err
+		}
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
 }
 
 // findFrame looks for a whole frame, or the mark of an end, at a place or behind it; -1 when there is none.

@@ -98,16 +98,17 @@ func (l *lossy) crash() {
 
 // survivor is what may be found of a file: what was synced, and sectors of the rest; between them zeros, or nothing.
 func (l *lossy) survivor(n *inode) []byte {
-	if len(n.content) < len(n.synced) {
-		if l.rand.IntN(2) == 0 {
-			return slices.Clone(n.content)
-		}
-		return slices.Clone(n.synced)
+	size := len(n.content)
+	switch {
+	case size > len(n.synced):
+		size = len(n.synced) + l.rand.IntN(size-len(n.synced)+1)
+	case l.rand.IntN(2) == 0:
+		size = len(n.synced)
 	}
-	found := make([]byte, len(n.synced)+l.rand.IntN(len(n.content)-len(n.synced)+1))
+	found := make([]byte, size)
 	copy(found, n.synced)
-	for at := len(n.synced); at < len(found); {
-		next := min((at/sector+1)*sector, len(found))
+	for at := 0; at < min(size, len(n.content)); {
+		next := min((at/sector+1)*sector, size, len(n.content))
 		if l.rand.IntN(3) > 0 {
 			copy(found[at:next], n.content[at:next])
 		}
@@ -214,25 +215,55 @@ func (l *lossy) Create(name string) (file, error) {
 	if err := l.change(name, func(d map[string]*inode) { d[base] = n }); err != nil {
 		return nil, err
 	}
-	return &lossyFile{l, name, n}, nil
+	return &lossyFile{files: l, name: name, node: n}, nil
 }
 
 type lossyFile struct {
 	files *lossy
 	name  string
 	node  *inode
+	at    int // behind what was written
 }
 
 func (f *lossyFile) Write(p []byte) (int, error) {
 	f.files.mu.Lock()
 	defer f.files.mu.Unlock()
-	if err := f.files.call("write", f.name); err != nil {
-		n := f.files.rand.IntN(len(p) + 1) // a write that fails may have written some
-		f.node.content = append(f.node.content, p[:n]...)
-		return n, err
+	err := f.files.call("write", f.name)
+	n := len(p)
+	if err != nil {
+		n = f.files.rand.IntN(len(p) + 1) // a write that fails may have written some
 	}
-	f.node.content = append(f.node.content, p...)
-	return len(p), nil
+	f.node.put(p[:n], f.at)
+	f.at += n
+	return n, err
+}
+
+// put writes at a place that is in the file, or its end.
+func (n *inode) put(p []byte, at int) {
+	over := copy(n.content[at:], p)
+	n.content = append(n.content, p[over:]...)
+}
+
+func (f *lossyFile) Reserve(bytes int64) error {
+	f.files.mu.Lock()
+	defer f.files.mu.Unlock()
+	err := f.files.call("reserve", f.name)
+	zeros := max(0, f.at+int(bytes)-len(f.node.content))
+	if err != nil {
+		zeros = f.files.rand.IntN(zeros + 1)
+	}
+	f.node.put(make([]byte, zeros), len(f.node.content))
+	return err
+}
+
+func (f *lossyFile) Trim() error {
+	f.files.mu.Lock()
+	defer f.files.mu.Unlock()
+	if err := f.files.call("trim", f.name); err != nil {
+		return err
+	}
+	f.node.content = f.node.content[:f.at:f.at]
+	return nil
 }
 
 func (f *lossyFile) Sync() error {
