@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -210,6 +211,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}); err != nil {
 		return r, err
 	}
+	syscall.Sync() // the clock begins with nothing left to write, of this server or of those that were before it
 	if which == "alone" {
 		return writeAlone(ctx, s, versions)
 	}
