@@ -60,6 +60,7 @@ func main() {
 	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
 	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one a row")
+	merged := flag.String("merged", "", "file for all that is in the folder of profiles, as the compiler takes it")
 	list := flag.Bool("list", false, "print the rows' ids")
 	flag.Parse()
 	if *list {
@@ -75,6 +76,9 @@ func main() {
 		err = o.runMillion(ctx)
 	} else if err == nil {
 		err = o.compare(ctx)
+	}
+	if err == nil && *merged != "" {
+		err = mergeProfiles(o.profiles, *merged)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)

@@ -122,7 +122,7 @@ func idle(ctx context.Context, dir string, t *table) error {
 // by themselves, without an operator, is measured beside it.
 func reconciles(ctx context.Context, dir string, t *table) error {
 	all := map[string][]reconciled{}
-	for round := range *rounds {
+	for round := range *turns {
 		for n, run := range []struct {
 			which, server string
 			start         func(context.Context, string) (*server, error)

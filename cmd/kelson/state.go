@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -118,10 +120,21 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	if s.store, err = store.Open(open); err != nil {
 		return s, fmt.Errorf("open state: %w", err)
 	}
+	if !o.inMemory && !o.noSync && len(o.etcdServers) == 0 {
+		spareProcessor()
+	}
 	s.cleanup = append(s.cleanup, s.store.Close)
 	cfg.Store, cfg.Once = s.store, s.once
 	return s, nil
 }
+
+// spareProcessor has Go run one goroutine more than there are processors, since one waits for the disk nearly always when there is something to do: a call of the
+// operating system keeps its place until it has lasted for a while, and finds it taken when it returns. GOMAXPROCS in the environment decides otherwise.
+var spareProcessor = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+})
 
 func closeAll(open store.Config) error {
 	var errs []error
