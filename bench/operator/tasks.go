@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -211,7 +210,9 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}); err != nil {
 		return r, err
 	}
-	syscall.Sync() // the clock begins with nothing left to write, of this server or of those that were before it
+	if err := s.settle(); err != nil {
+		return r, err
+	}
 	if which == "alone" {
 		return writeAlone(ctx, s, versions)
 	}
@@ -227,7 +228,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 		return r, err
 	}
 	defer stream.Stop()
-	before, begun := s.cpu(), time.Now()
+	before := s.cpu()
 	p, err := begin(which, "reconcile", s)
 	if err != nil {
 		return r, err
@@ -236,7 +237,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	if err != nil {
 		return r, err
 	}
-	r.wall = ready.Sub(begun).Seconds()
+	r.wall = ready.Sub(p.started).Seconds()
 	time.Sleep(2 * time.Second) // what follows from it, too
 	r.serverCPU = s.cpu() - before
 	p.terminate()
