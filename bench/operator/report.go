@@ -85,18 +85,46 @@ func (t *table) group(name string) {
 }
 
 func (t *table) row(what string, u unit, theirs, ours float64, want target) {
-	r := row{what: what, theirs: u(theirs), ours: u(ours), want: "report", ratio: "–"}
+	r := row{what: what, theirs: u(theirs), ours: u(ours), ratio: "–"}
 	if theirs > 0 {
-		r.ratio = fmt.Sprintf("%.2f ×", ours/theirs)
+		r.ratio = ratio(ours / theirs)
 	}
-	if want != nil {
-		text, met := want(theirs, ours)
-		r.want, r.check = text, "missed"
-		if met {
-			r.check = "met"
-		}
-	}
+	r.judge(want, theirs, ours)
 	t.rows[t.current] = append(t.rows[t.current], r)
+}
+
+// pairs is a row of what was measured turn by turn. What is judged is the median of the turns' ratios, for the machine's speed is not that of a
+// quarter of an hour ago, and a turn's two figures are from the same minutes. want is a part or a multiple of theirs.
+func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) {
+	var ratios []float64
+	for i := range theirs {
+		ratios = append(ratios, ours[i]/theirs[i])
+	}
+	same := func(v float64) float64 { return v }
+	middle := median(ratios, same)
+	r := row{what: what, theirs: u(median(theirs, same)), ours: u(median(ours, same)), ratio: ratio(middle)}
+	r.judge(want, 1, middle)
+	t.rows[t.current] = append(t.rows[t.current], r)
+}
+
+func ratio(v float64) string {
+	if v < 0.2 {
+		return fmt.Sprintf("%.3f ×", v)
+	}
+	return fmt.Sprintf("%.2f ×", v)
+}
+
+func (r *row) judge(want target, theirs, ours float64) {
+	if want == nil {
+		r.want = "report"
+		return
+	}
+	var met bool
+	if r.want, met = want(theirs, ours); met {
+		r.check = "met"
+	} else {
+		r.check = "missed"
+	}
 }
 
 func (t *table) print(w io.Writer) {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,5 +41,20 @@ func TestWrite(t *testing.T) {
 	got := write(1.5)
 	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") || !strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {
 		t.Errorf("second:\n%s", got)
+	}
+}
+
+// A machine that was half as fast in one turn does not decide: what counts is what came of each turn.
+func TestPairs(t *testing.T) {
+	table := &table{}
+	table.group("Group")
+	table.pairs("what", seconds, []float64{10, 30, 20}, []float64{5, 12, 11}, atMost(0.5))
+	table.pairs("what", seconds, []float64{10, 30, 20}, []float64{6, 15, 11}, atMost(0.5))
+	want := []row{
+		{what: "what", theirs: "20.00 s", ours: "11.00 s", ratio: "0.50 ×", want: "≤ 0.50 ×", check: "met"},
+		{what: "what", theirs: "20.00 s", ours: "11.00 s", ratio: "0.55 ×", want: "≤ 0.50 ×", check: "missed"},
+	}
+	if got := table.rows["Group"]; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -118,22 +118,24 @@ func idle(ctx context.Context, dir string, t *table) error {
 }
 
 // reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time. What the writes of that take
-// by themselves, without an operator, is measured beside it.
+// by themselves, without an operator, is measured beside it. What is compared is measured one right after the other, and in the next turn the other way
+// round, so that what a run leaves to the machine is no side's advantage.
 func reconciles(ctx context.Context, dir string, t *table) error {
+	order := []struct {
+		which, server string
+		start         func(context.Context, string) (*server, error)
+	}{
+		{"ours", "kube-apiserver", startPeer}, {"theirs", "kube-apiserver", startPeer}, {"ours", "kelson", startKelson},
+		{"theirs", "kelson", startKelson}, {"alone", "kelson", startKelson}, {"alone", "kube-apiserver", startPeer},
+	}
 	all := map[string][]reconciled{}
-	for round := range *turns {
-		for n, run := range []struct {
-			which, server string
-			start         func(context.Context, string) (*server, error)
-		}{
-			{"theirs", "kube-apiserver", startPeer}, {"ours", "kube-apiserver", startPeer}, {"alone", "kube-apiserver", startPeer},
-			{"theirs", "kelson", startKelson}, {"ours", "kelson", startKelson}, {"alone", "kelson", startKelson},
-		} {
+	for turn := range *turns {
+		for n, run := range order {
 			if !isAsked(run.server) {
 				continue
 			}
 			name := run.which + " on " + run.server
-			under := filepath.Join(dir, fmt.Sprintf("%d-%d", round, n))
+			under := filepath.Join(dir, fmt.Sprintf("%d-%d", turn, n))
 			if err := os.Mkdir(under, 0o700); err != nil {
 				return err
 			}
@@ -141,37 +143,35 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Fprintf(os.Stderr, "%s: %.2f s, processor %.2f s and %.2f s of the server\n", name, r.wall, r.CPU, r.serverCPU)
+			fmt.Fprintf(os.Stderr, "%s: %.2f s, processor %.2f s and %.2f s of the server; one at a time %.2f ms\n", name, r.wall, r.CPU, r.serverCPU, r.latency*1000)
 			all[name] = append(all[name], r)
 		}
+		slices.Reverse(order)
 	}
-	middle := func(name string) reconciled {
-		runs := all[name]
-		var figures []sample.Figures
-		for _, r := range runs {
-			figures = append(figures, r.Figures)
+	each := func(name string, figure func(reconciled) float64) (of []float64) {
+		for _, r := range all[name] {
+			of = append(of, figure(r))
 		}
-		return reconciled{
-			Figures:   medians(figures),
-			wall:      median(runs, func(r reconciled) float64 { return r.wall }),
-			latency:   median(runs, func(r reconciled) float64 { return r.latency }),
-			serverCPU: median(runs, func(r reconciled) float64 { return r.serverCPU }),
-		}
+		return of
 	}
+	wall := func(r reconciled) float64 { return r.wall }
+	latency := func(r reconciled) float64 { return r.latency }
 	t.group("Operator")
-	rows := func(server string, wall, cpu, conflicts, per target) {
-		theirs, ours, alone := middle("theirs on "+server), middle("ours on "+server), middle("alone on "+server)
+	rows := func(server string, wanted, cpu, conflicts, per target) {
 		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
-		each := float64(*samples)
-		t.row(title+"wall", seconds, theirs.wall, ours.wall, wall)
-		t.row(title+"wall of the writes alone, without an operator", seconds, theirs.wall, alone.wall, nil)
-		t.row(title+"processor of the operator", seconds, theirs.CPU, ours.CPU, cpu)
+		pairs := func(what string, u unit, figure func(reconciled) float64, want target) {
+			t.pairs(what, u, each("theirs on "+server, figure), each("ours on "+server, figure), want)
+		}
+		theirs, ours := mediansOf(all["theirs on "+server]), mediansOf(all["ours on "+server])
+		pairs(title+"wall", seconds, wall, wanted)
+		t.pairs(title+"wall of the writes alone, without an operator", seconds, each("theirs on "+server, wall), each("alone on "+server, wall), nil)
+		pairs(title+"processor of the operator", seconds, func(r reconciled) float64 { return r.CPU }, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
-		t.row(title+"reconciles per resource", number, theirs.Reconciles/each, ours.Reconciles/each, per)
-		t.row(title+"processor of the server", seconds, theirs.serverCPU, ours.serverCPU, nil)
+		t.row(title+"reconciles per resource", number, theirs.Reconciles/float64(*samples), ours.Reconciles/float64(*samples), per)
+		pairs(title+"processor of the server", seconds, func(r reconciled) float64 { return r.serverCPU }, nil)
 		t.row(title+"allocated by the operator", byteCount, theirs.Allocated, ours.Allocated, nil)
 		t.row(title+"peak resident of the operator", byteCount, theirs.Peak, ours.Peak, nil)
-		t.row("one resource on "+server+": create → status seen, p50", seconds, theirs.latency, ours.latency, nil)
+		pairs("one resource on "+server+": create → status seen, p50", seconds, latency, nil)
 	}
 	if isAsked("kube-apiserver") {
 		rows("kube-apiserver", atMost(0.6), atMost(0.5), exactly(0), below(2.1))
@@ -180,11 +180,19 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		rows("kelson", nil, nil, exactly(0), below(2.1))
 	}
 	if isAsked("kelson") && isAsked("kube-apiserver") {
-		theirs, ours := middle("theirs on kube-apiserver"), middle("ours on kelson")
-		t.row("theirs on kube-apiserver, ours on Kelson: wall", seconds, theirs.wall, ours.wall, atMost(0.1))
-		t.row("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, theirs.latency, ours.latency, atMost(0.2))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, each("theirs on kube-apiserver", wall), each("ours on kelson", wall), atMost(0.1))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, each("theirs on kube-apiserver", latency), each("ours on kelson", latency), atMost(0.2))
 	}
 	return nil
+}
+
+// mediansOf are the operators' own figures of several runs.
+func mediansOf(runs []reconciled) sample.Figures {
+	var all []sample.Figures
+	for _, r := range runs {
+		all = append(all, r.Figures)
+	}
+	return medians(all)
 }
 
 type reconciled struct {
