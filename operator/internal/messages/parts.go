@@ -2,6 +2,7 @@ package messages
 
 import (
 	"hash/maphash"
+	"slices"
 	"unsafe"
 )
 
@@ -12,8 +13,11 @@ type Parts struct {
 	known map[uint64]part // by hash
 	size  int             // of all that is known, encoded
 	seed  maphash.Seed
-	once  []uint32 // hashes of what came once, by their last bits
+	once  []marks // of what came once, by the last bits of their hashes
 }
+
+// marks are the first bits of some hashes, the latest first. Several, for one alone would be lost each time to another part of the same object.
+type marks [4]uint32
 
 // part is a slice, a map or a pointer.
 type part struct {
@@ -29,7 +33,7 @@ const (
 	maxParts = 128 << 10
 	// overhead is what a part takes beyond its encoding, about.
 	overhead = 64
-	onceLen  = 512
+	onceLen  = 128
 )
 
 // find is an earlier part, whose value is nil if there is none. Then keep says under which hash this one should be kept, zero for not at all:
@@ -39,17 +43,19 @@ func (p *Parts) find(by unsafe.Pointer, raw []byte) (known part, keep uint64) {
 		return part{}, 0
 	}
 	if p.once == nil {
-		p.once, p.seed = make([]uint32, onceLen), maphash.MakeSeed()
+		p.once, p.seed = make([]marks, onceLen), maphash.MakeSeed()
 	}
 	hash := maphash.Bytes(p.seed, raw) + uint64(uintptr(by))
 	if known = p.known[hash]; known.by == by && known.raw == string(raw) {
 		return known, 0
 	}
-	slot, mark := &p.once[hash%onceLen], uint32(hash>>32)
-	if *slot != mark {
-		*slot, hash = mark, 0
+	seen, mark := &p.once[hash%onceLen], uint32(hash>>32)
+	if slices.Contains(seen[:], mark) {
+		return part{}, hash
 	}
-	return part{}, hash
+	copy(seen[1:], seen[:])
+	seen[0] = mark
+	return part{}, 0
 }
 
 func (p *Parts) keep(hash uint64, by unsafe.Pointer, raw []byte, value unsafe.Pointer, length int) {
