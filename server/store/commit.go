@@ -158,9 +158,15 @@ func (s *Store) run() {
 		if batch, ok = s.queue.take(batch); !ok {
 			return
 		}
-		s.process(batch)
-		for _, r := range batch {
+		wake := s.process(batch)
+		// Who has written goes on before who watches: it has the object at hand that it answers with, and what it makes of that, watches in the same
+		// form need not make again. The scheduler runs the one first that was woken last.
+		for _, r := range batch[min(1, len(batch)):] {
 			close(r.done)
+		}
+		wake.close()
+		if len(batch) > 0 {
+			close(batch[0].done)
 		}
 		if len(batch) > 1 {
 			runtime.Gosched() // who was answered now is likely to write again: let all of them into the next batch
@@ -169,8 +175,8 @@ func (s *Store) run() {
 }
 
 // process decides the requests of a batch. What it decides is known to nobody until it is durable: conflicts too,
-// for they may be with writes of the same batch.
-func (s *Store) process(batch []*request) {
+// for they may be with writes of the same batch. It returns who is to be told of it.
+func (s *Store) process(batch []*request) (wake waiters) {
 	var events []*Event
 	if s.failure == nil {
 		for _, r := range batch {
@@ -184,15 +190,16 @@ func (s *Store) process(batch []*request) {
 		for _, r := range batch {
 			r.objects, r.err = nil, s.failure
 		}
-		return
+		return nil
 	}
 	if len(events) > 0 {
 		s.count(batch, len(events))
 		start := time.Now()
-		s.publish(events)
+		wake = s.publish(events)
 		s.counts.publishing.Since(start)
 		s.checkpoint()
 	}
+	return wake
 }
 
 func (s *Store) count(batch []*request, writes int) {

@@ -14,7 +14,7 @@ func (s *Store) Compact(revision uint64) error {
 	if revision > s.current.Load().revision {
 		return ErrFuture
 	}
-	var wake []chan struct{}
+	var wake waiters
 	for _, l := range s.logs {
 		l.compact(revision)
 		wake = l.takeWaiters(wake)
@@ -22,9 +22,7 @@ func (s *Store) Compact(revision uint64) error {
 	s.base = max(s.base, revision)
 	s.pins = slices.DeleteFunc(s.pins, func(p pin) bool { return p.snapshot.revision < revision })
 	s.lapsed = max(s.lapsed, revision-1)
-	for _, ch := range wake {
-		close(ch)
-	}
+	wake.close()
 	return nil
 }
 

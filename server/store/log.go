@@ -126,7 +126,7 @@ func (l *eventLog) compact(revision uint64) {
 }
 
 // takeWaiters appends the channel to close, if somebody waits on it.
-func (l *eventLog) takeWaiters(to []chan struct{}) []chan struct{} {
+func (l *eventLog) takeWaiters(to waiters) waiters {
 	if l.waiters == nil {
 		return to
 	}
@@ -145,13 +145,12 @@ func (s *Store) logOf(resource string) *eventLog {
 	return l
 }
 
-// publish shows the committer's state, and the events that led to it, to all readers at once.
-func (s *Store) publish(events []*Event) {
+// publish shows the committer's state, and the events that led to it, to all readers at once. The caller then closes wake.
+func (s *Store) publish(events []*Event) (wake waiters) {
 	sn := s.freeze()
 	if s.check != nil {
 		s.check(sn, events)
 	}
-	var wake []chan struct{}
 	var open []*eventLog
 	var read []*chunk
 	add := func(l *eventLog, e *Event) {
@@ -182,13 +181,20 @@ func (s *Store) publish(events []*Event) {
 	inspect := s.inspect
 	s.mu.Unlock()
 
-	for _, ch := range wake {
-		close(ch)
-	}
 	for _, c := range read {
 		c.seal()
 	}
 	if inspect != nil {
 		inspect(sn, events)
+	}
+	return wake
+}
+
+// waiters are those who wait for news, by log.
+type waiters []chan struct{}
+
+func (w waiters) close() {
+	for _, ch := range w {
+		close(ch)
 	}
 }

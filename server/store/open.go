@@ -157,14 +157,12 @@ func (s *Store) Close() error {
 		<-s.done
 		s.mu.Lock()
 		s.closed = true
-		var wake []chan struct{}
+		var wake waiters
 		for _, l := range s.logs {
 			wake = l.takeWaiters(wake)
 		}
 		s.mu.Unlock()
-		for _, ch := range wake {
-			close(ch)
-		}
+		wake.close()
 		s.end()
 		s.checkpoints.Wait()
 		switch {

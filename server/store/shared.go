@@ -115,7 +115,7 @@ func (s *Store) applyShared(revision uint64, records []Record) {
 		}
 	}
 	s.revision = revision
-	s.publish(events)
+	s.publish(events).close()
 	s.progress()
 }
 
