@@ -9,8 +9,8 @@
 //	store ◀─ plain ─── Backend ◀─ encrypted by any of them, or plain ─ disk
 //
 // A value that no provider can read ends the loading: nothing is lost, and the state can be opened again with the right keys. When
-// keys are changed, what is kept under former ones is written anew with the state as a whole, after the next write: a former key
-// is needed until then.
+// keys are changed, what is kept under former ones is written anew with the state as a whole, after the next write that finds it
+// not being written already: a former key is needed until then.
 //
 //	backend, err := disk.Open(dir)
 //	backend, err = encrypted.Open(backend, encrypted.Config{File: "encryption.yaml"})

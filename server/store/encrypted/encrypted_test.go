@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -165,11 +166,9 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	put(t, s, "configmaps", "any", "1")
-	until(t, dir, "k8s:enc:aescbc:v1:key1:", plain)
+	until(t, s, dir, "k8s:enc:aescbc:v1:key1:", plain)
 	config(t, file, "secrets", "secretbox:key2", "aescbc:key1") // while it runs
-	put(t, s, "configmaps", "any", "2")
-	until(t, dir, "k8s:enc:secretbox:v1:key2:", "k8s:enc:aescbc:v1:key1:")
+	until(t, s, dir, "k8s:enc:secretbox:v1:key2:", "k8s:enc:aescbc:v1:key1:")
 	s.Close()
 	config(t, file, "secrets", "secretbox:key2")
 	if s, err = open(dir, file); err != nil {
@@ -186,9 +185,13 @@ func TestRotation(t *testing.T) {
 }
 
 // until waits for the disk to hold one string and no longer another one: the state is written beside the writes.
-func until(t *testing.T, dir, has, hasNot string) {
+func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for n := range 2000 {
+		if n%100 == 0 { // not only once: a write does not have the state written anew while it is being written
+			put(t, s, "configmaps", "any", strconv.Itoa(n))
+		}
+		time.Sleep(10 * time.Millisecond)
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
