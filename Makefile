@@ -120,7 +120,7 @@ differential: build ## the same requests to kube-apiserver and Kelson, answers c
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./bench/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
 
-bench-operator: release ## the operator library against client-go and controller-runtime: about twenty minutes, and ten more when the peers must be built; writes its part of docs/benchmarks.md
+bench-operator: release ## the operator library against client-go and controller-runtime: about half an hour, and ten minutes more when the peers must be built; writes its part of docs/benchmarks.md
 	@mkdir -p bin/peers bin/bench
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs

@@ -108,7 +108,7 @@ func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) 
 }
 
 func ratio(v float64) string {
-	if v < 0.2 {
+	if v > 0 && v < 0.2 {
 		return fmt.Sprintf("%.3f ×", v)
 	}
 	return fmt.Sprintf("%.2f ×", v)
