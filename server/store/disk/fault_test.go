@@ -37,8 +37,7 @@ type world struct {
 const gone = "" // the payload of what was deleted
 
 func newWorld(t *testing.T, seed uint64) *world {
-	r := rand.New(rand.NewPCG(seed, 1))
-	return &world{t: t, rand: r, files: newLossy(r), every: 2000, acked: map[store.Key]string{}}
+	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
 }
 
 func (w *world) open() error {
@@ -313,7 +312,7 @@ func TestFlippedBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		inOrder := w.rand.IntN(2) == 0
-		w.files.powerOff = !inOrder
+		w.files.setPower(inOrder)
 		w.store.Close()
 		w.files.crash()
 		name, node := w.pick()

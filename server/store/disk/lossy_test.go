@@ -18,7 +18,7 @@ import (
 // sectors, in any order; so may names. At a given call it fails, or power is lost.
 type lossy struct {
 	mu     sync.Mutex
-	rand   *rand.Rand
+	rand   *rand.Rand // nobody else's: a state is written beside what a test does
 	dirs   map[string]*lossyDir
 	locked map[string]bool
 	calls  int
@@ -50,6 +50,13 @@ type inode struct {
 
 func newLossy(r *rand.Rand) *lossy {
 	return &lossy{rand: r, dirs: map[string]*lossyDir{}, locked: map[string]bool{}}
+}
+
+// setPower turns the power on or off.
+func (l *lossy) setPower(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.powerOff = !on
 }
 
 // call counts a call; those that fail change something first, perhaps.
