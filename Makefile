@@ -72,7 +72,7 @@ operator-kube-apiserver: ## the operator library's stories on kube-apiserver: we
 test: build ## all tests
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
 
-race: build ## all tests with the race detector: about ten minutes
+race: build ## all tests with the race detector: about twenty minutes
 	KELSON=$(abspath $(KELSON)) $(GO) test -race $(TESTED)
 
 check: build ## what every change must pass: generated files, format, vet, staticcheck, architecture, short tests
