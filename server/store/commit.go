@@ -158,16 +158,17 @@ func (s *Store) run() {
 		if batch, ok = s.queue.take(batch); !ok {
 			return
 		}
+		if len(batch) == 0 {
+			continue // all were withdrawn
+		}
 		wake := s.process(batch)
 		// Who has written goes on before who watches: it has the object at hand that it answers with, and what it makes of that, watches in the same
 		// form need not make again. The scheduler runs the one first that was woken last.
-		for _, r := range batch[min(1, len(batch)):] {
+		for _, r := range batch[1:] {
 			close(r.done)
 		}
 		wake.close()
-		if len(batch) > 0 {
-			close(batch[0].done)
-		}
+		close(batch[0].done)
 		if len(batch) > 1 {
 			runtime.Gosched() // who was answered now is likely to write again: let all of them into the next batch
 		}
