@@ -1,22 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/pprof/profile"
 )
 
 // mergeProfiles makes one profile, for the compiler, of the processor profiles in a folder. It says nothing of where they were made.
 func mergeProfiles(folder, to string) error {
+	names, err := filepath.Glob(filepath.Join(folder, "*.pprof"))
+	if err != nil {
+		return err
+	}
 	var all []*profile.Profile
-	err := filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".pprof") {
-			return err
-		}
+	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return err
@@ -25,13 +25,9 @@ func mergeProfiles(folder, to string) error {
 		if err != nil {
 			return fmt.Errorf("parse %s: %w", name, err)
 		}
-		if p.PeriodType != nil && p.PeriodType.Type == "cpu" {
+		if p.PeriodType != nil && p.PeriodType.Type == "cpu" { // and not of the heap
 			all = append(all, p)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("there are no processor profiles in %s", folder)
@@ -53,13 +49,9 @@ func mergeProfiles(folder, to string) error {
 	if p, err = profile.Merge([]*profile.Profile{p}); err != nil { // what was told apart by addresses alone is one now
 		return err
 	}
-	f, err := os.Create(to)
-	if err != nil {
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
 		return err
 	}
-	if err = p.Write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(to, out.Bytes(), 0o644)
 }

@@ -6,13 +6,17 @@ import (
 	"kelson.dev/bench/operator/sample"
 )
 
-// median is the middle of one figure of several runs.
-func median[T any](runs []T, figure func(T) float64) float64 {
-	var all []float64
+// of gives one thing of several runs.
+func of[T, R any](runs []T, thing func(T) R) (all []R) {
 	for _, r := range runs {
-		all = append(all, figure(r))
+		all = append(all, thing(r))
 	}
-	slices.Sort(all)
+	return all
+}
+
+// median is the middle of several figures.
+func median(figures []float64) float64 {
+	all := slices.Sorted(slices.Values(figures))
 	if n := len(all); n%2 == 0 {
 		return (all[n/2-1] + all[n/2]) / 2
 	}
@@ -21,15 +25,15 @@ func median[T any](runs []T, figure func(T) float64) float64 {
 
 // medians are the middles of each figure of several runs; of what must not happen at all, it is the most.
 func medians(runs []sample.Figures) sample.Figures {
-	of := func(figure func(sample.Figures) float64) float64 { return median(runs, figure) }
+	middle := func(figure func(sample.Figures) float64) float64 { return median(of(runs, figure)) }
 	m := sample.Figures{
-		Seconds:    of(func(f sample.Figures) float64 { return f.Seconds }),
-		CPU:        of(func(f sample.Figures) float64 { return f.CPU }),
-		Heap:       of(func(f sample.Figures) float64 { return f.Heap }),
-		Peak:       of(func(f sample.Figures) float64 { return f.Peak }),
-		RSS:        of(func(f sample.Figures) float64 { return f.RSS }),
-		Allocated:  of(func(f sample.Figures) float64 { return f.Allocated }),
-		Reconciles: of(func(f sample.Figures) float64 { return f.Reconciles }),
+		Seconds:    middle(func(f sample.Figures) float64 { return f.Seconds }),
+		CPU:        middle(func(f sample.Figures) float64 { return f.CPU }),
+		Heap:       middle(func(f sample.Figures) float64 { return f.Heap }),
+		Peak:       middle(func(f sample.Figures) float64 { return f.Peak }),
+		RSS:        middle(func(f sample.Figures) float64 { return f.RSS }),
+		Allocated:  middle(func(f sample.Figures) float64 { return f.Allocated }),
+		Reconciles: middle(func(f sample.Figures) float64 { return f.Reconciles }),
 	}
 	for _, r := range runs {
 		m.Conflicts, m.Lost = max(m.Conflicts, r.Conflicts), max(m.Lost, r.Lost)

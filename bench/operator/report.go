@@ -89,8 +89,7 @@ func (t *table) row(what string, u unit, theirs, ours float64, want target) {
 	if theirs > 0 {
 		r.ratio = ratio(ours / theirs)
 	}
-	r.judge(want, theirs, ours)
-	t.rows[t.current] = append(t.rows[t.current], r)
+	t.add(r, want, theirs, ours)
 }
 
 // pairs is a row of what was measured turn by turn. What is judged is the median of the turns' ratios, for the machine's speed is not that of a
@@ -100,11 +99,8 @@ func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) 
 	for i := range theirs {
 		ratios = append(ratios, ours[i]/theirs[i])
 	}
-	same := func(v float64) float64 { return v }
-	middle := median(ratios, same)
-	r := row{what: what, theirs: u(median(theirs, same)), ours: u(median(ours, same)), ratio: ratio(middle)}
-	r.judge(want, 1, middle)
-	t.rows[t.current] = append(t.rows[t.current], r)
+	middle := median(ratios)
+	t.add(row{what: what, theirs: u(median(theirs)), ours: u(median(ours)), ratio: ratio(middle)}, want, 1, middle)
 }
 
 func ratio(v float64) string {
@@ -114,17 +110,18 @@ func ratio(v float64) string {
 	return fmt.Sprintf("%.2f ×", v)
 }
 
-func (r *row) judge(want target, theirs, ours float64) {
-	if want == nil {
-		r.want = "report"
-		return
-	}
-	var met bool
-	if r.want, met = want(theirs, ours); met {
-		r.check = "met"
-	} else {
+// add judges a row and adds it to the group.
+func (t *table) add(r row, want target, theirs, ours float64) {
+	r.want = "report"
+	if want != nil {
+		var met bool
+		r.want, met = want(theirs, ours)
 		r.check = "missed"
+		if met {
+			r.check = "met"
+		}
 	}
+	t.rows[t.current] = append(t.rows[t.current], r)
 }
 
 func (t *table) print(w io.Writer) {

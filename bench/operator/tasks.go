@@ -148,23 +148,18 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		}
 		slices.Reverse(order)
 	}
-	each := func(name string, figure func(reconciled) float64) (of []float64) {
-		for _, r := range all[name] {
-			of = append(of, figure(r))
-		}
-		return of
-	}
 	wall := func(r reconciled) float64 { return r.wall }
 	latency := func(r reconciled) float64 { return r.latency }
+	own := func(r reconciled) sample.Figures { return r.Figures }
 	t.group("Operator")
 	rows := func(server string, wanted, cpu, conflicts, per target) {
 		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
 		pairs := func(what string, u unit, figure func(reconciled) float64, want target) {
-			t.pairs(what, u, each("theirs on "+server, figure), each("ours on "+server, figure), want)
+			t.pairs(what, u, of(all["theirs on "+server], figure), of(all["ours on "+server], figure), want)
 		}
-		theirs, ours := mediansOf(all["theirs on "+server]), mediansOf(all["ours on "+server])
+		theirs, ours := medians(of(all["theirs on "+server], own)), medians(of(all["ours on "+server], own))
 		pairs(title+"wall", seconds, wall, wanted)
-		t.pairs(title+"wall of the writes alone, without an operator", seconds, each("theirs on "+server, wall), each("alone on "+server, wall), nil)
+		t.pairs(title+"wall of the writes alone, without an operator", seconds, of(all["theirs on "+server], wall), of(all["alone on "+server], wall), nil)
 		pairs(title+"processor of the operator", seconds, func(r reconciled) float64 { return r.CPU }, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
 		t.row(title+"reconciles per resource", number, theirs.Reconciles/float64(*samples), ours.Reconciles/float64(*samples), per)
@@ -180,19 +175,10 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		rows("kelson", nil, nil, exactly(0), below(2.1))
 	}
 	if isAsked("kelson") && isAsked("kube-apiserver") {
-		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, each("theirs on kube-apiserver", wall), each("ours on kelson", wall), atMost(0.1))
-		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, each("theirs on kube-apiserver", latency), each("ours on kelson", latency), atMost(0.2))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, of(all["theirs on kube-apiserver"], wall), of(all["ours on kelson"], wall), atMost(0.1))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, of(all["theirs on kube-apiserver"], latency), of(all["ours on kelson"], latency), atMost(0.2))
 	}
 	return nil
-}
-
-// mediansOf are the operators' own figures of several runs.
-func mediansOf(runs []reconciled) sample.Figures {
-	var all []sample.Figures
-	for _, r := range runs {
-		all = append(all, r.Figures)
-	}
-	return medians(all)
 }
 
 type reconciled struct {
