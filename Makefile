@@ -18,7 +18,7 @@ FUZZ     ?= server toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build release profile faults faults-etcd fuzz differential bench bench-million bench-store conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build release profile faults faults-etcd fuzz differential bench bench-million bench-operator bench-store soak-operator conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
