@@ -105,7 +105,8 @@ func Filter(predicates ...Predicate) Option {
 	return func(s *settings) { s.predicates = append(s.predicates, predicates...) }
 }
 
-// Concurrency is how many objects are reconciled at a time; one by default. One object never is twice.
+// Concurrency is how many objects are reconciled at a time; one by default. One object never is twice. If it is more than one, the next object is
+// begun while the status of another is written, so that up to three times as many requests may be under way.
 func Concurrency(n int) Option { return func(s *settings) { s.concurrency = n } }
 
 // Timeout ends the context of a Reconcile that takes longer.

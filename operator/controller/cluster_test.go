@@ -172,6 +172,7 @@ type outcomes struct {
 }
 
 func (*outcomes) Started()  {}
+func (*outcomes) Freed()    {}
 func (*outcomes) Panicked() {}
 func (o *outcomes) Ended(outcome string, _ time.Duration) {
 	o.mu.Lock()

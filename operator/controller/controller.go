@@ -28,7 +28,9 @@ type Config struct {
 	Reconciler reconcile.Reconciler
 	// Sources say when.
 	Sources []Source
-	// Concurrency is the number of workers; 1 if zero.
+	// Concurrency is the number of workers, and so of Reconciles that are under way at a time; 1 if zero. If there are several, a worker
+	// goes on with another object when a reconciler that is Yielding has only its last write left; up to twice as many objects as there
+	// are workers wait for such a write.
 	Concurrency int
 	// ReconcileTimeout, if positive, bounds each Reconcile: its context ends then.
 	ReconcileTimeout time.Duration
@@ -56,9 +58,10 @@ type Config struct {
 
 // Metrics is told what a controller does. It is called by all workers.
 type Metrics interface {
-	// Started is called before a Reconcile, Ended after it; outcome is one of "success", "requeue_after", "error", "conflict",
-	// "terminal", "disengaged" (an error in a cluster that was taken away meanwhile).
+	// Started is called before a Reconcile, Freed when its worker is free for another, and Ended after it; outcome is one of "success",
+	// "requeue_after", "error", "conflict", "terminal", "disengaged" (an error in a cluster that was taken away meanwhile).
 	Started()
+	Freed()
 	Ended(outcome string, took time.Duration)
 	// Panicked is called for a Reconcile that panicked.
 	Panicked()
@@ -158,11 +161,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if c.cfg.Gate != nil {
 		defer c.openGate(sources)()
 	}
-	var workers sync.WaitGroup
-	for range c.cfg.Concurrency {
-		workers.Go(func() { c.work(ctx, graceful) })
-	}
-	workers.Wait()
+	newCrew(c.cfg.Concurrency).run(ctx, c.cfg.Concurrency, func(w *worker) bool { return c.work(ctx, graceful, w) })
 	return nil
 }
 
@@ -178,25 +177,25 @@ func outlive(parent context.Context, by time.Duration) (ctx context.Context, end
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
-func (c *Controller) work(ctx, graceful context.Context) {
-	for {
-		item, err := c.queue.Get(ctx)
-		if err != nil {
-			return
-		}
-		if v, there := c.visit(graceful, item.Key); there {
-			if leave, ours := c.enter(v, item.Key, item.Payload); ours {
-				c.process(v, item.Key, item.Payload)
-				leave()
-			}
-			v.end()
-		}
-		c.queue.Done(item)
+// work takes one request from the queue. False says that there will be none.
+func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
+	item, err := c.queue.Get(ctx)
+	if err != nil {
+		return false
 	}
+	if v, there := c.visit(graceful, item.Key); there {
+		if leave, ours := c.enter(v, item.Key, item.Payload); ours {
+			c.process(v, w, item.Key, item.Payload)
+			leave()
+		}
+		v.end()
+	}
+	c.queue.Done(item)
+	return true
 }
 
 // process reconciles one object and queues it again if that is called for.
-func (c *Controller) process(v visit, req reconcile.Request, causes trace.Causes) {
+func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes trace.Causes) {
 	ctx, log := v.ctx, c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
 	if req.Cluster != "" {
 		log = log.With("cluster", req.Cluster)
@@ -206,8 +205,11 @@ func (c *Controller) process(v visit, req reconcile.Request, causes trace.Causes
 	start := time.Now()
 	c.begun.note(req, start)
 	c.cfg.Metrics.Started()
-	result, err := c.reconcile(reconcile.WithLog(ctx, log), req)
+	result, err := c.reconcile(reconcile.WithLog(ctx, log), w, req)
 	outcome := c.settle(v, log, req, result, err)
+	if w.placed {
+		c.cfg.Metrics.Freed()
+	}
 	c.cfg.Metrics.Ended(outcome, time.Since(start))
 	span.End(result, err)
 }
@@ -247,7 +249,7 @@ func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, re
 }
 
 // reconcile calls the reconciler, within its time, and makes an error of a panic.
-func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+func (c *Controller) reconcile(ctx context.Context, w *worker, req reconcile.Request) (result reconcile.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = reconcile.Result{}, &reconcile.PanicError{Value: p, Stack: debug.Stack()}
@@ -259,11 +261,19 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (resu
 			fmt.Errorf("reconcile took longer than %v", c.cfg.ReconcileTimeout))
 		defer cancel()
 	}
+	if r, ok := c.cfg.Reconciler.(reconcile.Yielding); ok {
+		return r.ReconcileYielding(ctx, req, func() {
+			if w.yield() {
+				c.cfg.Metrics.Freed()
+			}
+		})
+	}
 	return c.cfg.Reconciler.Reconcile(ctx, req)
 }
 
 type noMetrics struct{}
 
 func (noMetrics) Started()                    {}
+func (noMetrics) Freed()                      {}
 func (noMetrics) Ended(string, time.Duration) {}
 func (noMetrics) Panicked()                   {}

@@ -32,6 +32,9 @@
 // # Concurrency
 //
 // Run starts [Config].Concurrency workers when the sources of the manager's own cluster are synced and returns when they have ended.
+// If there are several, a worker goes on with another object while the status of the last one is written (reconcile.Yielding). A
+// single one is done with an object before it takes the next: then a reconcile sees the statuses of all those before it, as one
+// that gives out numbers or addresses has to.
 // Handlers and predicates are called from the sources' goroutines and must not block.
 //
 // # Clusters

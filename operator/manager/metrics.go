@@ -99,10 +99,10 @@ type controllerMetrics struct {
 }
 
 func (c *controllerMetrics) Started()  { c.active.Inc() }
+func (c *controllerMetrics) Freed()    { c.active.Dec() }
 func (c *controllerMetrics) Panicked() { c.panics.Inc() }
 
 func (c *controllerMetrics) Ended(outcome string, took time.Duration) {
-	c.active.Dec()
 	c.took.Observe(took.Seconds())
 	switch outcome {
 	case "terminal":

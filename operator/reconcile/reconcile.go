@@ -35,6 +35,14 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, req Request) (Result, error)
 }
 
+// Yielding is a Reconciler that ends with a write of its own, as those made by For do. yield says that nothing but that write is left: a
+// controller with several workers then has another object reconciled meanwhile. It is called at most once, before ReconcileYielding
+// returns, by the goroutine that called that.
+type Yielding interface {
+	Reconciler
+	ReconcileYielding(ctx context.Context, req Request, yield func()) (Result, error)
+}
+
 // Func is a function as a Reconciler.
 type Func func(ctx context.Context, req Request) (Result, error)
 

@@ -16,6 +16,7 @@ import (
 // Typed reconciles objects of one Go type. The object is the reconciler's own copy. What Reconcile does to its status is written
 // once, after the return, by a patch of the status subresource, if it changed anything; that is so when Reconcile returns an error,
 // too. A field Status.ObservedGeneration is kept at the generation that was reconciled. Other changes of the copy are not written.
+// A controller with several workers has another object reconciled while the status is written (see Yielding).
 //
 // Objects that are being deleted are not reconciled; see Finalizer.
 type Typed[T any] interface {
@@ -68,6 +69,11 @@ type typed[T any, P client.Pointer[T]] struct {
 }
 
 func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error) {
+	return t.ReconcileYielding(ctx, req, func() {})
+}
+
+// ReconcileYielding yields before it writes the status.
+func (t *typed[T, P]) ReconcileYielding(ctx context.Context, req Request, yield func()) (Result, error) {
 	obj := P(new(T))
 	if t.cfg.Prototype != nil {
 		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
@@ -77,7 +83,7 @@ func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error
 		return Result{}, client.IgnoreNotFound(err)
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
-		return t.runFinalize(ctx, before, obj)
+		return t.runFinalize(ctx, before, obj, yield)
 	}
 	if t.finalize != nil && !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
 		if err := t.setFinalizers(ctx, obj, append(obj.GetFinalizers(), t.cfg.Finalizer)); err != nil {
@@ -85,14 +91,14 @@ func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error
 		}
 		before = nil
 	}
-	return t.run(ctx, before, obj, t.reconcile)
+	return t.run(ctx, before, obj, t.reconcile, yield)
 }
 
-func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj P) (Result, error) {
+func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj P, yield func()) (Result, error) {
 	if t.finalize == nil || !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
 		return Result{}, nil
 	}
-	result, err := t.run(ctx, before, obj, t.finalize)
+	result, err := t.run(ctx, before, obj, t.finalize, yield)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
@@ -104,7 +110,7 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj
 }
 
 // run calls the reconciler and writes the status. before is what obj is a copy of, if there is such.
-func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do step[T]) (Result, error) {
+func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do step[T], yield func()) (Result, error) {
 	if before == nil {
 		before = obj.DeepCopyObject().(client.Object)
 	}
@@ -118,7 +124,7 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 		accept(before, obj)
 		observe(obj)
 	}
-	patchErr := t.writeStatus(ctx, before, obj)
+	patchErr := t.writeStatus(ctx, before, obj, yield)
 	if patchErr = client.IgnoreNotFound(patchErr); patchErr != nil {
 		patchErr = fmt.Errorf("write status: %w", patchErr)
 		if invalid != nil {
@@ -130,11 +136,12 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 }
 
 // writeStatus makes the status of the object what it is in obj, if it is another in before.
-func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P) error {
+func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P, yield func()) error {
 	patch, fields, err := statusPatch(before, obj)
 	if err != nil || patch == nil {
 		return err
 	}
+	yield()
 	// The answer goes into an object that nobody else has.
 	answer := P(new(T))
 	answer.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())

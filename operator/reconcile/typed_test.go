@@ -120,6 +120,38 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 }
 
+// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to be written.
+func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
+	f := newFixture(t)
+	var steps []string
+	do := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		steps = append(steps, "reconcile")
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, nil
+	})
+	undo := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		steps = append(steps, "finalize")
+		b.Status.CurrentHealthy = 0
+		return reconcile.Result{}, nil
+	})
+	r, err := reconcile.For[budget](finalizing{do, undo}, reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget"})
+	must(t, err)
+	run := func() {
+		_, err := r.(reconcile.Yielding).ReconcileYielding(t.Context(), request, func() {
+			steps = append(steps, fmt.Sprint("yield after ", f.statusWrites()))
+		})
+		must(t, err)
+	}
+	run()
+	run()
+	must(t, f.client.Delete(t.Context(), f.budget(t)))
+	run()
+	want := []string{"reconcile", "yield after 0", "reconcile", "finalize", "yield after 1"}
+	if !slices.Equal(steps, want) || f.statusWrites() != 2 {
+		t.Errorf("got %q and %d writes, want %q and 2", steps, f.statusWrites(), want)
+	}
+}
+
 // RUN-04
 func TestObjectInContext(t *testing.T) {
 	f := newFixture(t)
