@@ -86,3 +86,69 @@ func TestEchoes(t *testing.T) {
 		})
 	}
 }
+
+// RUN-03: an event that comes late to the queue causes no reconcile if one has begun since it could be read, whoever wrote it; but it does if it can
+// be read from another copy, which may be behind.
+func TestLateEvents(t *testing.T) {
+	const late = 10 * time.Millisecond
+	key := client.Key{Namespace: "default", Name: "one"}
+	for name, tt := range map[string]struct {
+		again time.Duration // after the event, the object is reconciled for another reason
+		two   bool          // informers of the kind
+		want  int32
+	}{
+		"nothing between":            {want: 2},
+		"one between":                {again: late / 2, want: 2},
+		"one between, of two copies": {again: late / 2, two: true, want: 3},
+		"one later":                  {again: 2 * late, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := clienttest.New()
+				direct, err := client.New(client.Config{REST: server.RESTConfig()})
+				must(t, err)
+				must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+				informers, err := informer.New(informer.Config{Client: direct})
+				must(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer synctest.Wait()
+				defer cancel()
+				if tt.two {
+					_, err := informers.For(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
+					must(t, err)
+				}
+				go func() { _ = informers.Run(ctx) }()
+
+				slow := func(e controller.Event, enqueue func(reconcile.Request)) {
+					time.Sleep(late)
+					controller.EnqueueObject(e, enqueue)
+				}
+				again := make(chan reconcile.Request)
+				var count atomic.Int32
+				r := start(t, controller.Config{
+					Sources: []controller.Source{
+						&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}, Handler: slow}, controller.Channel(again),
+					},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+						count.Add(1)
+						return reconcile.Result{}, nil
+					}),
+				})
+				time.Sleep(time.Second)
+				cm, err := client.Get[corev1.ConfigMap](ctx, direct, key)
+				must(t, err)
+				cm.Labels = map[string]string{"others": "were here"}
+				must(t, direct.Update(ctx, cm))
+				if tt.again != 0 {
+					time.Sleep(tt.again)
+					again <- reconcile.Request{NamespacedName: key}
+				}
+				time.Sleep(time.Second)
+				if got := count.Load(); got != tt.want {
+					t.Errorf("%d reconciles, want %d", got, tt.want)
+				}
+				r.stop(t)
+			})
+		})
+	}
+}

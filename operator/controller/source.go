@@ -162,13 +162,13 @@ func (h *kindHandler) OnUpdate(old, obj client.Object) {
 	h.handle(Event{Type: trace.Update, Object: obj, Old: old})
 }
 
-// OnEcho is told what this process wrote. A reconcile that has begun since then has read it: it would be for nothing to run another.
-func (h *kindHandler) OnEcho(old, obj client.Object, written time.Time) {
+// OnKnown is told since when a change can be read. A reconcile that has begun since then has read it: it would be for nothing to run another.
+func (h *kindHandler) OnKnown(old, obj client.Object, since time.Time) {
 	e := Event{Type: trace.Add, Object: obj}
 	if old != nil {
 		e.Type, e.Old = trace.Update, old
 	}
-	h.handleSince(e, written)
+	h.handleSince(e, since)
 }
 
 func (h *kindHandler) OnDelete(obj client.Object, _ bool) {

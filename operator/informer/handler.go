@@ -22,7 +22,7 @@ type notice struct {
 	what     what
 	flag     bool
 	old, obj client.Object
-	written  time.Time // when the state was known as what a write of this process led to; zero if it is not
+	known    time.Time // who reads the object after that sees the state; zero if that cannot be said
 
 	open sync.Once // decodes the objects in place, if they are not
 }
@@ -97,8 +97,8 @@ func (r *registration) run(ctx context.Context) {
 		if n.decode(r.informer); n.obj == nil || n.what == updated && n.old == nil {
 			continue // it was logged
 		}
-		if own, ok := r.handler.(EchoHandler); ok && !n.written.IsZero() {
-			own.OnEcho(n.old, n.obj, n.written)
+		if h, ok := r.handler.(KnownHandler); ok && !n.known.IsZero() {
+			h.OnKnown(n.old, n.obj, n.known)
 			continue
 		}
 		switch n.what {

@@ -49,8 +49,8 @@ func (h hollow) AddIndex(name string, of func(client.Object) []string) error {
 }
 
 func (h hollow) AddHandler(handler Handler) (Registration, error) {
-	if own, ok := handler.(EchoHandler); ok {
-		return h.informer.AddHandler(hollowEchoHandler{hollowHandler{h, handler}, own})
+	if known, ok := handler.(KnownHandler); ok {
+		return h.informer.AddHandler(hollowKnownHandler{hollowHandler{h, handler}, known})
 	}
 	return h.informer.AddHandler(hollowHandler{h, handler})
 }
@@ -72,16 +72,16 @@ func (h hollowHandler) OnDelete(obj client.Object, stale bool) {
 	h.handler.OnDelete(h.hollow.of(obj), stale)
 }
 
-type hollowEchoHandler struct {
+type hollowKnownHandler struct {
 	hollowHandler
-	handler EchoHandler
+	handler KnownHandler
 }
 
-func (h hollowEchoHandler) OnEcho(old, obj client.Object, written time.Time) {
+func (h hollowKnownHandler) OnKnown(old, obj client.Object, since time.Time) {
 	if old != nil {
 		old = h.hollow.of(old)
 	}
-	h.handler.OnEcho(old, h.hollow.of(obj), written)
+	h.handler.OnKnown(old, h.hollow.of(obj), since)
 }
 
 // setMetadata makes the metadata of an object that of another, with which it shares maps and slices.

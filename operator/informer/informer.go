@@ -45,12 +45,14 @@ type Handler interface {
 	OnDelete(obj client.Object, stale bool)
 }
 
-// EchoHandler is a Handler that is told when a change is what this process wrote through Informers.Client.
-type EchoHandler interface {
+// KnownHandler is a Handler that is told since when a change can be read.
+type KnownHandler interface {
 	Handler
-	// OnEcho is called in the place of OnAdd (then old is nil) and OnUpdate. Whoever has read the object through the client after the time written
-	// has seen obj, or something later.
-	OnEcho(old, obj client.Object, written time.Time)
+	// OnKnown is called in the place of OnUpdate, and of OnAdd (then old is nil) of what was not there initially. Whoever has read the object through
+	// Informers.Client after the time since has seen obj, or something later. That time is before the call, for a handler may be
+	// late; and what this process wrote can be read when the write returns. OnAdd and OnUpdate are called where there is no such time: while
+	// several informers have copies of the kind.
+	OnKnown(old, obj client.Object, since time.Time)
 }
 
 // Registration is one handler's subscription.

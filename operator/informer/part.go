@@ -49,7 +49,10 @@ func (i *informer) put(obj client.Object) {
 		had = false
 	}
 	i.objs.Put(obj)
-	n := &notice{what: added, obj: obj, flag: !i.isSynced, written: i.writtenAs(obj)}
+	n := &notice{what: added, obj: obj, flag: !i.isSynced, known: i.writtenAs(obj)}
+	if n.known.IsZero() && i.isSynced && !i.several.Load() {
+		n.known = time.Now()
+	}
 	if had {
 		n.what, n.old, n.flag = updated, old, false
 	}

@@ -40,6 +40,9 @@ type informer struct {
 	// pinned: somebody reads from it, so it does not end with its last handler. Set under the lock.
 	pinned atomic.Bool
 
+	// several: there is, or was, another informer of the kind, so that who reads may read from that one's copy.
+	several atomic.Bool
+
 	mu       sync.Mutex
 	ctx      context.Context // while running
 	tasks    sync.WaitGroup  // what ends with ctx; nothing is added after it
