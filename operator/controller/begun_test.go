@@ -17,6 +17,24 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
+var one = client.Key{Namespace: "default", Name: "one"}
+
+// watched is a client of a server with one ConfigMap, and informers that run until the test ends.
+func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client.Client, informer.Informers) {
+	t.Helper()
+	server := clienttest.New()
+	direct, err := client.New(client.Config{REST: server.RESTConfig()})
+	must(t, err)
+	must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}))
+	server.SetFaults(faults)
+	informers, err := informer.New(informer.Config{Client: direct, Form: form})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { cancel(); synctest.Wait() })
+	go func() { _ = informers.Run(ctx) }()
+	return direct, informers
+}
+
 // RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it; without that it does, and so does what
 // others wrote.
 func TestEchoes(t *testing.T) {
@@ -36,19 +54,8 @@ func TestEchoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := clienttest.New()
-				direct, err := client.New(client.Config{REST: server.RESTConfig()})
-				must(t, err)
-				must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}))
-				server.SetFaults(clienttest.Faults{WatchLag: lag})
-				informers, err := informer.New(informer.Config{Client: direct, Form: tt.form})
-				must(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer synctest.Wait()
-				defer cancel()
-				go func() { _ = informers.Run(ctx) }()
-
-				c := informers.Client()
+				direct, informers := watched(t, clienttest.Faults{WatchLag: lag}, tt.form)
+				ctx, c := t.Context(), informers.Client()
 				again := make(chan reconcile.Request)
 				var count atomic.Int32
 				r := start(t, controller.Config{
@@ -69,10 +76,10 @@ func TestEchoes(t *testing.T) {
 				}
 				if tt.again != 0 {
 					time.Sleep(tt.again)
-					again <- reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "one"}}
+					again <- reconcile.Request{NamespacedName: one}
 				}
 				if tt.byOthers {
-					cm, err := client.Get[corev1.ConfigMap](ctx, direct, client.Key{Namespace: "default", Name: "one"})
+					cm, err := client.Get[corev1.ConfigMap](ctx, direct, one)
 					must(t, err)
 					cm.Labels = map[string]string{"others": "were here"}
 					must(t, direct.Update(ctx, cm))
@@ -91,7 +98,6 @@ func TestEchoes(t *testing.T) {
 // be read from another copy, which may be behind.
 func TestLateEvents(t *testing.T) {
 	const late = 10 * time.Millisecond
-	key := client.Key{Namespace: "default", Name: "one"}
 	for name, tt := range map[string]struct {
 		again time.Duration // after the event, the object is reconciled for another reason
 		two   bool          // informers of the kind
@@ -104,21 +110,11 @@ func TestLateEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := clienttest.New()
-				direct, err := client.New(client.Config{REST: server.RESTConfig()})
-				must(t, err)
-				must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
-				informers, err := informer.New(informer.Config{Client: direct})
-				must(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer synctest.Wait()
-				defer cancel()
+				direct, informers := watched(t, clienttest.Faults{}, informer.Full)
 				if tt.two {
 					_, err := informers.For(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
 					must(t, err)
 				}
-				go func() { _ = informers.Run(ctx) }()
-
 				slow := func(e controller.Event, enqueue func(reconcile.Request)) {
 					time.Sleep(late)
 					controller.EnqueueObject(e, enqueue)
@@ -135,13 +131,13 @@ func TestLateEvents(t *testing.T) {
 					}),
 				})
 				time.Sleep(time.Second)
-				cm, err := client.Get[corev1.ConfigMap](ctx, direct, key)
+				cm, err := client.Get[corev1.ConfigMap](t.Context(), direct, one)
 				must(t, err)
 				cm.Labels = map[string]string{"others": "were here"}
-				must(t, direct.Update(ctx, cm))
+				must(t, direct.Update(t.Context(), cm))
 				if tt.again != 0 {
 					time.Sleep(tt.again)
-					again <- reconcile.Request{NamespacedName: key}
+					again <- reconcile.Request{NamespacedName: one}
 				}
 				time.Sleep(time.Second)
 				if got := count.Load(); got != tt.want {

@@ -161,7 +161,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	if c.cfg.Gate != nil {
 		defer c.openGate(sources)()
 	}
-	newCrew(c.cfg.Concurrency).run(ctx, c.cfg.Concurrency, func(w *worker) bool { return c.work(ctx, graceful, w) })
+	crew := newCrew(c.cfg.Concurrency, func(w *worker) bool { return c.work(ctx, graceful, w) })
+	for range c.cfg.Concurrency {
+		crew.start(ctx)
+	}
+	crew.workers.Wait()
 	return nil
 }
 

@@ -50,8 +50,8 @@ type KnownHandler interface {
 	Handler
 	// OnKnown is called in the place of OnUpdate, and of OnAdd (then old is nil) of what was not there initially. Whoever has read the object through
 	// Informers.Client after the time since has seen obj, or something later. That time is before the call, for a handler may be
-	// late; and what this process wrote can be read when the write returns. OnAdd and OnUpdate are called where there is no such time: while
-	// several informers have copies of the kind.
+	// late; and what this process wrote can be read when the write returns. OnAdd and OnUpdate are called where there is no such time: as soon
+	// as there has been more than one informer of the kind.
 	OnKnown(old, obj client.Object, since time.Time)
 }
 

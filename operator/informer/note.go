@@ -13,7 +13,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// of is the informers of obj's kind, in whatever version and form.
+// of is the informers of obj's kind.
 func (s *informers) of(obj client.Object) (schema.GroupVersionKind, []*informer) {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
@@ -21,13 +21,17 @@ func (s *informers) of(obj client.Object) (schema.GroupVersionKind, []*informer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var of []*informer
+	return kind, s.copies(kind.GroupKind())
+}
+
+// copies, under the lock, are the informers of a kind, in whatever version and form.
+func (s *informers) copies(kind schema.GroupKind) (of []*informer) {
 	for name, i := range s.members {
-		if name.kind.GroupKind() == kind.GroupKind() {
+		if name.kind.GroupKind() == kind {
 			of = append(of, i)
 		}
 	}
-	return kind, of
+	return of
 }
 
 func (s *informers) holds(obj client.Object) bool {

@@ -61,11 +61,9 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 			scope = s.cfg.Scope
 		}
 		inf = newInformer(s, name, scope, s.formOf(kind.GroupKind()))
-		for other, i := range s.members {
-			if other.kind.GroupKind() == kind.GroupKind() {
-				i.several.Store(true)
-				inf.several.Store(true)
-			}
+		for _, other := range s.copies(kind.GroupKind()) {
+			other.several.Store(true)
+			inf.several.Store(true)
 		}
 		s.members[name] = inf
 		s.start(inf)
