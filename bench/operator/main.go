@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -39,16 +40,21 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	type part struct {
+		name string
+		run  func(context.Context, string, *table) error
+	}
+	parts := []part{{"queue", queues}, {"informers", informers}, {"handlers", handlers}, {"idle", idle}, {"reconcile", reconciles}}
+	if *only != "" && !slices.ContainsFunc(parts, func(p part) bool { return p.name == *only }) {
+		return fmt.Errorf("there is no part %q", *only)
+	}
 	dir, err := os.MkdirTemp("", "kelson-bench-operator-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	t := &table{}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context, string, *table) error
-	}{{"queue", queues}, {"informers", informers}, {"handlers", handlers}, {"idle", idle}, {"reconcile", reconciles}} {
+	for _, part := range parts {
 		if *only != "" && *only != part.name {
 			continue
 		}

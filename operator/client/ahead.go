@@ -3,9 +3,12 @@ package client
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,29 +16,43 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Ahead reads a list ahead: while one page is decoded, the next is on its way already. It is for the pages of one list, one after the other (see
-// ListOptions.Ahead), and for one goroutine. The zero value is ready. What it holds is freed with it, a page that nobody asked for when the context of
-// the call ends that the page came after.
+// Ahead reads a list ahead: while a page is decoded, the next one is on its way, and the one behind that is asked for as soon as the beginning of the
+// next says which it is. It is for the pages of one list, one after the other (see ListOptions.Ahead), and for one goroutine. The zero value is ready. What
+// it holds is freed with the last page; of a list that nobody reads to its end, when the context of its first call ends.
 type Ahead struct {
 	share *sharing
-	spare *bytes.Buffer // of the page before
-	next  *page         // nil if none is on its way
+	line  *line
+	next  *page // nil if none is on its way
+}
+
+// line is what the pages of one list have in common, each of which asks for the one behind it.
+type line struct {
+	client *restClient
+	asked  int64 // the limit that the caller wants at least
+	rooms  chan *bytes.Buffer
+	size   atomic.Int64 // of an object, in bytes, in the page that came last; 0 before there is one
+	cancel context.CancelFunc
 }
 
 // page is one page of a list, as it came.
 type page struct {
 	document
 	query url.Values
-	into  *bytes.Buffer
+	room  *bytes.Buffer
+	next  *page // the one behind it; nil if there is none, or if this one failed
 	err   error
-	done  chan struct{} // is closed when it is there
+	done  chan struct{} // is closed when all this is known
 }
 
 const (
+	// pagesHeld is how many pages are in memory: one that is decoded, one that comes, one that the server is making.
+	pagesHeld = 3
 	// pageBytes is about how much a page should be: servers take the longer for a list the more pages there are. Limits are made larger for that, up to
 	// maxPage objects.
 	pageBytes = 8 << 20
 	maxPage   = 10000
+	// headBytes are enough for the metadata of a list, with which lists begin.
+	headBytes = 4 << 10
 )
 
 // listAhead is a list with o.Ahead. r is the request for the page.
@@ -45,62 +62,129 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 		a.share = newSharing(o.Shared)
 	}
 	r.share = a.share
-	got := a.take(r.query)
-	if got == nil {
-		got = a.begin(ctx, c, r, 0)
-		<-got.done
+	got, err := a.take(ctx, r.query)
+	if err == nil && got == nil {
+		got, err = a.begin(ctx, c, r, o.Limit)
 	}
-	if got.err != nil {
-		return got.err
+	if err != nil {
+		a.end()
+		return err
 	}
-	if token := got.continueIn(got.data); token != "" {
-		r.query = maps.Clone(r.query)
-		r.query.Set("continue", token)
-		r.query.Del("resourceVersion") // the token has it
-		r.query.Del("resourceVersionMatch")
-		limit, size := got.nextLimit(o.Limit)
-		if limit > 0 {
-			r.query.Set("limit", strconv.FormatInt(limit, 10))
-		}
-		a.next = a.begin(ctx, c, r, size)
+	err = got.decode(got.data, into, kind)
+	a.line.rooms <- got.room
+	if a.next = got.next; a.next == nil || err != nil {
+		a.end()
 	}
-	err := got.decode(got.data, into, kind)
-	a.spare = got.into
 	return err
 }
 
-// take is the page that was read ahead, if that is the one that a query is for; else nil.
-func (a *Ahead) take(query url.Values) *page {
-	next := a.next
-	if a.next = nil; next == nil {
-		return nil
+// take is the page that was read ahead, if that is the one that a query is for and nothing was wrong with it; else nil.
+func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
+	if a.next == nil {
+		return nil, nil
 	}
-	<-next.done
-	if next.err != nil || !isSamePage(next.query, query) {
-		return nil // it is asked for once more: what was wrong may be over
+	if err := a.next.await(ctx); err != nil {
+		return nil, err
 	}
-	return next
+	if a.next.err != nil || !isSamePage(a.next.query, query) {
+		a.end() // it is asked for once more: what was wrong may be over
+	}
+	return a.next, nil
 }
 
-// begin reads a page of about so many bytes.
-func (a *Ahead) begin(ctx context.Context, c *restClient, r request, size int) *page {
-	r.answer = a.memory(size)
-	p := &page{query: r.query, into: r.answer, done: make(chan struct{})}
+// begin reads a page that was not read ahead.
+func (a *Ahead) begin(ctx context.Context, c *restClient, r request, asked int64) (*page, error) {
+	lasting, cancel := context.WithCancel(ctx)
+	a.line = &line{client: c, asked: asked, rooms: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
+	for range pagesHeld {
+		a.line.rooms <- &bytes.Buffer{}
+	}
+	first := a.line.begin(lasting, r)
+	if err := first.await(ctx); err != nil {
+		return nil, err
+	}
+	return first, first.err
+}
+
+// await waits until it is known what became of a page.
+func (p *page) await(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end forgets what is on its way.
+func (a *Ahead) end() {
+	a.line.cancel()
+	a.next = nil
+}
+
+func (l *line) begin(ctx context.Context, r request) *page {
+	p := &page{query: r.query, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		p.document, p.err = c.read(ctx, r)
+		p.err = l.read(ctx, r, p)
 	}()
 	return p
 }
 
-// memory has room for so many bytes: what grows while it is read is copied again and again.
-func (a *Ahead) memory(size int) *bytes.Buffer {
-	b := a.spare
-	if a.spare = nil; b == nil || b.Cap() < size {
-		b = bytes.NewBuffer(make([]byte, 0, size))
+// read reads a page into a room, as soon as one is free. The page behind it begins as soon as it is known which that is and how long it should be.
+func (l *line) read(ctx context.Context, r request, p *page) error {
+	select {
+	case p.room = <-l.rooms:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	b.Reset()
-	return b
+	limit, _ := strconv.ParseInt(r.query.Get("limit"), 10, 64)
+	expected := min(limit*l.size.Load(), pageBytes)
+	p.room.Reset()
+	p.room.Grow(int(expected + expected/8)) // what grows while it is read is copied again and again
+	resp, err := l.client.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	p.codec = codecOf(resp, r.share)
+	known := false
+	if expected > 0 {
+		if _, err = io.CopyN(p.room, resp.Body, headBytes); err == nil {
+			known = l.follow(ctx, r, p, limit)
+		}
+	}
+	if err == nil {
+		_, err = p.room.ReadFrom(resp.Body)
+	}
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
+	}
+	if p.data = p.room.Bytes(); limit > 0 {
+		l.size.Store(max(1, int64(len(p.data))/limit))
+	}
+	if !known {
+		l.follow(ctx, r, p, limit)
+	}
+	return nil
+}
+
+// follow begins the page behind the one in p.room, if there is one; false if what is in the room does not tell yet.
+func (l *line) follow(ctx context.Context, r request, p *page, limit int64) bool {
+	token, known := p.continueIn(p.room.Bytes())
+	if token == "" {
+		return known
+	}
+	r.query = maps.Clone(r.query)
+	r.query.Set("continue", token)
+	r.query.Del("resourceVersion") // the token has it
+	r.query.Del("resourceVersionMatch")
+	if limit > 0 {
+		// Pages grow step by step: of a short list the most would else come in one, with nothing to decode meanwhile.
+		r.query.Set("limit", strconv.FormatInt(max(l.asked, min(maxPage, 2*limit, pageBytes/l.size.Load())), 10))
+	}
+	p.next = l.begin(ctx, r)
+	return true
 }
 
 // isSamePage says that two requests ask for the same page, whatever its length.
@@ -108,52 +192,41 @@ func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// nextLimit is how many objects the next page should have, where so many are asked for, and about how many bytes these are. Pages grow step by step: of a
-// short list the most would else come in one, with nothing to decode meanwhile.
-func (p *page) nextLimit(asked int64) (limit int64, size int) {
-	had, _ := strconv.ParseInt(p.query.Get("limit"), 10, 64)
-	if had <= 0 || len(p.data) == 0 {
-		return asked, 0
-	}
-	limit = max(asked, min(maxPage, 2*had, had*pageBytes/int64(len(p.data))))
-	size = int(limit * int64(len(p.data)) / had)
-	return limit, size + size/8
-}
-
-// continueIn is the token of the page behind a list; empty if there is none, or the list is not written as lists are.
-func (jsonCodec) continueIn(data []byte) string {
+// continueIn is the token of the page behind a list, of which the beginning may be all that there is; empty if there is none, or the list is not written as
+// lists are. It is not known while its metadata is not there.
+func (jsonCodec) continueIn(data []byte) (token string, known bool) {
 	p := tree.Parser{Data: data}
-	var token string
 	_ = p.Each(func(key []byte) error { // what is wrong is found by whoever decodes it
 		if string(key) != "metadata" {
 			return p.Skip()
 		}
+		found := ""
 		err := p.Each(func(key []byte) (err error) {
 			if string(key) != "continue" {
 				return p.Skip()
 			}
-			token, err = p.Text()
+			found, err = p.Text()
 			return err
 		})
 		if err == nil {
-			err = errEnough
+			token, known, err = found, true, errEnough
 		}
 		return err
 	})
-	return token
+	return token, known
 }
 
-func (protobufCodec) continueIn(data []byte) string {
+func (protobufCodec) continueIn(data []byte) (token string, known bool) {
 	const listContinue = 3
-	raw, _, err := open(data)
-	if err != nil {
-		return ""
+	raw, isThere := openBegun(data)
+	if !isThere {
+		return "", false
 	}
-	var token string
 	_ = eachField(raw, func(n protowire.Number, v []byte) error {
 		if n != listMeta {
 			return errEnough
 		}
+		known = true
 		return eachField(v, func(n protowire.Number, v []byte) error {
 			if n == listContinue {
 				token = string(v)
@@ -161,5 +234,5 @@ func (protobufCodec) continueIn(data []byte) string {
 			return nil
 		})
 	})
-	return token
+	return token, known
 }

@@ -29,8 +29,8 @@ type codec interface {
 	kindIn(data []byte) metav1.TypeMeta
 	// headIn is the namespace, name, uid and resourceVersion of an encoded object.
 	headIn(data []byte) (metav1.ObjectMeta, error)
-	// continueIn is the token of the page behind an encoded list; empty if there is none.
-	continueIn(data []byte) string
+	// continueIn is the token of the page behind an encoded list, empty if there is none; it may be known from the beginning of the list alone.
+	continueIn(data []byte) (token string, known bool)
 	// frames reads the events of a watch.
 	frames(io.Reader) frames
 }

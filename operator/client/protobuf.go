@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -99,6 +100,31 @@ func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
 		return nil
 	})
 	return raw, kind, err
+}
+
+// openBegun is what there is of the message within an envelope, of which only the beginning need be there.
+func openBegun(data []byte) (raw []byte, isThere bool) {
+	data, isThere = bytes.CutPrefix(data, []byte(magic))
+	for isThere && len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return nil, false
+		}
+		data = data[n:]
+		if number == unknownRaw && kind == protowire.BytesType {
+			size, n := protowire.ConsumeVarint(data)
+			if n < 0 {
+				return nil, false
+			}
+			data = data[n:]
+			return data[:min(uint64(len(data)), size)], true
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+			return nil, false
+		}
+		data = data[n:]
+	}
+	return nil, false
 }
 
 // eachField calls yield with every field of a message that is bytes.
