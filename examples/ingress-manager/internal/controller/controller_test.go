@@ -110,7 +110,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 		return nil
 	})
 	must(t, c.Delete(ctx, stranger))
-	settle(func() error { return nil }) // or the Service is seen before the Ingress is, and tried again later
+	settle(func() error { return nil })                                             // or the Service is seen before the Ingress is, and tried again later
 	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} }) // it may have been given up
 	ingress(forHost("", 9090))
 }
