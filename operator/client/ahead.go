@@ -39,7 +39,7 @@ type page struct {
 	document
 	query url.Values
 	room  *bytes.Buffer
-	next  *page // the one behind it; nil if there is none, or if this one failed
+	next  *page // the one behind it; nil if there is none
 	err   error
 	done  chan struct{} // is closed when all this is known
 }
@@ -150,17 +150,17 @@ func (l *line) read(ctx context.Context, r request, p *page) error {
 	p.codec = codecOf(resp, r.share)
 	known := false
 	if expected > 0 {
-		if _, err = io.CopyN(p.room, resp.Body, headBytes); err == nil {
+		if _, err = p.room.ReadFrom(io.LimitReader(resp.Body, headBytes)); err == nil {
 			known = l.follow(ctx, r, p, limit)
 		}
 	}
 	if err == nil {
-		_, err = p.room.ReadFrom(resp.Body)
+		p.data, err = readAll(resp, p.room)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil {
 		return fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
 	}
-	if p.data = p.room.Bytes(); limit > 0 {
+	if limit > 0 {
 		l.size.Store(max(1, int64(len(p.data))/limit))
 	}
 	if !known {

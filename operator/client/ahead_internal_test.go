@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 )
 
 // MACH-01: the page behind a list is known as soon as the list's metadata is there, and never taken from half of it.
@@ -85,9 +84,9 @@ func TestContinueIn(t *testing.T) {
 // slowPages serves a list of two objects a page. From the second page on, it sends no more than its beginning until it was asked for the page behind.
 type slowPages struct {
 	count int
-	spoil map[int]string // what pages are instead
-	mu    sync.Mutex
-	asked []chan struct{} // for every page, closed when it was
+	spoil map[int]string  // what pages are instead
+	asked []chan struct{} // for every page, closed when it is; that is once, and a panic if it is asked for again
+	had   atomic.Int32    // how many pages were asked for
 }
 
 func newSlowPages(t *testing.T, count int) (*slowPages, Client) {
@@ -95,43 +94,13 @@ func newSlowPages(t *testing.T, count int) (*slowPages, Client) {
 	for range count + 1 {
 		s.asked = append(s.asked, make(chan struct{}))
 	}
-	mapper := NewMapper(func(_ context.Context, _ string, into any) error {
-		into.(*metav1.APIResourceList).APIResources = []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}
-		return nil
-	})
-	c, err := New(Config{REST: &rest.Config{Host: "http://test", Transport: s}, Mapper: mapper})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, c
-}
-
-// had is how many pages it was asked for.
-func (s *slowPages) had() (had int) {
-	for _, asked := range s.asked {
-		if isClosed(asked) {
-			had++
-		}
-	}
-	return had
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	return s, newOver(t, s, metav1.APIResource{Name: "configmaps", Kind: "ConfigMap", Namespaced: true})
 }
 
 func (s *slowPages) RoundTrip(r *http.Request) (*http.Response, error) {
 	page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	s.mu.Lock()
-	if !isClosed(s.asked[page]) {
-		close(s.asked[page])
-	}
-	s.mu.Unlock()
+	close(s.asked[page])
+	s.had.Add(1)
 	list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "5"}}
 	for n := range 2 {
 		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%d-%d", page, n)}}
@@ -203,7 +172,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 				err := read(c, ListOptions{Limit: 2, Ahead: &Ahead{}}, func(page int) {
 					pages++
 					synctest.Wait()
-					if had, want := s.had(), min(page+1+pagesHeld, count); spoiled == "" && had != want {
+					if had, want := int(s.had.Load()), min(page+1+pagesHeld, count); spoiled == "" && had != want {
 						t.Errorf("with %d pages read, %d were asked for, want %d", page+1, had, want)
 					}
 				})
@@ -221,7 +190,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
-			if had := s.had(); had != 1+pagesHeld {
+			if had := s.had.Load(); had != 1+pagesHeld {
 				t.Errorf("%d pages were asked for", had)
 			}
 			cancel()

@@ -242,15 +242,20 @@ func (s *protobufServer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newProtobuf(t *testing.T) (*protobufServer, Client) {
 	s := &protobufServer{t: t, code: http.StatusOK}
-	mapper := NewMapper(func(_ context.Context, path string, into any) error {
-		into.(*metav1.APIResourceList).APIResources = []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}, {Name: "widgets", Kind: "Widget", Namespaced: true}}
+	return s, newOver(t, s, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true}, metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
+}
+
+// newOver is a client over a transport that knows these resources, in whatever group is asked for.
+func newOver(t *testing.T, transport http.RoundTripper, resources ...metav1.APIResource) Client {
+	mapper := NewMapper(func(_ context.Context, _ string, into any) error {
+		into.(*metav1.APIResourceList).APIResources = resources
 		return nil
 	})
-	c, err := New(Config{REST: &rest.Config{Host: "http://test", Transport: s}, Mapper: mapper})
+	c, err := New(Config{REST: &rest.Config{Host: "http://test", Transport: transport}, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, c
+	return c
 }
 
 func podOf(name string) *corev1.Pod {

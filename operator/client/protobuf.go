@@ -104,23 +104,18 @@ func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
 
 // openBegun is what there is of the message within an envelope, of which only the beginning need be there.
 func openBegun(data []byte) (raw []byte, isThere bool) {
-	data, isThere = bytes.CutPrefix(data, []byte(magic))
-	for isThere && len(data) > 0 {
+	for data, isThere = bytes.CutPrefix(data, []byte(magic)); isThere; {
 		number, kind, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return nil, false
-		}
-		data = data[n:]
 		if number == unknownRaw && kind == protowire.BytesType {
-			size, n := protowire.ConsumeVarint(data)
-			if n < 0 {
-				return nil, false
+			size, m := protowire.ConsumeVarint(data[n:])
+			if m < 0 {
+				break
 			}
-			data = data[n:]
+			data = data[n+m:]
 			return data[:min(uint64(len(data)), size)], true
 		}
-		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
-			return nil, false
+		if _, _, n = protowire.ConsumeField(data); n < 0 {
+			break
 		}
 		data = data[n:]
 	}
