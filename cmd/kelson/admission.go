@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kelson.dev/server/admission"
+	"kelson.dev/server/builtin/plugins"
 	"kelson.dev/server/controlplane"
 )
 
@@ -16,7 +17,7 @@ type admissionFlags struct {
 }
 
 func (o *admissionFlags) addFlags(f *pflag.FlagSet) {
-	all, on := strings.Join(admission.Names(false), ", "), strings.Join(admission.Names(true), ", ")
+	all, on := strings.Join(plugins.Table().Names(false), ", "), strings.Join(plugins.Table().Names(true), ", ")
 	f.StringSliceVar(&o.enable, "enable-admission-plugins", nil,
 		"admission plugins to run in addition to those that are on by default ("+on+"); there are: "+all+"; their order does not matter")
 	f.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "admission plugins not to run although they are on by default")
@@ -26,7 +27,7 @@ func (o *admissionFlags) addFlags(f *pflag.FlagSet) {
 // apply reads what the flags name and sets it in cfg.
 func (o *admissionFlags) apply(cfg *controlplane.Config) error {
 	cfg.Admission.Enable, cfg.Admission.Disable = o.enable, o.disable
-	if err := admission.Config(cfg.Admission).Check(); err != nil || o.configFile == "" {
+	if err := admission.Config(cfg.Admission).Check(plugins.Table()); err != nil || o.configFile == "" {
 		return err
 	}
 	var err error

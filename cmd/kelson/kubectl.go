@@ -22,7 +22,7 @@ func kubectl(invoked string, args []string) int {
 	// The parsing of flags sets it too, but only after plugins were looked for and kuberc was read, which log.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
-		PluginHandler: plugins{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
+		PluginHandler: pluginHandler{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
 		Arguments:     os.Args,
 		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 	})
@@ -32,13 +32,13 @@ func kubectl(invoked string, args []string) int {
 	return 0
 }
 
-// plugins runs plugins of kubectl. Where this binary was called by the name kubectl, they call it by that name too.
-type plugins struct {
+// pluginHandler runs plugins of kubectl. If this binary was called by the name kubectl, plugins call it by that name too.
+type pluginHandler struct {
 	cmd.PluginHandler
 	invoked string
 }
 
-func (p plugins) Execute(path string, args, environment []string) error {
+func (p pluginHandler) Execute(path string, args, environment []string) error {
 	if filepath.Base(p.invoked) == "kubectl" {
 		if self, err := exec.LookPath(p.invoked); err == nil {
 			if self, err = filepath.Abs(self); err == nil {

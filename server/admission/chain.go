@@ -9,7 +9,7 @@ import (
 	"kelson.dev/server/admission/webhook"
 )
 
-// Config says which plugins of the table run.
+// Config says which plugins of a table run.
 type Config struct {
 	// Enable and Disable name plugins to run beside those that are on by default, and of those the ones not to run.
 	Enable, Disable []string
@@ -45,23 +45,23 @@ var (
 
 var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 
-// New makes the plugins that the configuration asks for. It ends with Stop.
-func New(cfg Config, deps Deps) (*Chain, error) {
-	if err := cfg.Check(); err != nil {
+// New builds the plugins of a table that the configuration asks for. Stop the chain after use.
+func New(cfg Config, table Table, deps Deps) (*Chain, error) {
+	if err := cfg.Check(table); err != nil {
 		return nil, err
 	}
 	c := &Chain{steps: map[admission.Operation][]step{}}
 	deps.webhookMetrics = webhook.NewMetrics(deps.Metrics)
-	for _, line := range Plugins {
-		if line.New == nil || !cfg.on(line) {
+	for _, row := range table {
+		if row.New == nil || !cfg.on(row) {
 			continue
 		}
 		own := deps
-		own.Config = cfg.Plugins[line.Name]
-		plugin, err := line.New(own)
+		own.Config = cfg.Plugins[row.Name]
+		plugin, err := row.New(own)
 		if err != nil {
 			c.Stop()
-			return nil, fmt.Errorf("couldn't init admission plugin %q: %w", line.Name, err)
+			return nil, fmt.Errorf("couldn't init admission plugin %q: %w", row.Name, err)
 		}
 		c.add(plugin)
 	}

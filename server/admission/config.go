@@ -14,19 +14,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Check says what is wrong with the names of plugins, in the words of kube-apiserver.
-func (c Config) Check() error {
+// Check reports what is wrong with the names of plugins, in kube-apiserver's wording.
+func (c Config) Check(table Table) error {
 	var errs []error
 	for _, name := range c.Enable {
-		switch line := find(name); {
-		case line == nil:
+		switch row := table.Find(name); {
+		case row == nil:
 			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name))
-		case line.New == nil:
+		case row.New == nil:
 			errs = append(errs, fmt.Errorf("enable-admission-plugins plugin %q is not implemented", name))
 		}
 	}
 	for _, name := range c.Disable {
-		if find(name) == nil {
+		if table.Find(name) == nil {
 			errs = append(errs, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name))
 		}
 	}
@@ -42,31 +42,11 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) on(line Plugin) bool {
-	if slices.Contains(c.Enable, line.Name) {
+func (c Config) on(row Plugin) bool {
+	if slices.Contains(c.Enable, row.Name) {
 		return true
 	}
-	return line.On && !slices.Contains(c.Disable, line.Name)
-}
-
-func find(name string) *Plugin {
-	for i := range Plugins {
-		if Plugins[i].Name == name {
-			return &Plugins[i]
-		}
-	}
-	return nil
-}
-
-// Names are the plugins that can be enabled, in the table's order: all of them, or those that are on by default.
-func Names(onByDefault bool) []string {
-	var names []string
-	for _, line := range Plugins {
-		if line.New != nil && (line.On || !onByDefault) {
-			names = append(names, line.Name)
-		}
-	}
-	return names
+	return row.On && !slices.Contains(c.Disable, row.Name)
 }
 
 // legacy are the plugins whose own configuration may stand in the place of the file that names it.

@@ -9,32 +9,31 @@ import (
 
 	"kelson.dev/server/admission/always"
 	"kelson.dev/server/admission/lifecycle"
-	"kelson.dev/server/admission/podsecurity"
 	"kelson.dev/server/admission/policy"
-	"kelson.dev/server/admission/resourcequota"
 	"kelson.dev/server/admission/webhook"
-	"kelson.dev/server/builtin/plugins"
 	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
 
-// Deps is what plugins are made of.
+// Deps is what plugins are built from.
 type Deps struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects gives the verbs on stored objects. They exist only after the plugins: ask for them when a request comes.
+	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call it
+	// while serving a request, not in a constructor.
 	Objects func() resource.Objects
-	// Transport hands requests to the control plane in process, as an administrator. It works only after the start.
+	// Transport sends requests to the control plane in process, as an administrator. It works only
+	// after the control plane has started.
 	Transport  http.RoundTripper
 	Authorizer authorizer.Authorizer
-	// Controllers says that the control plane has its own.
+	// Controllers reports whether the control plane runs its own controllers.
 	Controllers bool
-	// Metrics is where a plugin registers what it counts; nil: nowhere.
+	// Metrics is where plugins register their metrics; nil means nowhere.
 	Metrics prometheus.Registerer
-	// Config is the plugin's own configuration, YAML or JSON; nil: none.
+	// Config is the plugin's own configuration, YAML or JSON; nil means none.
 	Config []byte
 
-	webhookMetrics *webhook.Metrics // both kinds of webhooks count in one place
+	webhookMetrics *webhook.Metrics // shared by mutating and validating webhooks
 }
 
 func (d Deps) webhooks() webhook.Config {
@@ -45,67 +44,52 @@ func (d Deps) policies() policy.Config {
 	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer}
 }
 
-// Plugin is a line of the table.
+// Plugin is one row of a Table.
 type Plugin struct {
 	// Name is the plugin's name in flags and in configuration.
 	Name string
 	// On says that the plugin runs unless it is disabled.
 	On bool
-	// New makes the plugin; nil: it is known by name only.
+	// New builds the plugin. nil means that Kubernetes has a plugin of this name and this server does not.
 	New func(Deps) (admission.Interface, error)
 }
 
-// Plugins are all plugins of kube-apiserver, in the order in which they run.
-var Plugins = []Plugin{
-	{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
-	upstream("NamespaceAutoProvision", false),
-	{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
-	upstream("NamespaceExists", false),
-	upstream("LimitPodHardAntiAffinityTopology", false),
-	upstream("LimitRanger", true),
-	upstream("ServiceAccount", true),
-	upstream("NodeRestriction", false),
-	upstream("TaintNodesByCondition", true),
-	upstream("AlwaysPullImages", false),
-	upstream("ImagePolicyWebhook", false),
-	{Name: podsecurity.Name, On: true, New: func(d Deps) (admission.Interface, error) { return podsecurity.New(d.Store, d.Config, d.Metrics) }},
-	upstream("PodNodeSelector", false),
-	upstream("Priority", true),
-	upstream("DefaultTolerationSeconds", true),
-	upstream("PodTolerationRestriction", false),
-	upstream("EventRateLimit", false),
-	upstream("ExtendedResourceToleration", false),
-	upstream("DefaultStorageClass", true),
-	upstream("StorageObjectInUseProtection", true),
-	upstream("PodGroupProtection", true),
-	upstream("OwnerReferencesPermissionEnforcement", false),
-	upstream("PersistentVolumeClaimResize", true),
-	upstream("RuntimeClass", true),
-	upstream("CertificateApproval", true),
-	upstream("CertificateSigning", true),
-	upstream("ClusterTrustBundleAttest", true),
-	upstream("CertificateSubjectRestriction", true),
-	upstream("DefaultIngressClass", true),
-	upstream("DenyServiceExternalIPs", false),
-	upstream("PodTopologyLabels", true),
-	upstream("NodeDeclaredFeatureValidator", true),
-	upstream("PodResizeValidator", true),
-	// What is configured through the API comes after what is compiled in; what counts usage comes last.
-	{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()), nil }},
-	{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
-	{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
-	{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
-	{Name: resourcequota.Name, On: true, New: func(d Deps) (admission.Interface, error) {
-		return resourcequota.New(resourcequota.Config{Store: d.Store, Registry: d.Registry, Controller: d.Controllers, Config: d.Config})
-	}},
-	{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
+// Table lists plugins in the order in which they run.
+type Table []Plugin
+
+// Generic returns the plugins that depend on no built-in kind, in Kubernetes' order: AlwaysAdmit,
+// NamespaceLifecycle, the policies and webhooks that clients configure through the API, and AlwaysDeny.
+// A server with more plugins builds its own table and takes these rows from here; see [Table.Find].
+func Generic() Table {
+	return Table{
+		{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
+		{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
+		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()), nil }},
+		{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
+		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
+		{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
+		{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
+	}
 }
 
-// upstream is the line of a plugin whose code is Kubernetes' own.
-func upstream(name string, on bool) Plugin {
-	return Plugin{Name: name, On: on, New: func(d Deps) (admission.Interface, error) {
-		return plugins.New(name, plugins.Config{
-			Store: d.Store, Registry: d.Registry, Transport: d.Transport, Authorizer: d.Authorizer, Config: d.Config,
-		})
-	}}
+// Find returns the row of the named plugin, or nil if there is none.
+func (t Table) Find(name string) *Plugin {
+	for i := range t {
+		if t[i].Name == name {
+			return &t[i]
+		}
+	}
+	return nil
+}
+
+// Names returns the plugins that can be enabled, in the table's order: all of them, or only those
+// that are on by default.
+func (t Table) Names(onByDefault bool) []string {
+	var names []string
+	for _, row := range t {
+		if row.New != nil && (row.On || !onByDefault) {
+			names = append(names, row.Name)
+		}
+	}
+	return names
 }

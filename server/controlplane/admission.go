@@ -6,6 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/server/admission"
+	"kelson.dev/server/builtin/plugins"
 	"kelson.dev/server/resource"
 )
 
@@ -19,7 +20,7 @@ type Admission struct {
 
 // newAdmission makes the chain of plugins, in Kubernetes' order. It ends with the control plane.
 func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer) (upstream.Interface, error) {
-	chain, err := admission.New(admission.Config(cfg.Admission), admission.Deps{
+	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
 		Store:       p.store,
 		Registry:    p.registry,
 		Objects:     func() resource.Objects { return p.verbs },
