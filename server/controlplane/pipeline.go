@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/server/authn"
+	"kelson.dev/server/builtin/openapispec"
 	"kelson.dev/server/builtin/tokens"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
@@ -27,7 +28,7 @@ import (
 func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	found := discovery.New(registry)
 	groups := caughtUp(catchUp(st, definitions), found)
-	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions}))
+	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions, Packed: openapispec.Archive}))
 	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
 	checks := []chain.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	paths := map[string]http.Handler{

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,7 +65,7 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 		t.Fatal(err)
 	}
 	disco := discovery.New(p.registry)
-	schemas := openapi.New(openapi.Config{Registry: p.registry, Custom: p.definitions})
+	schemas := openapi.New(openapi.Config{Registry: p.registry, Custom: p.definitions, Packed: packedDocuments(t)})
 	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	p.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		i, err := info.NewRequestInfo(req)
@@ -83,6 +85,17 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 		}
 	})
 	return p
+}
+
+// packedDocuments returns Kubernetes' own OpenAPI documents. The product holds them; the engine must not
+// import the product, so the test reads the file.
+func packedDocuments(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "builtin", "openapispec", "kubernetes.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // run starts the definitions' loop and returns what ends it.

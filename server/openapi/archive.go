@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"archive/zip"
-	_ "embed" // for the archive
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -10,28 +9,30 @@ import (
 	"time"
 )
 
-//go:embed kubernetes.zip
-var kubernetes string
-
-// archive reads the packed documents.
+// archive reads packed documents.
 type archive struct {
+	packed  string
 	entries map[string]*zip.File
 	opened  time.Time
 }
 
-func openArchive() (*archive, error) {
-	r, err := zip.NewReader(strings.NewReader(kubernetes), int64(len(kubernetes)))
+// openArchive opens a zip archive. The empty string is an archive without entries.
+func openArchive(packed string) (*archive, error) {
+	a := &archive{packed: packed, entries: map[string]*zip.File{}, opened: time.Now()}
+	if packed == "" {
+		return a, nil
+	}
+	r, err := zip.NewReader(strings.NewReader(packed), int64(len(packed)))
 	if err != nil {
 		return nil, fmt.Errorf("open packed documents: %w", err)
 	}
-	a := &archive{entries: make(map[string]*zip.File, len(r.File)), opened: time.Now()}
 	for _, f := range r.File {
 		a.entries[f.Name] = f
 	}
 	return a, nil
 }
 
-// plain is an entry's content.
+// plain returns the content of an entry.
 func (a *archive) plain(name string) ([]byte, error) {
 	f, ok := a.entries[name]
 	if !ok {
@@ -49,7 +50,8 @@ func (a *archive) plain(name string) ([]byte, error) {
 	return data, nil
 }
 
-// gzip is an entry's content as a gzip file. Both formats hold the same deflate stream, only head and tail differ (RFC 1952).
+// gzip returns the content of an entry as a gzip file. Both formats hold the same deflate stream; only
+// head and tail differ (RFC 1952).
 func (a *archive) gzip(name string) ([]byte, error) {
 	f, ok := a.entries[name]
 	if !ok {
@@ -61,12 +63,12 @@ func (a *archive) gzip(name string) ([]byte, error) {
 	}
 	out := make([]byte, 0, f.CompressedSize64+18)
 	out = append(out, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255)
-	out = append(out, kubernetes[offset:offset+int64(f.CompressedSize64)]...)
+	out = append(out, a.packed[offset:offset+int64(f.CompressedSize64)]...)
 	out = binary.LittleEndian.AppendUint32(out, f.CRC32)
 	return binary.LittleEndian.AppendUint32(out, uint32(f.UncompressedSize64)), nil
 }
 
-// paths lists what stands in a folder with a suffix removed: "api/v1", "apis/apps/v1", "version".
+// paths lists the entries of a folder with a suffix, without both: "api/v1", "apis/apps/v1", "version".
 func (a *archive) paths(folder, suffix string) map[string]*zip.File {
 	out := map[string]*zip.File{}
 	for name, f := range a.entries {

@@ -134,10 +134,10 @@ func (h *Handler) newFragment(gv schema.GroupVersion) (*fragment, error) {
 	return f, nil
 }
 
-// staticNames are the definitions and parameters of the packed v2 document.
+// staticNames returns the definitions and parameters of the packed v2 document.
 func (h *Handler) staticNames() (map[string]bool, error) {
 	a, err := h.archive()
-	if err != nil {
+	if err != nil || a.packed == "" {
 		return nil, err
 	}
 	data, err := a.plain("v2/names")

@@ -49,6 +49,7 @@ func compress(data []byte) ([]byte, error) {
 type documents struct {
 	generation uint64
 	archive    *archive
+	base       func() (*base, error)
 	index      *document
 	hashes     map[string]string // path → hash, for v3
 	custom     map[string]*part  // path → documents of custom kinds
@@ -76,7 +77,7 @@ func (h *Handler) documents(a *archive) *documents {
 }
 
 func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool) *documents {
-	d := &documents{generation: generation, archive: a, hashes: map[string]string{}, custom: map[string]*part{}}
+	d := &documents{generation: generation, archive: a, base: h.base, hashes: map[string]string{}, custom: map[string]*part{}}
 	show := shown(served)
 	for path, entry := range a.paths("v3/", ".json") {
 		if show(path) {

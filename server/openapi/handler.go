@@ -37,14 +37,21 @@ type Config struct {
 	Registry *resource.Registry
 	// Custom may be nil.
 	Custom Custom
+	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for its
+	// layout. Its documents are shown for the group versions that the registry serves. Empty means none.
+	Packed string
+	// Title and Version describe the API in the v2 document of a handler without Packed documents.
+	Title, Version string
 }
 
 // Handler serves the documents. Make it with New.
 type Handler struct {
-	registry *resource.Registry
-	custom   Custom
-	archive  func() (*archive, error)
-	current  atomic.Pointer[documents]
+	registry       *resource.Registry
+	custom         Custom
+	title, version string
+	archive        func() (*archive, error)
+	base           func() (*base, error)
+	current        atomic.Pointer[documents]
 
 	mu     sync.Mutex
 	parts  map[schema.GroupVersion]*part // of custom kinds
@@ -53,7 +60,18 @@ type Handler struct {
 
 // New returns a handler. It reads nothing until the first request.
 func New(cfg Config) *Handler {
-	h := &Handler{registry: cfg.Registry, custom: cfg.Custom, archive: sync.OnceValues(openArchive), parts: map[schema.GroupVersion]*part{}}
+	h := &Handler{
+		registry: cfg.Registry, custom: cfg.Custom, title: cfg.Title, version: cfg.Version,
+		archive: sync.OnceValues(func() (*archive, error) { return openArchive(cfg.Packed) }),
+		parts:   map[schema.GroupVersion]*part{},
+	}
+	h.base = sync.OnceValues(func() (*base, error) {
+		a, err := h.archive()
+		if err != nil {
+			return nil, err
+		}
+		return h.newBase(a)
+	})
 	h.static = sync.OnceValues(h.staticNames)
 	return h
 }

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// joinJSON puts the v2 document together as text.
+// joinJSON joins the v2 document as JSON.
 func (d *documents) joinJSON(show func(string) bool) (*document, error) {
-	head, err := d.archive.plain("v2/head.json")
+	base, err := d.base()
 	if err != nil {
 		return nil, err
 	}
-	out := bytes.NewBuffer(head)
+	out := bytes.NewBuffer(slices.Clone(base.head))
 	first := true
 	members := func(data []byte) {
 		if len(data) == 0 {
@@ -38,33 +38,31 @@ func (d *documents) joinJSON(show func(string) bool) (*document, error) {
 		members(f.paths)
 	}
 	for _, section := range []struct {
-		name string
-		of   func(*fragment) []byte
+		name   string
+		base   []byte
+		custom func(*fragment) []byte
 	}{
-		{"definitions", func(f *fragment) []byte { return f.definitions }},
-		{"parameters", func(f *fragment) []byte { return f.parameters }},
+		{"definitions", base.definitions, func(f *fragment) []byte { return f.definitions }},
+		{"parameters", base.parameters, func(f *fragment) []byte { return f.parameters }},
 	} {
 		out.WriteString(`},"` + section.name + `":{`)
 		first = true
-		data, err := d.archive.plain("v2/" + section.name + ".json")
-		if err != nil {
-			return nil, err
-		}
-		members(data)
+		members(section.base)
 		for _, f := range fragments {
-			members(section.of(f))
+			members(section.custom(f))
 		}
 	}
 	out.WriteString("}}")
 	return newDocument(out.Bytes()), nil
 }
 
-// joinProto puts the v2 document together as protobuf: messages that follow each other are merged by whoever reads them.
+// joinProto joins the v2 document as protobuf. Decoders merge messages that follow each other.
 func (d *documents) joinProto(show func(string) bool) (*document, error) {
-	out, err := d.archive.plain("v2/base.pb")
+	base, err := d.base()
 	if err != nil {
 		return nil, err
 	}
+	out := slices.Clone(base.proto)
 	for _, path := range slices.Sorted(maps.Keys(d.archive.paths("v2/paths/", ".pb"))) {
 		if show(path) {
 			data, err := d.archive.plain("v2/paths/" + path + ".pb")
@@ -84,7 +82,7 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 	return newDocument(out), nil
 }
 
-// fragments are those of all custom kinds, by path. What cannot be described is left out.
+// fragments returns those of all custom kinds, sorted by path. Kinds that cannot be described are left out.
 func (d *documents) fragments() []*fragment {
 	var out []*fragment
 	for _, path := range slices.Sorted(maps.Keys(d.custom)) {

@@ -1,6 +1,7 @@
-package openapi
+package openapispec_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -26,6 +27,8 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"kelson.dev/server/builtin/openapispec"
+	"kelson.dev/server/openapi"
 	"kelson.dev/server/resource"
 )
 
@@ -35,11 +38,7 @@ func TestArchiveIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openArchive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries := a.paths("v3/", ".json")
+	entries := packed(t, "v3/", ".json")
 	files, err := os.ReadDir(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3"))
 	if err != nil {
 		t.Fatal(err)
@@ -53,15 +52,44 @@ func TestArchiveIsCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := strings.ReplaceAll(strings.TrimSuffix(file.Name(), "_openapi.json"), "__", "/")
-		packed, err := a.plain("v3/" + path + ".json")
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if !reflect.DeepEqual(bare(t, packed), bare(t, data)) || entries[path].Comment != fmt.Sprintf("%X", sha256.Sum256(packed)) {
+		entry := entries[path]
+		if !reflect.DeepEqual(bare(t, entry.data), bare(t, data)) || entry.comment != fmt.Sprintf("%X", sha256.Sum256(entry.data)) {
 			t.Errorf("%s is not as in the module", path)
 		}
 	}
+}
+
+// entry is one file of the archive.
+type entry struct {
+	comment string
+	data    []byte
+}
+
+// packed returns the entries of a folder of the archive with a suffix, by name without both.
+func packed(t *testing.T, folder, suffix string) map[string]entry {
+	t.Helper()
+	r, err := zip.NewReader(strings.NewReader(openapispec.Archive), int64(len(openapispec.Archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]entry{}
+	for _, f := range r.File {
+		name, inFolder := strings.CutPrefix(f.Name, folder)
+		name, matches := strings.CutSuffix(name, suffix)
+		if !inFolder || !matches {
+			continue
+		}
+		content, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = entry{f.Comment, data}
+	}
+	return out
 }
 
 // bare is a document without what is added to those of the module.
@@ -136,13 +164,13 @@ func TestPartsOfDocuments(t *testing.T) {
 }
 
 // serving makes a handler of a control plane with the given group versions.
-func serving(custom Custom, gvs ...string) (*Handler, *resource.Registry) {
+func serving(custom openapi.Custom, gvs ...string) (*openapi.Handler, *resource.Registry) {
 	registry := resource.NewRegistry()
 	for i, gv := range gvs {
 		parsed, _ := schema.ParseGroupVersion(gv)
 		registry.Put(&resource.Resource{Group: parsed.Group, Plural: fmt.Sprintf("r%d", i), Versions: []resource.Version{{Name: parsed.Version}}})
 	}
-	return New(Config{Registry: registry, Custom: custom}), registry
+	return openapi.New(openapi.Config{Registry: registry, Custom: custom, Packed: openapispec.Archive}), registry
 }
 
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
@@ -301,6 +329,6 @@ func BenchmarkV2AfterChange(b *testing.B) {
 	h, registry := serving(things{}, "v1", "apps/v1", "example.com/v1")
 	for b.Loop() {
 		registry.Put()
-		get(h, "/openapi/v2", "Accept", protoV2)
+		get(h, "/openapi/v2", "Accept", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
 	}
 }

@@ -1,4 +1,4 @@
-package openapi_test
+package openapispec_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 
+	"kelson.dev/server/builtin/openapispec"
 	"kelson.dev/server/openapi"
 	"kelson.dev/server/resource"
 )
@@ -15,7 +16,7 @@ import (
 // The index lists the group versions that the registry serves.
 func Example() {
 	registry := resource.NewRegistry(&resource.Resource{Group: "apps", Plural: "deployments", Kind: "Deployment", Versions: []resource.Version{{Name: "v1"}}})
-	handler := openapi.New(openapi.Config{Registry: registry})
+	handler := openapi.New(openapi.Config{Registry: registry, Packed: openapispec.Archive})
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3", nil))
 	var index struct{ Paths map[string]any }

@@ -1,4 +1,4 @@
-package openapi
+package openapispec_test
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
