@@ -1,4 +1,4 @@
-package crd_test
+package kubectl
 
 import (
 	"bytes"
@@ -13,14 +13,32 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"kelson.dev/server/controlplane"
 )
+
+// plane is a control plane in this process, with kubectl linked in.
+type plane struct {
+	t    *testing.T
+	rest *rest.Config
+}
+
+func start(t *testing.T) *plane {
+	t.Helper()
+	own, err := controlplane.Start(t.Context(), controlplane.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Stop)
+	return &plane{t, own.RESTConfig()}
+}
 
 // kubectl runs the real kubectl in process against the plane.
 func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 	p.t.Helper()
 	home := p.t.TempDir()
 	config := filepath.Join(home, "config")
-	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: 'http://plane'}}]\n"+
+	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: '"+p.rest.Host+"'}}]\n"+
 		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -34,7 +52,7 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 		}
 	}
 	flags := genericclioptions.NewConfigFlags(true).WithWrapConfigFn(func(c *rest.Config) *rest.Config {
-		c.Transport = p.config().Transport
+		c.Transport = p.rest.Transport
 		c.QPS = -1
 		return c
 	})
@@ -67,21 +85,25 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 }
 
 // API-09, CRD-02, CRD-04, CRD-05
-func TestKubectl(t *testing.T) {
+func TestCustomResources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
 	}
-	p := newPlane(t)
+	p := start(t)
+	definition, err := os.ReadFile(filepath.Join("testdata", "widgets.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		stdin string
 		args  string
 		want  string // in the output
 		fails string // in the error
 	}{
-		{stdin: widgets(), args: "apply --server-side -f -", want: "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied"},
+		{stdin: string(definition), args: "apply --server-side -f -", want: "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied"},
 		{args: "get crd", want: "widgets.example.com"},
 		{args: "wait --for=condition=Established crd/widgets.example.com", want: "condition met"},
-		{args: "api-resources", want: "widgets                     wd           example.com/v1            true         Widget"},
+		{args: "api-resources", want: "widgets                             wd           example.com/v1                    true         Widget"},
 		{args: "api-versions", want: "example.com/v1"},
 		{args: "explain widget.spec", want: "What the widget should be."},
 		{args: "explain wd.spec.ports --recursive", want: "port\t<integer> -required-"},
@@ -93,7 +115,7 @@ func TestKubectl(t *testing.T) {
 		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -", want: "widget.example.com/a unchanged"},
 		{stdin: widget("a", `{"color":"pink"}`), args: "apply -f -", fails: `Unsupported value: "pink"`},
 		{args: "get wd", want: "NAME   COLOR   REPLICAS\na      green   2"},
-		{args: "get all", want: "a      green   2"},
+		{args: "get all", want: "widget.example.com/a   green   2"},
 		{args: "scale wd/a --replicas=5", want: "widget.example.com/a scaled"},
 		{args: "get widgets.v1.example.com a -o jsonpath={.spec.replicas}", want: "5"},
 		{args: "label wd a x=y", want: "labeled"},
@@ -118,4 +140,8 @@ func TestKubectl(t *testing.T) {
 			t.Errorf("kubectl %s: %q is not in\n%s", step.args, step.want, out)
 		}
 	}
+}
+
+func widget(name, spec string) string {
+	return `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
 }
