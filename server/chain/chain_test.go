@@ -20,7 +20,6 @@ import (
 	"kelson.dev/server/authz"
 	"kelson.dev/server/chain"
 	"kelson.dev/server/inprocess"
-	"kelson.dev/server/rest/resttest"
 )
 
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
@@ -110,20 +109,6 @@ func TestShutdown(t *testing.T) {
 		}
 		if err := c.Shutdown(t.Context()); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// API-03, API-07
-func TestShutdownEndsWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := resttest.New(t)
-		s := p.Watch(t, "/api/v1/configmaps?watch=1")
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if typ, obj, ok := s.Next(t); ok {
-			t.Errorf("after shutdown: %s %v", typ, obj)
 		}
 	})
 }
