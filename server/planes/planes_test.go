@@ -41,6 +41,8 @@ func callers(req *http.Request) (*authenticator.Response, bool, error) {
 // openPlane lets the same callers in as the server.
 type openPlane struct{ *controlplane.ControlPlane }
 
+func (openPlane) Kubeconfig(url string) (string, error) { return "kubeconfig of " + url, nil }
+
 func (p openPlane) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if who, ok, _ := callers(req); ok {
@@ -63,7 +65,6 @@ func newServer(t *testing.T, most int, idle time.Duration) *server {
 			return openPlane{plane}, nil
 		},
 		Authenticator: authenticator.RequestFunc(callers),
-		Kubeconfig:    func(url string) (string, error) { return "kubeconfig of " + url, nil },
 		Max:           most,
 		Idle:          idle,
 	})
@@ -198,6 +199,39 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// A page of another origin can't have a browser make or drop planes with the certificate that the browser holds.
+func TestRefusesOtherOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 2, 0)
+		for _, test := range []struct {
+			header, value string
+			want          int
+		}{
+			{"Sec-Fetch-Site", "cross-site", 403},
+			{"Sec-Fetch-Site", "same-site", 403},
+			{"Origin", "https://evil.example", 403},
+			{"Origin", "null", 403},
+			{"Sec-Fetch-Site", "same-origin", 201},
+			{"Origin", "http://server", 201},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://server/planes", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("User", "admin")
+			req.Header.Set(test.header, test.value)
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != test.want {
+				t.Errorf("%s: %s: %s, want %d", test.header, test.value, resp.Status, test.want)
+			}
+		}
+	})
+}
+
 func TestIdlePlanesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 10*time.Minute)
@@ -254,10 +288,10 @@ func TestEndsWatches(t *testing.T) {
 func BenchmarkCreateAndDrop(b *testing.B) {
 	all := planes.New(planes.Config{
 		Start: func(ctx context.Context, start planes.Start) (planes.Plane, error) {
-			return controlplane.Start(ctx, controlplane.Config{From: start.From})
+			plane, err := controlplane.Start(ctx, controlplane.Config{From: start.From})
+			return openPlane{plane}, err
 		},
 		Authenticator: authenticator.RequestFunc(callers),
-		Kubeconfig:    func(url string) (string, error) { return url, nil },
 		Max:           10,
 	})
 	defer all.Close()
