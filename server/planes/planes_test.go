@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 			{"jane", "DELETE", one, "", 403},
 			{"jane", "PUT", "/planes/bases/b", "{}", 403},
 			{"jane", "DELETE", "/planes/bases/b", "", 403},
-			{"jane", "GET", "/planes/none/api", "", 403},
+			{"jane", "DELETE", "/planes/none", "", 403},
 			// Within a plane it is the plane that decides.
 			{"jane", "GET", one + "/version", "", 200},
 			{"jane", "GET", one + configMaps, "", 403},
@@ -188,6 +188,7 @@ func TestRefusals(t *testing.T) {
 			{"admin", "PUT", "/planes/bases/a/b", `{"plane":"none"}`, 400},
 			{"admin", "DELETE", "/planes/bases/none", "", 404},
 			{"admin", "GET", "/planes/none/api", "", 404},
+			{"jane", "GET", "/planes/none/api", "", 404},
 			// There are two places; what was refused took none.
 			{"admin", "POST", "/planes", "", 201},
 			{"admin", "POST", "/planes", "", 429},
