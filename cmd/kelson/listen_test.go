@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,13 +76,15 @@ func TestDropInListensOnLoopback(t *testing.T) {
 		if conn, err := net.Dial("tcp", "127.0.0.2:"+port); err == nil {
 			conn.Close()
 			port = "any"
+		} else {
+			writeSecrets(t, "https://127.0.0.1:"+port)
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		return port, out.String()
 	}
-	if port, stderr := run(); port == "any" || strings.Contains(stderr, "WARNING") {
-		t.Errorf("by default it listens on every address, or warns: %s", stderr)
+	if port, stderr := run("-v=10"); port == "any" || strings.Contains(stderr, "WARNING") || strings.Contains(stderr, hidden) {
+		t.Errorf("by default it listens on every address, warns, or logs contents: %s", stderr)
 	}
 	port, stderr := run("--bind-address=0.0.0.0")
 	if port != "any" {
@@ -92,16 +96,39 @@ func TestDropInListensOnLoopback(t *testing.T) {
 	}
 }
 
+// hidden is a value in objects that must not be logged.
+const hidden = "hunter2-in-the-environment"
+
+// writeSecrets creates and refuses objects with the hidden value, as an anonymous client of a server that allows everything.
+func writeSecrets(t *testing.T, url string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for body, want := range map[string]int{
+		`{"metadata":{"name":"a"},"stringData":{"password":"` + hidden + `"}}`:  201,
+		`{"metadata":{"name":"` + hidden + `."},"stringData":{"password":"x"}}`: 422,
+		`{"metadata":{"name":"b"},"stringData":["` + hidden + `"]}`:             400,
+	} {
+		resp, err := client.Post(url+"/api/v1/namespaces/default/secrets", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", body, resp.Status, want)
+		}
+	}
+}
+
 // issue 28: serve -v tells what happens to objects, not what is in them.
 func TestVerboseServerLogsNoContents(t *testing.T) {
-	const value = "hunter2-in-the-environment"
 	s := startServer(t, "--in-memory", "-v", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	client := newWriter(t, s).client
 	labels := map[string]string{"app": "web"}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: value}}}},
+			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
 		}},
 	}}
 	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
@@ -122,7 +149,7 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 		t.Errorf("the log does not tell what happened: %.2000s", text)
 	}
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, value) {
+		if strings.Contains(line, hidden) {
 			t.Fatalf("logged: %.1000s", line)
 		}
 	}
