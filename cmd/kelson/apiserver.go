@@ -55,7 +55,7 @@ func apiserverCommand() *cobra.Command {
 	}
 	var s sections
 	f := s.of("serving")
-	// kube-apiserver's default is 0.0.0.0. Here everybody may do everything by default.
+	// kube-apiserver's default is 0.0.0.0. This one is for tests on this machine, and allows everything to every known client by default.
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")

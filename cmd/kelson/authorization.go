@@ -42,7 +42,7 @@ func (o *authorizationFlags) addFlags(f *pflag.FlagSet) {
 		"AuthorizationConfiguration, in place of --authorization-mode and --authorization-webhook-*: several webhooks, CEL conditions; read again when it changes")
 }
 
-// allowsAll reports whether everybody may do everything. Flags that apply refuses don't matter.
+// allowsAll reports whether every known client may do everything.
 func (o *authorizationFlags) allowsAll() bool {
 	modes := o.options.Modes
 	if len(modes) == 0 {

@@ -51,12 +51,17 @@ func TestDropInListensOnLoopback(t *testing.T) {
 	if err := os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")); err != nil {
 		t.Fatal(err)
 	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("ann's,ann,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run := func(args ...string) (port, stderr string) {
 		t.Helper()
 		port = strconv.Itoa(freePort(t))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, "kube-apiserver"), append([]string{"--secure-port=" + port, "--cert-dir=" + dir}, args...)...)
+		args = append([]string{"--secure-port=" + port, "--cert-dir=" + dir, "--token-auth-file=" + tokens}, args...)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "kube-apiserver"), args...)
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
@@ -99,7 +104,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 // hidden is a value in objects that must not be logged.
 const hidden = "hunter2-in-the-environment"
 
-// writeSecrets creates and refuses objects with the hidden value, as an anonymous client of a server that allows everything.
+// writeSecrets has a server that allows everything accept and refuse objects with the hidden value.
 func writeSecrets(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -109,7 +114,13 @@ func writeSecrets(t *testing.T, url string) {
 		`{"metadata":{"name":"` + hidden + `."},"stringData":{"password":"x"}}`: 422,
 		`{"metadata":{"name":"b"},"stringData":["` + hidden + `"]}`:             400,
 	} {
-		resp, err := client.Post(url+"/api/v1/namespaces/default/secrets", "application/json", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/api/v1/namespaces/default/secrets", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer ann's")
+		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func identity(v any) any {
 	case nil:
 		return nil
 	case error:
-		return text(safely(v.Error))
+		return failure(v)
 	case klog.ObjectRef, types.NamespacedName, net.Addr, net.IP, netip.Addr, netip.AddrPort,
 		schema.GroupVersionKind, schema.GroupVersionResource, schema.GroupKind, schema.GroupResource, schema.GroupVersion:
 		return text(fmt.Sprint(v))
@@ -47,6 +47,24 @@ func identity(v any) any {
 		return fmt.Sprintf("(%T of %d)", v, r.Len())
 	}
 	return fmt.Sprintf("(%T)", v)
+}
+
+// failure returns what of an error may be logged. Those that errors.Join made are listed: each is a line of its own.
+func failure(err error) string {
+	whole := safely(err.Error)
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || !strings.Contains(whole, "\n") {
+		return text(whole)
+	}
+	var all []any
+	var lines []string
+	for _, err := range joined.Unwrap() {
+		all, lines = append(all, err), append(lines, safely(err.Error))
+	}
+	if strings.Join(lines, "\n") != whole {
+		return text(whole)
+	}
+	return list(all)
 }
 
 // object names an object: its type, namespace and name.
