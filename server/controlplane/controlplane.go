@@ -57,8 +57,9 @@ type ControlPlane struct {
 func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	} else {
+		cfg.Log = redact.Logger(cfg.Log)
 	}
-	cfg.Log = redact.Logger(cfg.Log)
 	if cfg.EventLifetime == 0 {
 		cfg.EventLifetime = time.Hour
 	}
