@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/server/authz"
 	"kelson.dev/server/builtin/tokens"
@@ -54,7 +55,8 @@ func apiserverCommand() *cobra.Command {
 	}
 	var s sections
 	f := s.of("serving")
-	f.StringVar(&opts.bindAddress, "bind-address", "0.0.0.0", "address to listen on")
+	// kube-apiserver's default is 0.0.0.0. This one is for tests on this machine, and allows everything to every known client by default.
+	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory of apiserver.crt and apiserver.key, which are used if they are there")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
@@ -82,7 +84,9 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer listener.Close()
-	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	warnUnlessLoopback(errOut, listener.Addr(), opts.gates.authorization.allowsAll())
+	log := newLog(errOut, slog.LevelWarn)
+	klog.SetSlogLogger(log)
 	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Log: log}
 	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
 	if err := opts.gates.apply(&cfg); err != nil {

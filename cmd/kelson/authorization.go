@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,15 @@ func (o *authorizationFlags) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.options.Webhook.UnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long the webhook's no is kept; 0: not at all")
 	f.StringVar(&o.options.File, "authorization-config", "",
 		"AuthorizationConfiguration, in place of --authorization-mode and --authorization-webhook-*: several webhooks, CEL conditions; read again when it changes")
+}
+
+// allowsAll reports whether every known client may do everything.
+func (o *authorizationFlags) allowsAll() bool {
+	modes := o.options.Modes
+	if len(modes) == 0 {
+		modes = o.defaults
+	}
+	return o.options.File == "" && slices.Contains(modes, authz.ModeAlwaysAllow)
 }
 
 // apply sets what the flags say in cfg.

@@ -31,10 +31,15 @@ func newAdministrator(authority *pki.Authority) (*administrator, error) {
 
 // kubeconfig gives the content of a kubeconfig for a server.
 func (a *administrator) kubeconfig(url string) ([]byte, error) {
+	return kubeconfig(url, a.authority, &api.AuthInfo{ClientCertificateData: a.CertPEM, ClientKeyData: a.KeyPEM})
+}
+
+// kubeconfig gives the content of a kubeconfig for a server whose certificate the authority (PEM) issued, and for one user.
+func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error) {
 	const name = "kelson"
 	config := api.NewConfig()
-	config.Clusters[name] = &api.Cluster{Server: url, CertificateAuthorityData: a.authority}
-	config.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: a.CertPEM, ClientKeyData: a.KeyPEM}
+	config.Clusters[name] = &api.Cluster{Server: url, CertificateAuthorityData: authority}
+	config.AuthInfos[name] = user
 	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
 	data, err := clientcmd.Write(*config)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/server/authn"
 	"kelson.dev/server/controlplane"
@@ -41,19 +44,18 @@ func (o *planesOptions) check() error {
 	return nil
 }
 
-// newPlanes makes what hands out control planes: in memory, with the server's authority and, unless asked otherwise, its kind of node.
+// newPlanes makes what hands out control planes: in memory, with a credential of their own and, unless asked otherwise, the server's kind of
+// node.
 func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
 	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	if err != nil {
 		return nil, err
 	}
-	admin, err := newAdministrator(authority)
-	if err != nil {
-		return nil, err
-	}
 	return planes.New(planes.Config{
 		Start: func(ctx context.Context, start planes.Start) (planes.Plane, error) {
-			cfg := controlplane.Config{From: start.From, ClientCAs: authority.Pool(), Node: node, NodeLease: -1, Log: log.With("plane", start.ID)}
+			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Log: log.With("plane", start.ID)}
+			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
+			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {
 				var err error
 				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
@@ -63,38 +65,52 @@ func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority
 			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
 				return nil, fmt.Errorf("%w: this server runs no processes: start it with --node=process", planes.ErrInvalid)
 			}
-			if cfg.Node != controlplane.NodeProcess {
-				return controlplane.Start(ctx, cfg)
+			if cfg.Node == controlplane.NodeProcess {
+				made.dir = filepath.Join(dir, "planes", start.ID)
+				cfg.NodeDir = made.dir
+				if err := os.MkdirAll(filepath.Dir(made.dir), 0o700); err != nil {
+					return nil, err
+				}
 			}
-			cfg.NodeDir = filepath.Join(dir, "planes", start.ID)
-			if err := os.MkdirAll(filepath.Dir(cfg.NodeDir), 0o700); err != nil {
-				return nil, err
+			var err error
+			if made.ControlPlane, err = controlplane.Start(ctx, cfg); err != nil {
+				return nil, errors.Join(err, made.removeFiles())
 			}
-			plane, err := controlplane.Start(ctx, cfg)
-			if err != nil {
-				return nil, errors.Join(err, os.RemoveAll(cfg.NodeDir))
-			}
-			return &planeWithFiles{plane, cfg.NodeDir}, nil
+			return made, nil
 		},
 		Authenticator: identify,
-		Kubeconfig: func(url string) (string, error) {
-			data, err := admin.kubeconfig(url)
-			return string(data), err
-		},
-		Max:  opts.max,
-		Idle: opts.idle,
+		Max:           opts.max,
+		Idle:          opts.idle,
 	}), nil
 }
 
-// planeWithFiles is a control plane whose containers have files.
-type planeWithFiles struct {
+// throwawayPlane is a control plane that was handed out. Its administrator has a bearer token that no other control plane accepts. A client
+// certificate would need an authority for each plane, a TLS handshake for each, and the names of all these authorities in the handshakes of
+// the port that they share.
+type throwawayPlane struct {
 	*controlplane.ControlPlane
-	dir string
+	authority []byte // PEM, of the port's certificate
+	token     string
+	dir       string // of its containers' files; "": it has none
 }
 
-func (p *planeWithFiles) Stop() {
+// Kubeconfig implements planes.Plane.
+func (p *throwawayPlane) Kubeconfig(url string) (string, error) {
+	data, err := kubeconfig(url, p.authority, &api.AuthInfo{Token: p.token})
+	return string(data), err
+}
+
+// Stop implements planes.Plane.
+func (p *throwawayPlane) Stop() {
 	p.ControlPlane.Stop()
-	_ = os.RemoveAll(p.dir) // they are in the server's own directory: what is left there is in nobody's way
+	_ = p.removeFiles() // they are in the server's own directory: leftover files are harmless
+}
+
+func (p *throwawayPlane) removeFiles() error {
+	if p.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(p.dir)
 }
 
 // withPlanes puts the throwaway control planes beside the server's own one.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,16 @@ type throwaway struct {
 }
 
 type thrown struct{ ID, Path, URL, Kubeconfig string }
+
+// file writes the kubeconfig to a file.
+func (p *thrown) file(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(p.Kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
 
 func newThrowaway(t *testing.T, s *server) *throwaway {
 	t.Helper()
@@ -109,18 +120,19 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	w.do("POST", "/planes", "", 201)
 	w.do("POST", "/planes", "", 429)
 
+	s.kubeconfig = plane.file(t)
 	kubectl := kubectlOf(t, s)
-	wantContains(t, "create", kubectl("--server", plane.URL, "create", "-f", "../../lab/testenv/testdata/ships.yaml"), "ships.sea.example.com created")
-	wantContains(t, "wait", kubectl("--server", plane.URL, "wait", "--for=condition=Established", "crd/ships.sea.example.com"), "condition met")
-	wantContains(t, "explain", kubectl("--server", plane.URL, "explain", "ship.spec"), "masts")
-	wantContains(t, "get", kubectl("--server", plane.URL, "get", "cm"), "a ")
-	wantContains(t, "api-resources", kubectl("--server", plane.URL, "api-resources"), "ships")
+	wantContains(t, "create", kubectl("create", "-f", "../../lab/testenv/testdata/ships.yaml"), "ships.sea.example.com created")
+	wantContains(t, "wait", kubectl("wait", "--for=condition=Established", "crd/ships.sea.example.com"), "condition met")
+	wantContains(t, "explain", kubectl("explain", "ship.spec"), "masts")
+	wantContains(t, "get", kubectl("get", "cm"), "a ")
+	wantContains(t, "api-resources", kubectl("api-resources"), "ships")
 	ship := filepath.Join(t.TempDir(), "ship.yaml")
 	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "apply", kubectl("--server", plane.URL, "apply", "-f", ship), "ship.sea.example.com/argo created") // it validates by the OpenAPI of the plane
-	wantContains(t, "wait", kubectl("--server", plane.URL, "wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
+	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created") // it validates by the OpenAPI of the plane
+	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
 
 	// Its end is the end of its watches, and quick.
 	begin := time.Now()
@@ -148,6 +160,73 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("anonymous POST: %s", resp.Status)
 	}
+}
+
+// issue 28: the credential of a plane is good for this plane alone: neither the server nor another plane accepts it, and a plane accepts none
+// of the server's. CLI-05
+func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
+	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
+	w := newThrowaway(t, s)
+	own, err := os.ReadFile(s.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := w.do("POST", "/planes", "", 201)
+	two := w.do("POST", "/planes", `{"fork":"`+one.ID+`"}`, 201)
+	w.do("PUT", "/planes/bases/b", `{"plane":"`+one.ID+`"}`, 200)
+	three := w.do("POST", "/planes", `{"base":"b"}`, 201)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"p": "secret"}}
+	planes := map[string]string{"server": s.url, "one": one.URL, "two": two.URL, "three": three.URL}
+	kubeconfigs := map[string]string{"server": string(own), "one": one.Kubeconfig, "two": two.Kubeconfig, "three": three.Kubeconfig}
+	robots := map[string]string{}
+	for name, kubeconfig := range kubeconfigs {
+		client := clientOf(t, kubeconfig).CoreV1()
+		if _, err := client.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := client.ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		token, err := client.ServiceAccounts("default").CreateToken(t.Context(), "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		robots[name] = token.Status.Token
+	}
+	at := func(config *rest.Config, url string) *kubernetes.Clientset {
+		config.Host, config.APIPath = url, ""
+		return kubernetes.NewForConfigOrDie(config)
+	}
+	for from, kubeconfig := range kubeconfigs {
+		for to, url := range planes {
+			config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = at(config, url).CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{})
+			if refused := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err); refused == (from == to) || !refused && err != nil {
+				t.Errorf("the administrator of %s reads a Secret of %s: %v", from, to, err)
+			}
+			config = rest.AnonymousClientConfig(config)
+			config.BearerToken = robots[from]
+			if _, err = at(config, url).Discovery().ServerVersion(); apierrors.IsUnauthorized(err) == (from == to) {
+				t.Errorf("a service account of %s asks %s: %v", from, to, err)
+			}
+		}
+	}
+	// Nor does it make, list, save or drop planes.
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(one.Kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.client, err = rest.HTTPClientFor(config); err != nil {
+		t.Fatal(err)
+	}
+	w.do("POST", "/planes", "", 403)
+	w.do("GET", "/planes", "", 403)
+	w.do("PUT", "/planes/bases/c", `{"plane":"`+one.ID+`"}`, 403)
+	w.do("DELETE", one.Path, "", 403)
 }
 
 func TestPlanesAreOffUnlessAskedFor(t *testing.T) {

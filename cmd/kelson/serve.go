@@ -139,7 +139,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	if opts.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	log := newLog(errOut, level)
 	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler()))) // some of what the controllers say goes there
 
 	// The port comes first: a busy one leaves nothing behind.
@@ -151,6 +151,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
+	warnUnlessLoopback(errOut, listener.Addr(), opts.gates.authorization.allowsAll())
 
 	var cfg controlplane.Config
 	state, err := opts.state.open(ctx, &cfg, log)

@@ -70,7 +70,7 @@ func (m *Manager) startServers(g *group) error {
 	}{
 		{"health probes", m.cfg.HealthAddress, m.HealthHandler(), nil},
 		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler(), m.cfg.SecureMetrics},
-		{"account", m.cfg.AccountAddress, m.account, nil},
+		{"account", m.cfg.AccountAddress, notRebound(m.account), nil},
 	} {
 		if s.address == "" {
 			continue

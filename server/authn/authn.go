@@ -5,7 +5,7 @@
 //	request headers of an authenticating proxy
 //	client certificates
 //	bearer tokens (a header, or the subprotocol of a WebSocket):
-//	    the token file → service accounts → bootstrap tokens → OpenID Connect → a webhook
+//	    tokens known from the start → the token file → service accounts → bootstrap tokens → OpenID Connect → a webhook
 //	nobody: anonymous, where that is allowed
 //
 // The first that accepts wins. A credential that none accepts is an error, which is a 401: it never makes a request anonymous.
@@ -34,6 +34,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Config says which credentials count. The zero value knows nobody: everybody is anonymous.
@@ -46,6 +47,8 @@ type Config struct {
 	RequestHeader *RequestHeader
 	// TokenFile is a CSV file of "token,user,uid,groups". "": none.
 	TokenFile string
+	// Tokens are bearer tokens that are known from the start, with their users. Empty: none.
+	Tokens map[string]*user.DefaultInfo
 	// ServiceAccounts and BootstrapTokens check such tokens; nil: there are none.
 	ServiceAccounts authenticator.Token
 	BootstrapTokens authenticator.Token
@@ -116,6 +119,9 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, nobody apiserver.AnonymousAuthConfig, err error) {
 	add := func(token authenticator.Token) {
 		all = append(all, authenticator.WrapAudienceAgnosticToken(cfg.Audiences, token))
+	}
+	if len(cfg.Tokens) > 0 {
+		add(newStaticTokens(cfg.Tokens))
 	}
 	if cfg.TokenFile != "" {
 		file, err := newTokenFile(cfg.TokenFile, cfg.Log)

@@ -21,7 +21,25 @@ import (
 // token can be found in the memory of the process.
 type tokenFile struct{ file *livefile.File[staticTokens] }
 
+// staticTokens are users by the digests of their tokens.
 type staticTokens map[[sha256.Size]byte]*user.DefaultInfo
+
+func newStaticTokens(users map[string]*user.DefaultInfo) staticTokens {
+	all := staticTokens{}
+	for token, who := range users {
+		all[sha256.Sum256([]byte(token))] = who
+	}
+	return all
+}
+
+// AuthenticateToken implements Kubernetes' interface.
+func (t staticTokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+	who, ok := t[sha256.Sum256([]byte(token))]
+	if !ok {
+		return nil, false, nil
+	}
+	return &authenticator.Response{User: who}, true, nil
+}
 
 func newTokenFile(name string, log *slog.Logger) (*tokenFile, error) {
 	file, err := livefile.Open(name, func(data []byte) (staticTokens, error) { return parseTokens(data, log) },
@@ -65,10 +83,6 @@ func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 }
 
 // AuthenticateToken implements Kubernetes' interface.
-func (t *tokenFile) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
-	who, ok := t.file.Get()[sha256.Sum256([]byte(token))]
-	if !ok {
-		return nil, false, nil
-	}
-	return &authenticator.Response{User: who}, true, nil
+func (t *tokenFile) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	return t.file.Get().AuthenticateToken(ctx, token)
 }

@@ -26,6 +26,7 @@ type call struct {
 	received  time.Time
 	info      *request.RequestInfo // nil: not known yet
 	lasts     bool                 // it is long-running
+	allowed   bool                 // every stage let it through
 	user      user.Info            // nil: not known yet
 	audiences authenticator.Audiences
 	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any

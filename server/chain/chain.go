@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // Config says what a Chain is made of.
@@ -41,6 +42,9 @@ type Config struct {
 	Checks Checks
 	// Metrics is shown at /metrics and gets the request metrics; nil: neither.
 	Metrics *prometheus.Registry
+	// Serves reports whether the resource, and the subresource if there is one, of a request is served. Only such names become labels
+	// in Metrics. It must be cheap and safe for concurrent use. nil: no request metric has the labels of a resource.
+	Serves func(*request.RequestInfo) bool
 
 	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once; more are answered
 	// with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.

@@ -14,6 +14,7 @@ import (
 
 // dispatch finds the handler of a request.
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
+	callOf(req).allowed = true
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
 		if c.metrics != nil && callOf(req).lasts {
 			defer c.metrics.lasting(req, info)()

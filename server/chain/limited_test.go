@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/chain"
 )
@@ -20,6 +21,7 @@ func TestInFlight(t *testing.T) {
 		end := make(chan struct{})
 		c := chain.New(chain.Config{
 			MaxInFlight: 2, MaxMutatingInFlight: 1, Metrics: prometheus.NewRegistry(),
+			Serves: func(info *request.RequestInfo) bool { return info.Resource == "pods" },
 			Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				if req.URL.Query().Get("wait") != "" {
 					<-end

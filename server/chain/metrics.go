@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	long     *prometheus.GaugeVec
 	requests *requests
+	serves   func(*request.RequestInfo) bool
 
 	authentication, authorization outcomes
 }
@@ -27,6 +28,7 @@ func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
 		requests:       newRequests(),
+		serves:         c.cfg.Serves,
 		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication", "success", "failure", "error"),
 		authorization: newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization",
 			"allowed", "denied", "no-opinion", "error"),
@@ -54,10 +56,14 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 	})
 }
 
-// lasting counts a long-running request while it lasts. It is called when its caller may make it: what others name must not make a
-// time series.
+// lasting counts a long-running request while it lasts. It must be called after authorization.
 func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
-	gauge := m.long.WithLabelValues(metricVerb(req, info), label(info.APIGroup), label(info.APIVersion), label(info.Resource), label(info.Subresource), scope(info), "apiserver")
+	s := series{verb: metricVerb(req, info)}
+	if m.known(info) {
+		s.name(info)
+	}
+	s = s.kept()
+	gauge := m.long.WithLabelValues(s.verb, s.group, s.version, s.resource, s.subresource, s.scope, "apiserver")
 	gauge.Inc()
 	return gauge.Dec
 }
@@ -77,22 +83,22 @@ func (m *metrics) authorized(result string, start time.Time) {
 
 func (m *metrics) observe(req *http.Request, c *call) {
 	info, code := c.info, c.answer.code
-	if code == 0 {
-		code = http.StatusOK
-	}
-	s := series{verb: metricVerb(req, info), code: code}
+	s := series{verb: metricVerb(req, info), code: metricCode(code)}
 	if strings.Contains(req.URL.RawQuery, "dryRun") {
-		s.dryRun = req.URL.Query().Get("dryRun")
-		if s.dryRun != "" && s.dryRun != "All" {
-			s.dryRun = "invalid"
+		s.dryRun = metricDryRun(req.URL.Query().Get("dryRun"))
+	}
+	// Clients choose names. They become labels only if the client was authorized and the resource is served.
+	noPath := code == http.StatusNotFound && strings.HasPrefix(c.answer.Header().Get("Content-Type"), "text/plain")
+	if c.allowed && info.IsResourceRequest && !noPath {
+		s.name(info)
+	}
+	of := m.requests.find(s)
+	if of == nil {
+		if s.resource != "" && !m.known(info) {
+			s = s.unnamed()
 		}
+		of = m.requests.of(s, c.lasts)
 	}
-	// A path that nobody serves, or that the caller may not see, must not make a time series.
-	unknown := code == http.StatusNotFound && strings.HasPrefix(c.answer.Header().Get("Content-Type"), "text/plain")
-	if info.IsResourceRequest && !unknown && code != http.StatusUnauthorized && code != http.StatusForbidden {
-		s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
-	}
-	of := m.requests.of(s, c.lasts)
 	of.total.Add(1)
 	if of.took != nil {
 		took := time.Since(c.received)
@@ -101,10 +107,51 @@ func (m *metrics) observe(req *http.Request, c *call) {
 	}
 }
 
+// known reports whether the names in a request may become labels.
+func (m *metrics) known(info *request.RequestInfo) bool {
+	for _, name := range [...]string{info.APIGroup, info.APIVersion, info.Resource, info.Subresource} {
+		if len(name) > maxLabel {
+			return false
+		}
+	}
+	return m.serves != nil && m.serves(info)
+}
+
+// maxLabel bounds labels, in bytes. Groups, the longest names, are DNS subdomains.
+const maxLabel = 253
+
+// metricCode is a status code as a label. Proxied servers choose codes: unassigned ones count as the first of their class.
+func metricCode(code int) int {
+	switch {
+	case code == 0: // nothing was sent
+		return http.StatusOK
+	case code < 100 || code > 599:
+		return http.StatusInternalServerError
+	case http.StatusText(code) == "":
+		return code / 100 * 100
+	}
+	return code
+}
+
+// metricDryRun is the parameter dryRun as a label.
+func metricDryRun(value string) string {
+	switch value {
+	case "":
+		return ""
+	case "All":
+		return "All" // not value, which is a part of the whole query
+	}
+	return "invalid"
+}
+
 func metricVerb(req *http.Request, info *request.RequestInfo) string {
 	switch info.Verb {
-	case "list", "watch", "deletecollection":
-		return strings.ToUpper(info.Verb)
+	case "list":
+		return "LIST"
+	case "watch":
+		return "WATCH"
+	case "deletecollection":
+		return "DELETECOLLECTION"
 	}
 	switch info.Subresource {
 	case "attach", "exec", "portforward", "proxy", "log":

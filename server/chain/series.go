@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/durations"
 	show "kelson.dev/server/metrics"
@@ -62,6 +63,24 @@ type series struct {
 	code int
 }
 
+// name takes the labels of a resource from a request.
+func (s *series) name(info *request.RequestInfo) {
+	s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
+}
+
+// unnamed is s without the labels of a resource.
+func (s series) unnamed() series {
+	s.group, s.version, s.resource, s.subresource, s.scope = "", "", "", "", ""
+	return s
+}
+
+// kept is s for keeping: methods and names are parts of request lines of up to a megabyte, which must not be held with them.
+func (s series) kept() series {
+	s.verb, s.group, s.version = strings.Clone(s.verb), label(s.group), label(s.version)
+	s.resource, s.subresource = label(s.resource), label(s.subresource)
+	return s
+}
+
 // seriesOf is what is counted. Series that differ in their code alone share their times.
 type seriesOf struct {
 	total atomic.Uint64
@@ -84,21 +103,25 @@ func newRequests() *requests {
 	}
 }
 
-// of finds what a series counts.
-func (r *requests) of(s series, lasts bool) *seriesOf {
+// find returns the counts of a series, or nil if no request was of it yet.
+func (r *requests) find(s series) *seriesOf {
 	r.mu.RLock()
-	of := r.all[s]
-	r.mu.RUnlock()
-	if of != nil {
+	defer r.mu.RUnlock()
+	return r.all[s]
+}
+
+// of returns the counts of a series and makes them if there are none. Series are never removed: their number must be bounded by the caller.
+func (r *requests) of(s series, lasts bool) *seriesOf {
+	if of := r.find(s); of != nil {
 		return of
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.group, s.version, s.resource, s.subresource = label(s.group), label(s.version), label(s.resource), label(s.subresource)
-	if of = r.all[s]; of != nil {
+	s = s.kept()
+	if of := r.all[s]; of != nil {
 		return of
 	}
-	of = &seriesOf{}
+	of := &seriesOf{}
 	r.all[s] = of
 	if !lasts {
 		s.code = 0
@@ -109,8 +132,8 @@ func (r *requests) of(s series, lasts bool) *seriesOf {
 	return of
 }
 
-// label is a part of a path as Prometheus takes it, which panics over what is not UTF-8.
-func label(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
+// label copies a part of a path. Prometheus panics over labels that are not UTF-8.
+func label(part string) string { return strings.Clone(strings.ToValidUTF8(part, "\uFFFD")) }
 
 func ladderOf(all map[series]*ladder, s series) *ladder {
 	if all[s] == nil {

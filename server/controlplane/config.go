@@ -62,7 +62,7 @@ type Config struct {
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath.
 	Profiling bool
-	// Log gets what the parts have to say; nil discards it.
+	// Log gets what the parts have to say; nil discards it. Records name objects and never show their contents: see package redact.
 	Log *slog.Logger
 }
 

@@ -29,6 +29,7 @@ import (
 	"kelson.dev/server/crd"
 	"kelson.dev/server/inprocess"
 	"kelson.dev/server/metrics"
+	"kelson.dev/server/redact"
 	"kelson.dev/server/resource"
 	verbs "kelson.dev/server/rest"
 	"kelson.dev/server/store"
@@ -56,6 +57,8 @@ type ControlPlane struct {
 func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	} else {
+		cfg.Log = redact.Logger(cfg.Log)
 	}
 	if cfg.EventLifetime == 0 {
 		cfg.EventLifetime = time.Hour

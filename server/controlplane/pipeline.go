@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/server/authn"
 	"kelson.dev/server/builtin/openapispec"
@@ -52,9 +54,18 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 		Version:       kubernetesVersion(),
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
+		Serves:        serves(registry),
 		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLastingPerUser: cfg.Limits.LastingPerUser,
 		Log: cfg.Log,
 	}), nil
+}
+
+// serves reports which resources and subresources the registry has now.
+func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
+	return func(info *request.RequestInfo) bool {
+		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		return registry.Current().Serves(of, info.Subresource)
+	}
 }
 
 // kubernetesVersion is what /version shows: clients decide by it what they can ask for.

@@ -11,7 +11,7 @@
 // plane is a copy-on-write fork of its state, so that it takes no longer however much that holds.
 //
 // Only members of system:masters may make, list, save and drop. What is below /planes/<id>/ is the plane's own affair: it authenticates and authorizes by
-// itself, and trusts the same authority as the server.
+// itself. A plane's administrator has a credential that neither the server nor another plane accepts; see [Plane].Kubeconfig.
 //
 // There are at most [Config.Max] planes, and as many bases. A plane that nobody has had a request to for [Config.Idle] is dropped; an open watch
 // is a request. What is dropped is gone: nothing of it is durable.
@@ -19,7 +19,7 @@
 // [Planes] is an [http.Handler] for the paths above, and safe for concurrent use. Besides one timer for each idle plane it runs nothing in the
 // background.
 //
-//	handler := planes.New(planes.Config{Start: start, Authenticator: certificates, Kubeconfig: kubeconfig, Max: 100})
+//	handler := planes.New(planes.Config{Start: start, Authenticator: certificates, Max: 100})
 //	defer handler.Close()
 //	mux.Handle("/planes", handler)
 //	mux.Handle("/planes/", handler)

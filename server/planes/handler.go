@@ -100,8 +100,8 @@ func (p *Planes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (p *Planes) servePlane(w http.ResponseWriter, req *http.Request, id string) {
 	found, done := p.begin(id)
 	if found == nil {
-		// Only who may know is told what is missing here.
-		p.administrators(w, req, func() { fail(w, req, fmt.Errorf("control plane %q: %w", id, ErrNotFound)) })
+		// The server does not know the users of a plane that was dropped. Planes answer anonymous requests, so this tells nothing.
+		fail(w, req, fmt.Errorf("control plane %.64q: %w", id, ErrNotFound))
 		return
 	}
 	defer done()
@@ -139,7 +139,7 @@ func (p *Planes) serveCollection(w http.ResponseWriter, req *http.Request) {
 			p.mu.Lock()
 			info := made.info(req)
 			p.mu.Unlock()
-			if info.Kubeconfig, err = p.cfg.Kubeconfig(info.URL); err != nil {
+			if info.Kubeconfig, err = made.Kubeconfig(info.URL); err != nil {
 				_ = p.drop(req.Context(), made.id) // nobody will know of it
 				fail(w, req, err)
 				return
@@ -216,8 +216,16 @@ func (b *base) info() baseInfo {
 	return baseInfo{Name: b.name, Saved: b.saved.UTC(), Revision: b.state.Revision()}
 }
 
+// origins refuses what a browser sends for a page of another origin. A browser adds a client certificate by itself, and creating a plane needs
+// no body and no header that would make it ask first.
+var origins = http.NewCrossOriginProtection()
+
 // administrators lets members of system:masters through.
 func (p *Planes) administrators(w http.ResponseWriter, req *http.Request, allowed func()) {
+	if err := origins.Check(req); err != nil {
+		refused(w, req, http.StatusForbidden, metav1.StatusReasonForbidden, "forbidden: "+err.Error())
+		return
+	}
 	who, ok, err := p.cfg.Authenticator.AuthenticateRequest(req)
 	switch {
 	case err != nil:
@@ -232,9 +240,13 @@ func (p *Planes) administrators(w http.ResponseWriter, req *http.Request, allowe
 }
 
 func forbidden(w http.ResponseWriter, req *http.Request, name string) {
+	refused(w, req, http.StatusForbidden, metav1.StatusReasonForbidden,
+		fmt.Sprintf("forbidden: User %q cannot %s path %q: only members of %s may", name, strings.ToLower(req.Method), req.URL.Path, user.SystemPrivilegedGroup))
+}
+
+func refused(w http.ResponseWriter, req *http.Request, code int32, reason metav1.StatusReason, message string) {
 	wire.Error(w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{},
-		Message: fmt.Sprintf("forbidden: User %q cannot %s path %q: only members of %s may", name, strings.ToLower(req.Method), req.URL.Path, user.SystemPrivilegedGroup),
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Details: &metav1.StatusDetails{}, Message: message,
 	}})
 }
 

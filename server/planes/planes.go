@@ -21,6 +21,9 @@ import (
 type Plane interface {
 	Handler() http.Handler
 	Store() *store.Store
+	// Kubeconfig returns the content of a kubeconfig of its administrator, for the URL under which it is reached. The credential must
+	// be valid for this plane alone.
+	Kubeconfig(url string) (string, error)
 	// Drain refuses new requests, ends watches, and returns when no request is in hand or ctx ends.
 	Drain(ctx context.Context) error
 	// Stop ends everything.
@@ -42,8 +45,6 @@ type Config struct {
 	Start func(ctx context.Context, start Start) (Plane, error)
 	// Authenticator knows who asks.
 	Authenticator authenticator.Request
-	// Kubeconfig gives the content of a kubeconfig for a server's URL.
-	Kubeconfig func(url string) (string, error)
 	// Max bounds the planes, and the bases. It must be positive.
 	Max int
 	// Idle is how long a plane lives without requests; 0: for ever.

@@ -41,6 +41,8 @@ func callers(req *http.Request) (*authenticator.Response, bool, error) {
 // openPlane lets the same callers in as the server.
 type openPlane struct{ *controlplane.ControlPlane }
 
+func (openPlane) Kubeconfig(url string) (string, error) { return "kubeconfig of " + url, nil }
+
 func (p openPlane) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if who, ok, _ := callers(req); ok {
@@ -63,7 +65,6 @@ func newServer(t *testing.T, most int, idle time.Duration) *server {
 			return openPlane{plane}, nil
 		},
 		Authenticator: authenticator.RequestFunc(callers),
-		Kubeconfig:    func(url string) (string, error) { return "kubeconfig of " + url, nil },
 		Max:           most,
 		Idle:          idle,
 	})
@@ -167,7 +168,7 @@ func TestRefusals(t *testing.T) {
 			{"jane", "DELETE", one, "", 403},
 			{"jane", "PUT", "/planes/bases/b", "{}", 403},
 			{"jane", "DELETE", "/planes/bases/b", "", 403},
-			{"jane", "GET", "/planes/none/api", "", 403},
+			{"jane", "DELETE", "/planes/none", "", 403},
 			// Within a plane it is the plane that decides.
 			{"jane", "GET", one + "/version", "", 200},
 			{"jane", "GET", one + configMaps, "", 403},
@@ -187,6 +188,7 @@ func TestRefusals(t *testing.T) {
 			{"admin", "PUT", "/planes/bases/a/b", `{"plane":"none"}`, 400},
 			{"admin", "DELETE", "/planes/bases/none", "", 404},
 			{"admin", "GET", "/planes/none/api", "", 404},
+			{"jane", "GET", "/planes/none/api", "", 404},
 			// There are two places; what was refused took none.
 			{"admin", "POST", "/planes", "", 201},
 			{"admin", "POST", "/planes", "", 429},
@@ -194,6 +196,39 @@ func TestRefusals(t *testing.T) {
 			{"admin", "POST", "/planes", "", 201},
 		} {
 			s.do(test.as, test.method, test.path, test.body, test.want)
+		}
+	})
+}
+
+// A page of another origin can't have a browser make or drop planes with the certificate that the browser holds.
+func TestRefusesOtherOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 2, 0)
+		for _, test := range []struct {
+			header, value string
+			want          int
+		}{
+			{"Sec-Fetch-Site", "cross-site", 403},
+			{"Sec-Fetch-Site", "same-site", 403},
+			{"Origin", "https://evil.example", 403},
+			{"Origin", "null", 403},
+			{"Sec-Fetch-Site", "same-origin", 201},
+			{"Origin", "http://server", 201},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://server/planes", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("User", "admin")
+			req.Header.Set(test.header, test.value)
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != test.want {
+				t.Errorf("%s: %s: %s, want %d", test.header, test.value, resp.Status, test.want)
+			}
 		}
 	})
 }
@@ -254,10 +289,10 @@ func TestEndsWatches(t *testing.T) {
 func BenchmarkCreateAndDrop(b *testing.B) {
 	all := planes.New(planes.Config{
 		Start: func(ctx context.Context, start planes.Start) (planes.Plane, error) {
-			return controlplane.Start(ctx, controlplane.Config{From: start.From})
+			plane, err := controlplane.Start(ctx, controlplane.Config{From: start.From})
+			return openPlane{plane}, err
 		},
 		Authenticator: authenticator.RequestFunc(callers),
-		Kubeconfig:    func(url string) (string, error) { return url, nil },
 		Max:           10,
 	})
 	defer all.Close()

@@ -83,6 +83,25 @@ func (s *Set) ByName(name schema.GroupResource) (*Resource, bool) {
 	return res, ok
 }
 
+// Serves reports whether a resource is served in a version and, unless subresource is "", has that subresource there.
+func (s *Set) Serves(r schema.GroupVersionResource, subresource string) bool {
+	res, ok := s.byName[r.GroupResource()]
+	if !ok {
+		return false
+	}
+	if _, ok := res.Serves(r.Version); !ok {
+		return false
+	}
+	if in := res.In[r.Version]; in != nil {
+		res = in
+	}
+	if subresource == "" {
+		return true
+	}
+	_, ok = res.SubresourceIn(r.Version, subresource)
+	return ok
+}
+
 // ByKind finds a resource by group and kind.
 func (s *Set) ByKind(kind schema.GroupKind) (*Resource, bool) {
 	res, ok := s.byKind[kind]

@@ -38,9 +38,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // code is a label: what is no code of HTTP must not make labels without end.
 func code(n int) string {
-	if n > 600 {
-		n = 600
-	}
+	n = max(0, min(n, 600))
 	return strconv.Itoa(n)
 }
 

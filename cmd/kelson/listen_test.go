@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// issue 28: what is not reachable from this machine alone is told.
+func TestWarnUnlessLoopback(t *testing.T) {
+	for _, test := range []struct {
+		address   string
+		allowsAll bool
+		want      []string // parts; none: nothing is written
+	}{
+		{"127.0.0.1", true, nil},
+		{"127.1.2.3", true, nil},
+		{"::1", true, nil},
+		{"0.0.0.0", false, []string{"WARNING: listening on 0.0.0.0:6443", "--bind-address=127.0.0.1"}},
+		{"::", true, []string{"WARNING: listening on [::]:6443", "AlwaysAllow"}},
+		{"192.0.2.1", true, []string{"192.0.2.1:6443", "AlwaysAllow"}},
+	} {
+		var out strings.Builder
+		warnUnlessLoopback(&out, &net.TCPAddr{IP: net.ParseIP(test.address), Port: 6443}, test.allowsAll)
+		if test.want == nil && out.Len() > 0 {
+			t.Errorf("%s: %s", test.address, &out)
+		}
+		wantContains(t, test.address, out.String(), test.want...)
+		if strings.Contains(out.String(), "AlwaysAllow") != (test.want != nil && test.allowsAll) {
+			t.Errorf("%s: %s", test.address, &out)
+		}
+	}
+}
+
+// The drop-in listens on the loopback address unless told otherwise, and tells when it does not.
+func TestDropInListensOnLoopback(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")); err != nil {
+		t.Fatal(err)
+	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("ann's,ann,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (port, stderr string) {
+		t.Helper()
+		port = strconv.Itoa(freePort(t))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		args = append([]string{"--secure-port=" + port, "--cert-dir=" + dir, "--token-auth-file=" + tokens}, args...)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "kube-apiserver"), args...)
+		var out output
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err == nil {
+				conn.Close()
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%v: %v\n%s", args, err, out.String())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if conn, err := net.Dial("tcp", "127.0.0.2:"+port); err == nil {
+			conn.Close()
+			port = "any"
+		} else {
+			writeSecrets(t, "https://127.0.0.1:"+port)
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		return port, out.String()
+	}
+	if port, stderr := run("-v=10"); port == "any" || strings.Contains(stderr, "WARNING") || strings.Contains(stderr, hidden) {
+		t.Errorf("by default it listens on every address, warns, or logs contents: %s", stderr)
+	}
+	port, stderr := run("--bind-address=0.0.0.0")
+	if port != "any" {
+		t.Error("it does not listen on every address, as told")
+	}
+	wantContains(t, "stderr", stderr, "WARNING: listening on", "AlwaysAllow")
+	if _, stderr = run("--bind-address=0.0.0.0", "--authorization-mode=RBAC"); strings.Contains(stderr, "AlwaysAllow") {
+		t.Errorf("with RBAC: %s", stderr)
+	}
+}
+
+// hidden is a value in objects that must not be logged.
+const hidden = "hunter2-in-the-environment"
+
+// writeSecrets has a server that allows everything accept and refuse objects with the hidden value.
+func writeSecrets(t *testing.T, url string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for body, want := range map[string]int{
+		`{"metadata":{"name":"a"},"stringData":{"password":"` + hidden + `"}}`:  201,
+		`{"metadata":{"name":"` + hidden + `."},"stringData":{"password":"x"}}`: 422,
+		`{"metadata":{"name":"b"},"stringData":["` + hidden + `"]}`:             400,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/api/v1/namespaces/default/secrets", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer ann's")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", body, resp.Status, want)
+		}
+	}
+}
+
+// issue 28: serve -v tells what happens to objects, not what is in them.
+func TestVerboseServerLogsNoContents(t *testing.T) {
+	s := startServer(t, "--in-memory", "-v", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	client := newWriter(t, s).client
+	labels := map[string]string{"app": "web"}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
+		}},
+	}}
+	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		now, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
+		if err == nil && now.Status.ReadyReplicas == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %v", err)
+		}
+	}
+	s.stop(syscall.SIGTERM) // now all of the log is there
+	text := s.stderr.String()
+	if !strings.Contains(text, "level=DEBUG") || !strings.Contains(text, "web") {
+		t.Errorf("the log does not tell what happened: %.2000s", text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, hidden) {
+			t.Fatalf("logged: %.1000s", line)
+		}
+	}
+}
