@@ -115,6 +115,12 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(before, &object); err != nil {
 		return err
 	}
+	if mayBeSlow(len(before) + len(p.body)) {
+		var c comparisons
+		if c.merge(object, []map[string]any{patch}, p.patchMeta()); c.tooMany() {
+			return errTooManyComparisons()
+		}
+	}
 	kind, apiVersion := object["kind"], object["apiVersion"]
 	merged, err := mergeStrategically(object, patch, p.patchMeta())
 	switch err {

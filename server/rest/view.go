@@ -56,15 +56,18 @@ func (s *scope) updateView() error {
 	if err := s.query(opts); err != nil {
 		return err
 	}
-	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
-	if err != nil {
+	var done *written
+	if err := s.apart(s.size(body), func() error {
+		view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
+		if err != nil {
+			return err
+		}
+		if err := s.checkIdentity(view); err != nil {
+			return err
+		}
+		done, err = s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
 		return err
-	}
-	if err := s.checkIdentity(view); err != nil {
-		return err
-	}
-	done, err := s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	return s.answerViewOf(f, done.hub)
