@@ -312,7 +312,7 @@ func beforeCreate(ctx context.Context, res *resource.Resource, hub runtime.Objec
 			return invalid(hub, errs)
 		}
 	}
-	return upstream.BeforeCreate(res.Strategy, ctx, hub)
+	return upstream.BeforeCreate(creating{res.Strategy}, ctx, hub)
 }
 
 func beforeUpdate(ctx context.Context, strategy upstream.RESTUpdateStrategy, hub, old runtime.Object) error {
@@ -321,7 +321,7 @@ func beforeUpdate(ctx context.Context, strategy upstream.RESTUpdateStrategy, hub
 			return invalid(hub, errs)
 		}
 	}
-	return upstream.BeforeUpdate(strategy, ctx, hub, old)
+	return upstream.BeforeUpdate(updating{strategy}, ctx, hub, old)
 }
 
 func invalid(hub runtime.Object, errs field.ErrorList) error {
@@ -332,7 +332,7 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), errs)
+	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
 }
 
 // forValidation is what validating plugins see of a hub. Those for custom objects read them only; the others get a copy, as in kube-apiserver.
