@@ -1,10 +1,12 @@
 package resource
 
 import (
+	"bytes"
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -73,6 +75,9 @@ func wideValue(v reflect.Value) bool {
 	case reflect.Pointer, reflect.Interface:
 		return !v.IsNil() && wideValue(v.Elem())
 	case reflect.Struct:
+		if v.Type() == fieldsType {
+			return wideFields(v.Addr().Interface().(*metav1.FieldsV1).GetRawBytes())
+		}
 		for i := range v.NumField() {
 			if wideValue(v.Field(i)) {
 				return true
@@ -104,6 +109,15 @@ func wideValue(v reflect.Value) bool {
 		}
 	}
 	return false
+}
+
+var fieldsType = reflect.TypeFor[metav1.FieldsV1]()
+
+// wideFields reports whether a set of owned fields has more than MaxTracked fields: what a client sends need not be in order, and is inserted
+// one by one.
+func wideFields(raw []byte) bool {
+	const least = len(`"f:":{},`)
+	return len(raw) > MaxTracked*least && bytes.Count(raw, []byte(",")) >= MaxTracked
 }
 
 // nests reports whether values of a kind may have parts.
