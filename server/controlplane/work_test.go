@@ -105,6 +105,60 @@ func cpu() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
+// One request costs little, whatever it asks for. Each of these took half a minute to hours of processor time.
+func TestWorkOfOneRequest(t *testing.T) {
+	const most = 15 * time.Second // most take less than one second on an idle machine, and none more than three
+	codes := map[string]int{
+		"strategic merge of env":                          413,
+		"strategic merge: deletes in env":                 413,
+		"strategic merge: one element often":              413,
+		"strategic merge: $setElementOrder of containers": 413,
+		"strategic merge: primitives":                     413,
+		"strategic merge: $deleteFromPrimitiveList":       413,
+		"JSON patch: insertions at the front":             413,
+		"JSON patch: moves in a list":                     413,
+		"managedFields: appliers":                         422,
+		"managedFields: updaters":                         422,
+		"managedFields: by a patch":                       422,
+		"managedFields: wide":                             201,
+		"members: PATCH":                                  200,
+		"members: apply":                                  413,
+		"members: apply over another":                     413,
+		"lists: addresses of a Service":                   422,
+		"lists: families of a Service":                    422,
+		"metadata: ownerReferences":                       201,
+		"reviews: extra":                                  201,
+	}
+	// Those that are refused only after validation, whose errors and warnings were what cost: a sixteenth of the size shows it.
+	small := map[string]int{
+		"lists: topologySpreadConstraints": 422,
+		"lists: containers":                422,
+		"lists: tolerations":               422,
+		"lists: ports":                     201,
+	}
+	a := newAttacked(t)
+	for scale, codes := range map[float64]map[string]int{1: codes, 1. / 16: small} {
+		found := 0
+		for _, attack := range bodies.All(scale) {
+			want, ok := codes[attack.Name]
+			if !ok {
+				continue
+			}
+			found++
+			code, answer, cost := a.run(t, attack)
+			if code != want {
+				t.Errorf("%s: %d, want %d: %s", attack.Name, code, want, answer)
+			}
+			if cost > most {
+				t.Errorf("%s: %v of processor time", attack.Name, cost)
+			}
+		}
+		if found != len(codes) {
+			t.Errorf("%d attacks, want %d", found, len(codes))
+		}
+	}
+}
+
 // TestSweep measures; it fails at nothing.
 func TestSweep(t *testing.T) {
 	if !*sweep {

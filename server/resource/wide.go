@@ -3,6 +3,7 @@ package resource
 import (
 	"bytes"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,31 +39,42 @@ func (t Tracked) Apply(live, config runtime.Object, by string, force bool) (runt
 	return t.FieldManager.Apply(live, config, by, force)
 }
 
-// Wide reports whether an object has a map or a list with more than MaxTracked members.
-func Wide(obj runtime.Object) bool {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return wideTree(u.Object)
-	}
-	return wideValue(reflect.ValueOf(obj))
+// Wide reports whether an object has a map or a list with more than MaxTracked members, or so many fields that a client says are owned.
+func Wide(obj runtime.Object) bool { return width{MaxTracked, true}.exceeded(obj) }
+
+// Wider reports whether an object has a map or a list with more than n members.
+func Wider(obj runtime.Object, n int) bool { return width{n, false}.exceeded(obj) }
+
+// width is how many members a map or list may have; owned says that it also holds for sets of owned fields.
+type width struct {
+	most  int
+	owned bool
 }
 
-func wideTree(v any) bool {
+func (w width) exceeded(obj runtime.Object) bool {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return w.byTree(u.Object)
+	}
+	return w.byValue(reflect.ValueOf(obj))
+}
+
+func (w width) byTree(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) > MaxTracked {
+		if len(v) > w.most {
 			return true
 		}
 		for _, member := range v {
-			if wideTree(member) {
+			if w.byTree(member) {
 				return true
 			}
 		}
 	case []any:
-		if len(v) > MaxTracked {
+		if len(v) > w.most {
 			return true
 		}
 		for _, element := range v {
-			if wideTree(element) {
+			if w.byTree(element) {
 				return true
 			}
 		}
@@ -70,16 +82,19 @@ func wideTree(v any) bool {
 	return false
 }
 
-func wideValue(v reflect.Value) bool {
+func (w width) byValue(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && wideValue(v.Elem())
+		return !v.IsNil() && w.byValue(v.Elem())
 	case reflect.Struct:
-		if v.Type() == fieldsType {
-			return wideFields(v.Addr().Interface().(*metav1.FieldsV1).GetRawBytes())
+		switch v.Type() {
+		case timeType:
+			return false
+		case fieldsType:
+			return w.owned && wideFields(v.Addr().Interface().(*metav1.FieldsV1).GetRawBytes())
 		}
 		for i := range v.NumField() {
-			if wideValue(v.Field(i)) {
+			if w.byValue(v.Field(i)) {
 				return true
 			}
 		}
@@ -88,21 +103,21 @@ func wideValue(v reflect.Value) bool {
 		if elem == reflect.Uint8 { // bytes are one value
 			return false
 		}
-		if v.Len() > MaxTracked {
+		if v.Len() > w.most {
 			return true
 		}
 		for i := 0; i < v.Len() && nests(elem); i++ {
-			if wideValue(v.Index(i)) {
+			if w.byValue(v.Index(i)) {
 				return true
 			}
 		}
 	case reflect.Map:
-		if v.Len() > MaxTracked {
+		if v.Len() > w.most {
 			return true
 		}
 		if nests(v.Type().Elem().Kind()) {
 			for members := v.MapRange(); members.Next(); {
-				if wideValue(members.Value()) {
+				if w.byValue(members.Value()) {
 					return true
 				}
 			}
@@ -111,7 +126,10 @@ func wideValue(v reflect.Value) bool {
 	return false
 }
 
-var fieldsType = reflect.TypeFor[metav1.FieldsV1]()
+var (
+	fieldsType = reflect.TypeFor[metav1.FieldsV1]()
+	timeType   = reflect.TypeFor[time.Time]() // has pointers to tables of time zones
+)
 
 // wideFields reports whether a set of owned fields has more than MaxTracked fields: what a client sends need not be in order, and is inserted
 // one by one.

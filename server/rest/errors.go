@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/server/resource"
 )
 
 const (
@@ -17,6 +19,10 @@ const (
 	// maxErrorText bounds their text, in bytes: an error shows the wrong value, which can be most of the object.
 	maxErrorText = 1 << 20
 )
+
+// maxWarned is how many members the maps and lists of an object may have for it to be looked at for warnings. Kubernetes compares, for example, each port
+// of a pod with all others, and makes a warning of each pair; the header of an answer has room for some dozens.
+const maxWarned = 512
 
 // few gives the first of many errors, and one that says how many there are.
 func few(errs field.ErrorList) field.ErrorList {
@@ -30,7 +36,7 @@ func few(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// creating is a strategy of which validation gives few errors. Upstream asks for declarative validation last, and with all other errors.
+// creating is a strategy that gives few errors, and no warnings of wide objects. Upstream asks for declarative validation last, and with all other errors.
 type creating struct{ upstream.RESTCreateStrategy }
 
 func (c creating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
@@ -39,6 +45,13 @@ func (c creating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Ob
 
 func (c creating) DeclarativeValidationConfig(ctx context.Context, obj, old runtime.Object) upstream.DeclarativeValidationConfig {
 	return declaredConfig(c.RESTCreateStrategy, ctx, obj, old)
+}
+
+func (c creating) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	if resource.Wider(obj, maxWarned) {
+		return nil
+	}
+	return c.RESTCreateStrategy.WarningsOnCreate(ctx, obj)
 }
 
 // updating is the same for updates.
@@ -50,6 +63,13 @@ func (u updating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Ob
 
 func (u updating) DeclarativeValidationConfig(ctx context.Context, obj, old runtime.Object) upstream.DeclarativeValidationConfig {
 	return declaredConfig(u.RESTUpdateStrategy, ctx, obj, old)
+}
+
+func (u updating) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if resource.Wider(obj, maxWarned) || resource.Wider(old, maxWarned) {
+		return nil
+	}
+	return u.RESTUpdateStrategy.WarningsOnUpdate(ctx, obj, old)
 }
 
 func declared(strategy any, ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {

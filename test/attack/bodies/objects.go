@@ -28,6 +28,8 @@ func (s scaled) wide() []Attack {
 		container("ports", "ports", `{"containerPort":1}`),
 		container("volumeMounts", "volumeMounts", `{"name":"v%d"}`),
 		object("ports of a Service", "v1", "Service", namespace+"services", `"spec":{"ports":[`+Fill(s.size(), `{"port":1,"name":"p%d"}`)+`]}`),
+		object("addresses of a Service", "v1", "Service", namespace+"services", `"spec":{"ports":[{"port":1}],"clusterIPs":[`+Fill(s.size(), `"a%d"`)+`]}`),
+		object("families of a Service", "v1", "Service", namespace+"services", `"spec":{"ports":[{"port":1}],"ipFamilies":[`+Fill(s.size(), `"a%d"`)+`]}`),
 		object("rules of a NetworkPolicy", "networking.k8s.io/v1", "NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
 			`"spec":{"ingress":[`+Fill(s.size(), `{}`)+`]}`),
 		object("matchExpressions", "apps/v1", "Deployment", "/apis/apps/v1/namespaces/default/deployments",
