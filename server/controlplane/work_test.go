@@ -128,6 +128,7 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"lists: families of a Service":                    422,
 		"metadata: ownerReferences":                       201,
 		"reviews: extra":                                  201,
+		"rbac: products of rules":                         413,
 	}
 	// Those that are refused only after validation, whose errors and warnings were what cost: a sixteenth of the size shows it.
 	small := map[string]int{
