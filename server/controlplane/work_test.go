@@ -107,6 +107,9 @@ func cpu() time.Duration {
 
 // One request costs little, whatever it asks for. Each of these took half a minute to hours of processor time.
 func TestWorkOfOneRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of a minute")
+	}
 	const most = 15 * time.Second // most take less than one second on an idle machine, and none more than three
 	codes := map[string]int{
 		"strategic merge of env":                          413,

@@ -1,15 +1,18 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/server/resource"
 	"kelson.dev/server/store"
 )
 
@@ -17,12 +20,21 @@ import (
 // libraries look at no context while they decode, merge, track and validate, and smaller objects take them milliseconds.
 const largeWork = 32 << 10
 
+// weight is the size of a body as far as it says how much work it is. YAML with aliases can stand for far more than its bytes.
+func weight(body []byte, media string) int {
+	if (media == resource.MediaYAML || media == string(types.ApplyYAMLPatchType)) && bytes.IndexByte(body, '*') >= 0 {
+		return max(len(body), largeWork)
+	}
+	return len(body)
+}
+
 // job is work on a large object in a goroutine of its own. Its request waits for it until the deadline, and then answers
 // without it: the work goes on, because it can't be interrupted, but stores nothing any more.
 //
 // job is the context of its work.
 type job struct {
 	context.Context // of the request
+	info            *request.RequestInfo
 	done            chan struct{}
 	err             error // of the work; read it after done
 	panicked        any   // what the work panicked with; read it after done
@@ -72,7 +84,7 @@ func (s *scope) apart(size int, work func() error) error {
 	if err != nil {
 		return err
 	}
-	j := &job{Context: ctx, done: make(chan struct{})}
+	j := &job{Context: ctx, info: s.info, done: make(chan struct{})}
 	s.ctx = warning.WithWarningRecorder(j, j)
 	go func() {
 		defer leave()
@@ -111,6 +123,10 @@ func (j *job) run(work func() error) {
 // write stores operations, unless the request that they belong to was answered already.
 func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, error) {
 	j, ok := ctx.Value(jobKey{}).(*job)
+	if ok { // it may be that of a request during which this one is made, in process
+		info, _ := request.RequestInfoFrom(ctx)
+		ok = info == j.info
+	}
 	if !ok {
 		return h.store.Commit(ctx, ops...)
 	}

@@ -41,7 +41,7 @@ func (s *scope) create() error {
 		return err
 	}
 	var done *written
-	if err := s.apart(len(body), func() (err error) {
+	if err := s.apart(weight(body, media), func() (err error) {
 		done, err = s.createFrom(body, media, opts)
 		return err
 	}); err != nil {

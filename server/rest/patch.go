@@ -52,7 +52,7 @@ func (s *scope) patch() error {
 	updateOpts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 
 	var done *written
-	if err := s.apart(s.size(p.body), func() (err error) {
+	if err := s.apart(s.size(p.body, string(p.kind)), func() (err error) {
 		done, err = p.patchWith(updateOpts)
 		return err
 	}); err != nil {

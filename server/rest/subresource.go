@@ -81,7 +81,7 @@ func (s *scope) createSubresource() error {
 		return err
 	}
 	var result runtime.Object
-	if err := s.apart(len(body), func() (err error) {
+	if err := s.apart(weight(body, media), func() (err error) {
 		result, err = s.createView(body, media, opts)
 		return err
 	}); err != nil {
@@ -197,7 +197,7 @@ func (s *scope) serveReview(collection bool) error {
 		return err
 	}
 	var result runtime.Object
-	if err := s.apart(len(body), func() (err error) {
+	if err := s.apart(weight(body, media), func() (err error) {
 		result, err = s.review(body, media, opts)
 		return err
 	}); err != nil {

@@ -32,7 +32,7 @@ func (s *scope) update() error {
 		return err
 	}
 	var done *written
-	if err := s.apart(s.size(body), func() (err error) {
+	if err := s.apart(s.size(body, media), func() (err error) {
 		done, err = s.updateFrom(body, media, opts)
 		return err
 	}); err != nil {
@@ -42,8 +42,8 @@ func (s *scope) update() error {
 }
 
 // size is how much data a change of the stored object works on, in bytes.
-func (s *scope) size(body []byte) int {
-	n := len(body)
+func (s *scope) size(body []byte, media string) int {
+	n := weight(body, media)
 	if current := s.store.Snapshot().Get(s.res.Key(s.namespace, s.name)); current != nil {
 		n += len(current.Data)
 	}

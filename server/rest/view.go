@@ -57,7 +57,7 @@ func (s *scope) updateView() error {
 		return err
 	}
 	var done *written
-	if err := s.apart(s.size(body), func() error {
+	if err := s.apart(s.size(body, media), func() error {
 		view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
 		if err != nil {
 			return err
