@@ -73,12 +73,20 @@ func (j *job) leave() bool {
 	return j.left
 }
 
-// apart runs work of a size in bytes. Large work ends for the request at its deadline, with the context's error, and takes one of the user's
-// places until it really ends. work must use s.ctx and must not use s.w; after an error its results must not be used.
-func (s *scope) apart(size int, work func() error) error {
-	if size < largeWork {
-		return work()
+// apart runs large work. It ends for the request at its deadline, with the context's error, and takes one of the user's places until it
+// really ends. work must use s.ctx and must not use s.w. Small work is called without it: its closure and goroutine would cost most writes something.
+func apart[T any](s *scope, work func() (T, error)) (T, error) {
+	var result, none T
+	if err := s.runApart(func() (err error) {
+		result, err = work()
+		return err
+	}); err != nil {
+		return none, err // result may be written later
 	}
+	return result, nil
+}
+
+func (s *scope) runApart(work func() error) error {
 	ctx := s.ctx
 	leave, err := s.workers.enter(ctx)
 	if err != nil {
@@ -112,15 +120,14 @@ func (j *job) run(work func() error) {
 			return
 		}
 		if err, ok := p.(error); p != http.ErrAbortHandler && !(ok && err.Error() == impossible) {
-			who, _ := request.UserFrom(j)
-			slog.Error("panic while a write was computed", "user", who, "panic", p, "stack", string(debug.Stack()))
+			slog.Error("panic while a write was computed", "resource", j.info.Resource, "namespace", j.info.Namespace, "name", j.info.Name, "panic", p, "stack", string(debug.Stack()))
 		}
 		j.panicked = p
 	}()
 	j.err = work()
 }
 
-// write stores operations, unless the request that they belong to was answered already.
+// write commits operations, unless the request that they belong to was answered already.
 func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, error) {
 	j, ok := ctx.Value(jobKey{}).(*job)
 	if ok { // it may be that of a request during which this one is made, in process

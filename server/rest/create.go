@@ -41,10 +41,12 @@ func (s *scope) create() error {
 		return err
 	}
 	var done *written
-	if err := s.apart(weight(body, media), func() (err error) {
+	if weight(body, media) < largeWork {
 		done, err = s.createFrom(body, media, opts)
-		return err
-	}); err != nil {
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.createFrom(body, media, opts) })
+	}
+	if err != nil {
 		return err
 	}
 	return s.answerWritten(f, done)

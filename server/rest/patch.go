@@ -52,10 +52,12 @@ func (s *scope) patch() error {
 	updateOpts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 
 	var done *written
-	if err := s.apart(s.size(p.body, string(p.kind)), func() (err error) {
+	if s.size(p.body, string(p.kind)) < largeWork {
 		done, err = p.patchWith(updateOpts)
-		return err
-	}); err != nil {
+	} else {
+		done, err = apart(s, func() (*written, error) { return p.patchWith(updateOpts) })
+	}
+	if err != nil {
 		return err
 	}
 	if s.patchesView() {

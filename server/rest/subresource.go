@@ -81,10 +81,12 @@ func (s *scope) createSubresource() error {
 		return err
 	}
 	var result runtime.Object
-	if err := s.apart(weight(body, media), func() (err error) {
+	if weight(body, media) < largeWork {
 		result, err = s.createView(body, media, opts)
-		return err
-	}); err != nil {
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
+	}
+	if err != nil {
 		return err
 	}
 	return s.answerView(http.StatusCreated, f, result)
@@ -197,10 +199,12 @@ func (s *scope) serveReview(collection bool) error {
 		return err
 	}
 	var result runtime.Object
-	if err := s.apart(weight(body, media), func() (err error) {
+	if weight(body, media) < largeWork {
 		result, err = s.review(body, media, opts)
-		return err
-	}); err != nil {
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
+	}
+	if err != nil {
 		return err
 	}
 	return s.answerView(http.StatusCreated, f, result)

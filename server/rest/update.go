@@ -32,10 +32,12 @@ func (s *scope) update() error {
 		return err
 	}
 	var done *written
-	if err := s.apart(s.size(body, media), func() (err error) {
+	if s.size(body, media) < largeWork {
 		done, err = s.updateFrom(body, media, opts)
-		return err
-	}); err != nil {
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
+	}
+	if err != nil {
 		return err
 	}
 	return s.answerWritten(f, done)
