@@ -139,6 +139,7 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"lists: containers":                422,
 		"lists: tolerations":               422,
 		"lists: ports":                     201,
+		"custom: wrong types":              422,
 	}
 	a := newAttacked(t)
 	for scale, codes := range map[float64]map[string]int{1: codes, 1. / 16: small} {
