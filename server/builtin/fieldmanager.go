@@ -51,10 +51,10 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	}
 	reset, ok := resetNames(m.reset[subresource], kind.GroupVersion())
 	if shape == nil || !ok {
-		return library, nil
+		return resource.Tracked{FieldManager: library}, nil
 	}
 	return fieldsets.New(fieldsets.Config{
-		Library: library, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
 	})
 }
 

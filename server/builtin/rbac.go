@@ -74,6 +74,9 @@ func (g *guard) role(ctx context.Context, hub, old runtime.Object) error {
 		return nil
 	}
 	role := hub.(*rbac.Role)
+	if err := fewPermissions(role.Rules); err != nil {
+		return err
+	}
 	if err := validation.ConfirmNoEscalationInternal(ctx, g.rules, role.Rules); err != nil {
 		return apierrors.NewForbidden(rbac.Resource("roles"), role.Name, err)
 	}
@@ -85,6 +88,9 @@ func (g *guard) clusterRole(ctx context.Context, hub, old runtime.Object) error 
 		return nil
 	}
 	role := hub.(*rbac.ClusterRole)
+	if err := fewPermissions(role.Rules); err != nil {
+		return err
+	}
 	if err := validation.ConfirmNoEscalationInternal(ctx, g.rules, role.Rules); err != nil {
 		return apierrors.NewForbidden(rbac.Resource("clusterroles"), role.Name, err)
 	}
@@ -131,6 +137,9 @@ func (g *guard) binding(ctx context.Context, hub, old runtime.Object, plural, na
 	}
 	rules, err := g.rules.GetRoleReferenceRules(ctx, versioned, namespace)
 	if err != nil {
+		return err
+	}
+	if err := fewPermissionsOf(rules); err != nil {
 		return err
 	}
 	if err := validation.ConfirmNoEscalation(ctx, g.rules, rules); err != nil {

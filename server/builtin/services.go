@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
@@ -157,6 +159,9 @@ func dryRunOption(dryRun bool) []string {
 // allocate begins a write. Its commit does nothing that release does not do, so only the way back is kept.
 func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun bool,
 	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
+	if err := fewFamilies(hub); err != nil {
+		return nil, nil, err
+	}
 	if s.shared() {
 		return s.allocateShared(ctx, hub, old, dryRun, begin)
 	}
@@ -178,6 +183,27 @@ func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun
 		defer s.mu.Unlock()
 		finish(context.WithoutCancel(ctx), false)
 	}, nil
+}
+
+// fewFamilies refuses Services with far more addresses and families than the two that there may be. Kubernetes says so only after it has
+// compared each with all others, while other Services wait.
+func fewFamilies(hub runtime.Object) error {
+	const most = 100
+	service, ok := hub.(*core.Service)
+	if !ok {
+		return nil
+	}
+	var errs field.ErrorList
+	if n := len(service.Spec.ClusterIPs); n > most {
+		errs = append(errs, field.TooMany(field.NewPath("spec", "clusterIPs"), n, 2))
+	}
+	if n := len(service.Spec.IPFamilies); n > most {
+		errs = append(errs, field.TooMany(field.NewPath("spec", "ipFamilies"), n, 2))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(core.Kind("Service"), service.Name, errs)
+	}
+	return nil
 }
 
 // load marks what the stored Services have as given. A value that is out of range or there twice is left as it is.

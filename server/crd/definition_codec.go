@@ -116,7 +116,7 @@ func (c *definitionCodec) PatchMeta(version string) (strategicpatch.LookupPatchM
 
 func (c *definitionCodec) FieldManager(version, subresource string) (resource.FieldManager, error) {
 	if m, ok := c.manager.Load(subresource); ok {
-		return m.(*managedfields.FieldManager), nil
+		return m.(resource.FieldManager), nil
 	}
 	types, err := c.types()
 	if err != nil {
@@ -131,8 +131,8 @@ func (c *definitionCodec) FieldManager(version, subresource string) (resource.Fi
 	if err != nil {
 		return nil, err
 	}
-	won, _ := c.manager.LoadOrStore(subresource, m)
-	return won.(*managedfields.FieldManager), nil
+	won, _ := c.manager.LoadOrStore(subresource, resource.Tracked{FieldManager: m})
+	return won.(resource.FieldManager), nil
 }
 
 func (c *definitionCodec) Interfaces() resource.Interfaces {

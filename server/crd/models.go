@@ -139,7 +139,7 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", m.name, err)
 	}
-	made, err := m.tracked(library, types, version, subresource, reset)
+	made, err := m.tracked(resource.Tracked{FieldManager: library}, types, version, subresource, reset)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 }
 
 // tracked does what is ordinary itself, and leaves the rest to the library.
-func (m *models) tracked(library *managedfields.FieldManager, types managedfields.TypeConverter, version, subresource string,
+func (m *models) tracked(library resource.FieldManager, types managedfields.TypeConverter, version, subresource string,
 	reset map[fieldpath.APIVersion]*fieldpath.Set,
 ) (resource.FieldManager, error) {
 	if subresource != "" && subresource != "status" || m.preserves() {

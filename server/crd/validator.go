@@ -26,13 +26,28 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	if v.schema.Valid(object) {
 		return &validate.Result{}
 	}
+	if part, cut := v.schema.Cut(object, maxDoubts); cut {
+		if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
+			return result
+		}
+	}
 	return v.SchemaValidator.Validate(object, options...)
 }
+
+// maxDoubts is how many elements and members of an object that may be wrong are shown to the library at first. If it finds errors, they are enough.
+const maxDoubts = 500
 
 // ValidateUpdate lets what did not change be invalid, as the library does: what is certainly valid needs no such leave.
 func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if v.schema.Valid(object) {
 		return &validate.Result{}
+	}
+	if v.schema.Valid(old) { // then nothing that was wrong before is left as it is
+		if part, cut := v.schema.Cut(object, maxDoubts); cut {
+			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
+				return result
+			}
+		}
 	}
 	return v.SchemaValidator.ValidateUpdate(object, old, options...)
 }

@@ -18,6 +18,8 @@ const (
 	maxCopied = 3 << 20
 	// maxWork bounds, in bytes read, what applying a patch may cost. A CustomResourceDefinition of a megabyte needs a tenth of it.
 	maxWork = 256 << 20
+	// maxShifted bounds how many elements of lists the operations of a patch may copy: each that inserts or removes one copies the list.
+	maxShifted = 256 << 20
 )
 
 // Patch is a decoded patch.
@@ -54,6 +56,45 @@ func TooDeep(before, patch []byte) bool {
 	work, depth := weigh(before)
 	more, _ := weigh(patch)
 	return work+more+depth*len(patch) > maxWork // an operation can put a value at the deepest place there is
+}
+
+// TooLong says whether it would take too long to apply a patch, with its body, to lists as long as those of a document: ten thousand operations on a
+// list of hundreds of thousands of elements copy gigabytes.
+func TooLong(before, body []byte, patch Patch) bool {
+	if len(patch)*(len(before)+len(body)) < maxShifted {
+		return false // however long
+	}
+	return len(patch)*(longest(before)+longest(body)) > maxShifted
+}
+
+// longest gives the length of the longest list in a document.
+func longest(document []byte) int {
+	most := 0
+	var open []int // for each list or object that is open, its elements so far; -1: an object
+	for i := 0; i < len(document); i++ {
+		switch document[i] {
+		case '[':
+			open = append(open, 1)
+		case '{':
+			open = append(open, -1)
+		case ',':
+			if n := len(open); n > 0 && open[n-1] > 0 {
+				open[n-1]++
+			}
+		case '}', ']':
+			if n := len(open); n > 0 {
+				most = max(most, open[n-1])
+				open = open[:n-1]
+			}
+		case '"':
+			for i++; i < len(document) && document[i] != '"'; i++ {
+				if document[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return most
 }
 
 // weigh gives how many bytes are read if each is read once per level, and how many levels there are.

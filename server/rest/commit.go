@@ -24,7 +24,7 @@ func (h *Handler) commit(ctx context.Context, res *resource.Resource, op store.O
 		}
 		op.Data = data
 	}
-	objs, err := h.store.Commit(ctx, append([]store.Op{op}, extra...)...)
+	objs, err := h.write(ctx, append([]store.Op{op}, extra...)...)
 	if err != nil {
 		return nil, err
 	}

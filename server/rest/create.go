@@ -36,27 +36,44 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	hub, err := s.decodeNew(opts)
+	body, media, err := s.newBody()
 	if err != nil {
 		return err
 	}
-	dryRun := len(opts.DryRun) > 0
-	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
-	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
-		return err
+	var done *written
+	if weight(body, media) < largeWork {
+		done, err = s.createFrom(body, media, opts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.createFrom(body, media, opts) })
 	}
-	if err := permit(s.ctx, s.res, hub, nil); err != nil {
-		return err
-	}
-	done, err := s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
 	if err != nil {
 		return err
 	}
 	return s.answerWritten(f, done)
 }
 
+// createFrom creates the object that a body has.
+func (s *scope) createFrom(body []byte, media string, opts *metav1.CreateOptions) (*written, error) {
+	hub, err := s.decodeNew(body, media, opts)
+	if err != nil {
+		return nil, err
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
+		return nil, err
+	}
+	if err := permit(s.ctx, s.res, hub, nil); err != nil {
+		return nil, err
+	}
+	return s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
+}
+
 // created notes the owner of all fields of a new object and shows it to the mutating plugins.
 func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime.Object, error) {
+	if err := s.checkManagers(hub); err != nil {
+		return nil, err
+	}
 	dedupOwners(s.ctx, hub, false)
 	manager, err := s.res.Codec.FieldManager(s.version, "")
 	if err != nil {
@@ -98,16 +115,17 @@ func (s *scope) createOptions() (*metav1.CreateOptions, error) {
 	return opts, nil
 }
 
-// decodeNew reads the object to create from the body, and completes the scope by its name.
-func (s *scope) decodeNew(opts *metav1.CreateOptions) (runtime.Object, error) {
-	media, err := wire.BodyMedia(s.req, s.allow())
-	if err != nil {
-		return nil, err
+// newBody reads the body of a POST.
+func (s *scope) newBody() (body []byte, media string, err error) {
+	if media, err = wire.BodyMedia(s.req, s.allow()); err != nil {
+		return nil, "", err
 	}
-	body, err := s.body()
-	if err != nil {
-		return nil, err
-	}
+	body, err = s.body()
+	return body, media, err
+}
+
+// decodeNew decodes the object to create, and completes the scope by its name.
+func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
 	hub, strict, err := s.decode(body, media)
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
 		return nil, err
@@ -296,7 +314,7 @@ func beforeCreate(ctx context.Context, res *resource.Resource, hub runtime.Objec
 			return invalid(hub, errs)
 		}
 	}
-	return upstream.BeforeCreate(res.Strategy, ctx, hub)
+	return upstream.BeforeCreate(creating{res.Strategy}, ctx, hub)
 }
 
 func beforeUpdate(ctx context.Context, strategy upstream.RESTUpdateStrategy, hub, old runtime.Object) error {
@@ -305,7 +323,7 @@ func beforeUpdate(ctx context.Context, strategy upstream.RESTUpdateStrategy, hub
 			return invalid(hub, errs)
 		}
 	}
-	return upstream.BeforeUpdate(strategy, ctx, hub, old)
+	return upstream.BeforeUpdate(updating{strategy}, ctx, hub, old)
 }
 
 func invalid(hub runtime.Object, errs field.ErrorList) error {
@@ -316,7 +334,7 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), errs)
+	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
 }
 
 // forValidation is what validating plugins see of a hub. Those for custom objects read them only; the others get a copy, as in kube-apiserver.

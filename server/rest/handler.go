@@ -47,6 +47,7 @@ type Handler struct {
 	metrics    *metrics.Verbs
 	maxBody    int64
 	crowds     crowds
+	workers    workers
 }
 
 // New returns a Handler. It holds nothing that needs closing.

@@ -113,11 +113,14 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	}
 
 	var last *store.Object
-	more := false
+	more, seen := false, 0
 	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
 		if limit > 0 && int64(len(p.objects)) == limit {
 			more = true
 			break
+		}
+		if seen++; seen%256 == 0 && s.ctx.Err() != nil { // selectors can be long
+			return nil, s.ctx.Err()
 		}
 		ok, err := sel.matches(obj)
 		if err != nil {

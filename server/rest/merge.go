@@ -78,6 +78,9 @@ func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err er
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", patches.MaxOperations, len(ops)))
 	}
+	if patches.TooLong(before, p.body, ops) {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError("the patch has too many operations for the length of the lists in the patched object")
+	}
 	if after, err = ops.Apply(before); err != nil {
 		return nil, nil, unprocessable(err)
 	}
@@ -114,6 +117,12 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(before, &object); err != nil {
 		return err
+	}
+	if mayBeSlow(len(before) + len(p.body)) {
+		var c comparisons
+		if c.merge(object, []map[string]any{patch}, p.patchMeta()); c.tooMany() {
+			return errTooManyComparisons()
+		}
 	}
 	kind, apiVersion := object["kind"], object["apiVersion"]
 	merged, err := mergeStrategically(object, patch, p.patchMeta())

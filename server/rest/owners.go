@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -30,12 +28,14 @@ func dedupOwners(ctx context.Context, obj runtime.Object, afterAdmission bool) {
 	}
 	var kept []metav1.OwnerReference
 	var repeated []string
+	seen := make(map[ownerKey]bool, len(refs))
 	for _, ref := range refs {
-		same := func(other metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(ref, other) }
-		if slices.ContainsFunc(kept, same) {
+		key := keyOfOwner(ref)
+		if seen[key] {
 			repeated = append(repeated, string(ref.UID))
 			continue
 		}
+		seen[key] = true
 		kept = append(kept, ref)
 	}
 	if len(repeated) == 0 {
@@ -47,6 +47,26 @@ func dedupOwners(ctx context.Context, obj runtime.Object, afterAdmission bool) {
 	}
 	warning.AddWarning(ctx, "", fmt.Sprintf(format, strings.Join(repeated, ", ")))
 	object.SetOwnerReferences(kept)
+}
+
+// ownerKey is the content of an owner reference; equal ones are repetitions.
+type ownerKey struct {
+	apiVersion, kind, name, uid string
+	controller, blocks          int8 // -1: not set
+}
+
+func keyOfOwner(ref metav1.OwnerReference) ownerKey {
+	return ownerKey{ref.APIVersion, ref.Kind, ref.Name, string(ref.UID), truth(ref.Controller), truth(ref.BlockOwnerDeletion)}
+}
+
+func truth(b *bool) int8 {
+	switch {
+	case b == nil:
+		return -1
+	case *b:
+		return 1
+	}
+	return 0
 }
 
 // managerName is the field manager of a write: the one named, else the first part of the user agent as far as it can be a name.

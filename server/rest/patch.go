@@ -51,12 +51,33 @@ func (s *scope) patch() error {
 	updateOpts := &metav1.UpdateOptions{DryRun: p.opts.DryRun, FieldManager: p.opts.FieldManager, FieldValidation: p.opts.FieldValidation}
 	updateOpts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 
-	if s.sub != nil && s.sub.Update.Get != nil {
-		done, err := s.replaceView(updateOpts, p.patchView)
-		if err != nil {
-			return err
-		}
+	var done *written
+	if s.size(p.body, string(p.kind)) < largeWork {
+		done, err = p.patchWith(updateOpts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return p.patchWith(updateOpts) })
+	}
+	if err != nil {
+		return err
+	}
+	if s.patchesView() {
 		return s.answerViewOf(f, done.hub)
+	}
+	return s.answerWritten(f, done)
+}
+
+// patchesView reports whether it is a view with a shape of its own that is patched.
+func (s *scope) patchesView() bool { return s.sub != nil && s.sub.Update.Get != nil }
+
+// patchWith carries the patch out.
+func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) {
+	if !p.isApply() && !json.Valid(p.body) {
+		return nil, apierrors.NewBadRequest("invalid JSON patch")
+	}
+	p.recordPatch()
+	s := p.scope
+	if s.patchesView() {
+		return s.replaceView(updateOpts, p.patchView)
 	}
 	c := s.change(updateOpts)
 	c.createMissing = p.isApply() && s.sub == nil
@@ -67,11 +88,7 @@ func (s *scope) patch() error {
 		}
 		return hub, s.mutate(ctx, updateOpts, hub, old, current)
 	}
-	done, err := s.replace(s.ctx, c)
-	if err != nil {
-		return err
-	}
-	return s.answerWritten(f, done)
+	return s.replace(s.ctx, c)
 }
 
 // patchTypes lists the patches the kind takes. Strategic merge needs to know the Go type.
@@ -105,10 +122,6 @@ func (p *patcher) read() (err error) {
 	if errs := validation.ValidatePatchOptions(p.opts, p.kind); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
 	}
-	if !p.isApply() && !json.Valid(p.body) {
-		return apierrors.NewBadRequest("invalid JSON patch")
-	}
-	p.recordPatch()
 	return nil
 }
 

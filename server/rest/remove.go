@@ -188,7 +188,7 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
 	}
-	objs, err := d.store.Commit(ctx, store.Op{Key: d.key, Expect: d.current.Revision})
+	objs, err := d.write(ctx, store.Op{Key: d.key, Expect: d.current.Revision})
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func (h *Handler) finalize(ctx context.Context, c *change, hub, old runtime.Obje
 	if err != nil || c.dryRun {
 		return &written{obj: obj, hub: hub, deleted: true}, err
 	}
-	gone, err := h.store.Commit(ctx, store.Op{Key: c.key, Expect: current.Revision})
+	gone, err := h.write(ctx, store.Op{Key: c.key, Expect: current.Revision})
 	if err != nil {
 		return nil, err
 	}

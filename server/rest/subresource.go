@@ -80,13 +80,26 @@ func (s *scope) createSubresource() error {
 	if err != nil {
 		return err
 	}
-	obj, err := s.decodeView(body, media, opts.FieldValidation, nil)
+	var result runtime.Object
+	if weight(body, media) < largeWork {
+		result, err = s.createView(body, media, opts)
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
+	}
 	if err != nil {
 		return err
 	}
+	return s.answerView(http.StatusCreated, f, result)
+}
+
+func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
+	obj, err := s.decodeView(body, media, opts.FieldValidation, nil)
+	if err != nil {
+		return nil, err
+	}
 	if object, err := meta.Accessor(obj); err == nil {
 		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	dryRun := len(opts.DryRun) > 0
@@ -97,13 +110,9 @@ func (s *scope) createSubresource() error {
 		}
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	result, err := s.sub.Create(s.ctx, s.request(dryRun), obj)
-	if err != nil {
-		return err
-	}
-	return s.answerView(http.StatusCreated, f, result)
+	return s.sub.Create(s.ctx, s.request(dryRun), obj)
 }
 
 // viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
@@ -185,28 +194,44 @@ func (s *scope) serveReview(collection bool) error {
 	if err != nil {
 		return err
 	}
-	hub, err := s.decodeNew(opts)
+	body, media, err := s.newBody()
 	if err != nil {
 		return err
+	}
+	var result runtime.Object
+	if weight(body, media) < largeWork {
+		result, err = s.review(body, media, opts)
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusCreated, f, result)
+}
+
+// review gives the reviewed object of a body.
+func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
+	hub, err := s.decodeNew(body, media, opts)
+	if err != nil {
+		return nil, err
 	}
 	dryRun := len(opts.DryRun) > 0
 	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
 	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
-		return err
+		return nil, err
 	}
 	if validate := admit.validateCreate(); validate != nil {
 		if err := validate(s.ctx, hub); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	result, err := s.res.Review(s.ctx, s.request(dryRun), hub)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, ok := result.(*metav1.Status); !ok {
-		if result, err = s.res.Codec.ToVersion(result, s.version); err != nil {
-			return err
-		}
+	if _, ok := result.(*metav1.Status); ok {
+		return result, nil
 	}
-	return s.answerView(http.StatusCreated, f, result)
+	return s.res.Codec.ToVersion(result, s.version)
 }

@@ -31,22 +31,45 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	hub, strict, err := s.decode(body, media)
-	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
-		return err
+	var done *written
+	if s.size(body, media) < largeWork {
+		done, err = s.updateFrom(body, media, opts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
 	}
 	if err != nil {
-		return badBody(err)
+		return err
+	}
+	return s.answerWritten(f, done)
+}
+
+// size is how much data a change of the stored object works on, in bytes.
+func (s *scope) size(body []byte, media string) int {
+	n := weight(body, media)
+	if current := s.store.Snapshot().Get(s.res.Key(s.namespace, s.name)); current != nil {
+		n += len(current.Data)
+	}
+	return n
+}
+
+// updateFrom makes an object what a body says.
+func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
+	hub, strict, err := s.decode(body, media)
+	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, badBody(err)
 	}
 	if err := s.recordHub(hub); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkIdentity(hub); err != nil {
-		return err
+		return nil, err
 	}
 	object, err := meta.Accessor(hub)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return nil, apierrors.NewInternalError(err)
 	}
 	dedupOwners(s.ctx, hub, false)
 	c := s.change(opts)
@@ -66,11 +89,7 @@ func (s *scope) update() error {
 		}
 		return next, s.mutate(ctx, opts, next, old, current)
 	}
-	done, err := s.replace(s.ctx, c)
-	if err != nil {
-		return err
-	}
-	return s.answerWritten(f, done)
+	return s.replace(s.ctx, c)
 }
 
 // silent hears no warnings: those that were given already.
@@ -80,6 +99,9 @@ func (silent) AddWarning(string, string) {}
 
 // managed brings the managedFields of a new state up to date. next is private to the caller and may be changed.
 func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
+	if err := s.checkManagers(next); err != nil {
+		return nil, err
+	}
 	live := old
 	if current == nil {
 		var err error

@@ -56,18 +56,28 @@ func (s *scope) updateView() error {
 	if err := s.query(opts); err != nil {
 		return err
 	}
-	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
-	if err != nil {
-		return err
+	var done *written
+	if s.size(body, media) < largeWork {
+		done, err = s.updateViewFrom(body, media, opts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
 	}
-	if err := s.checkIdentity(view); err != nil {
-		return err
-	}
-	done, err := s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
 	if err != nil {
 		return err
 	}
 	return s.answerViewOf(f, done.hub)
+}
+
+// updateViewFrom makes a view what a body says.
+func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
+	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkIdentity(view); err != nil {
+		return nil, err
+	}
+	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
 }
 
 // nextView gives a new view from the present one, and whether it was applied, with its owners. owned is nil where they are not tracked.

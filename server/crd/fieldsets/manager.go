@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/operator/tree"
+	"kelson.dev/server/resource"
 )
 
 // Library is Kubernetes' own field manager, as far as it is used.
@@ -141,8 +142,11 @@ type change struct {
 
 // compare says how next differs from live in what can be somebody's.
 func (m *Manager) compare(live, next *unstructured.Unstructured) (*change, bool) {
-	if d, ok := m.plainly(live.Object, next.Object); ok {
+	if d, ok := m.plainly(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked {
 		return &change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
+	}
+	if resource.Wide(live) || resource.Wide(next) {
+		return nil, false
 	}
 	was, err := m.Types.ObjectToTyped(bare(live), typed.AllowDuplicates)
 	if err != nil {

@@ -1,0 +1,52 @@
+package builtin
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/kubernetes/pkg/apis/rbac"
+)
+
+// maxPermissions bounds how many combinations of group, resource, verb and name are compared with what a user may do. Kubernetes' library makes a rule
+// of each of them and compares it with every rule of the user: a list of a thousand of each, in a hundred kilobytes, would fill the memory.
+const maxPermissions = 50_000
+
+// permissions counts combinations; it stops beyond maxPermissions.
+type permissions struct{ count int }
+
+func (p *permissions) add(groups, resources, verbs, names, urls int) {
+	for _, factors := range [][]int{{groups, resources, verbs, max(names, 1)}, {urls, verbs}} {
+		product := 1
+		for _, n := range factors {
+			product = min(product*n, maxPermissions+1)
+		}
+		// A rule that allows nothing costs something, too.
+		p.count = min(p.count+max(product, 1), maxPermissions+1)
+	}
+}
+
+// err is the answer if there are too many.
+func (p *permissions) err() error {
+	if p.count <= maxPermissions {
+		return nil
+	}
+	return apierrors.NewRequestEntityTooLargeError(
+		fmt.Sprintf("the rules combine to more than %d permissions, too many to compare with those of the user", maxPermissions))
+}
+
+func fewPermissions(rules []rbac.PolicyRule) error {
+	var p permissions
+	for _, r := range rules {
+		p.add(len(r.APIGroups), len(r.Resources), len(r.Verbs), len(r.ResourceNames), len(r.NonResourceURLs))
+	}
+	return p.err()
+}
+
+func fewPermissionsOf(rules []rbacv1.PolicyRule) error {
+	var p permissions
+	for _, r := range rules {
+		p.add(len(r.APIGroups), len(r.Resources), len(r.Verbs), len(r.ResourceNames), len(r.NonResourceURLs))
+	}
+	return p.err()
+}

@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// perUser is how many large writes of one user are computed at once. Some of them wait for webhooks, so they are a few more than there
+// are processors to spare.
+var perUser = max(4, runtime.GOMAXPROCS(0))
+
+// waitingPerPlace is how many more large writes of a user wait for each place.
+const waitingPerPlace = 16
+
+// workers bounds the large writes of each user. A place is held by the work, also when its request is over.
+type workers struct {
+	mu    sync.Mutex
+	users map[string]*places // those who have work
+}
+
+// places are those of one user.
+type places struct {
+	taken chan struct{} // one element for each place that is taken
+	all   int           // taken or waited for; guarded by workers.mu
+}
+
+// enter waits for a place of the context's user, and gives the function that frees it. Beyond what may wait, and when the
+// context ends before there is a place, the error is a 429. Members of system:masters are not counted.
+func (w *workers) enter(ctx context.Context) (leave func(), err error) {
+	who, _ := request.UserFrom(ctx)
+	if who == nil || slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
+		return func() {}, nil
+	}
+	name := who.GetName()
+	p := w.join(name)
+	if p == nil {
+		return nil, errTooMuchWork()
+	}
+	select {
+	case p.taken <- struct{}{}:
+		return func() {
+			<-p.taken
+			w.part(name, p)
+		}, nil
+	case <-ctx.Done():
+		w.part(name, p)
+		return nil, errTooMuchWork()
+	}
+}
+
+func errTooMuchWork() error {
+	return apierrors.NewTooManyRequests("too many large writes of this user are under way, please try again later", 1)
+}
+
+// join counts one more write of a user; nil: there are too many.
+func (w *workers) join(name string) *places {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.users[name]
+	if p == nil {
+		p = &places{taken: make(chan struct{}, perUser)}
+		if w.users == nil {
+			w.users = map[string]*places{}
+		}
+		w.users[name] = p
+	}
+	if p.all >= perUser*(1+waitingPerPlace) {
+		return nil
+	}
+	p.all++
+	return p
+}
+
+func (w *workers) part(name string, p *places) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.all--; p.all == 0 {
+		delete(w.users, name)
+	}
+}
