@@ -28,6 +28,7 @@ var (
 	anyType         = reflect.TypeFor[any]()
 	textMapType     = reflect.TypeFor[map[string]string]()
 	textsType       = reflect.TypeFor[[]string]()
+	numberType      = reflect.TypeFor[json.Number]()
 )
 
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
@@ -50,6 +51,8 @@ func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
 		p.read = (*reader).texts
 	case t == anyType:
 		p.read = (*reader).any
+	case t == numberType: // a string that must be a number
+		p.read = (*reader).other
 	case pointer.Implements(jsonUnmarshaler) && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
 		p.read = (*reader).itself
 	case pointer.Implements(textUnmarshaler):

@@ -96,8 +96,10 @@ type plain struct {
 		Time    metav1.Time       `json:"time"`
 		Times   []*metav1.Time    `json:"times"`
 		Port    intstr.IntOrString
-		Raw     runtime.RawExtension `json:"raw"`
-		Tree    recursive            `json:"tree"`
+		Raw     runtime.RawExtension   `json:"raw"`
+		Tree    recursive              `json:"tree"`
+		Number  json.Number            `json:"number"`
+		Numbers map[string]json.Number `json:"numbers"`
 	} `json:"spec"`
 }
 
@@ -116,6 +118,7 @@ var seeds = []string{
 	`{"spec":{"texts":["\u00e9\n","\x","` + "\xff" + `"]}}`, `{"spec":{"n\u0061med":"x"}}`, `{"spec":{"Bool":truex}}`, `{"spec":{"Bool":tru}}`, `{"unknown":tru}`, `{"unknown":[1}}`,
 	`{"spec":{"bytes":[1,2]}}`, `{"spec":{"bytes":null,"any":null,"pointer":null}}`, `{"spec":{"maps":{"a":{}}}}`, `{"spec":{"any":{"a":1,"a":2}}}`,
 	`{"inner":"i","deep":"d","text":"2026-01-02T03:04:05Z","quoted":"5","message":[1, 2],"quantity":"1Gi","duration":"5m","int8":127,"micro":"2026-01-02T03:04:05.123456Z"}`,
+	`{"spec":{"number":12}}`, `{"spec":{"number":"12"}}`, `{"spec":{"number":"abc"}}`, `{"spec":{"number":""}}`, `{"spec":{"number":null}}`, `{"spec":{"numbers":{"a":"1e"}}}`,
 	`{"int8":128}`, `{"tree":` + strings.Repeat(`{"items":[`, 300) + strings.Repeat(`]}`, 300) + `}`, `{"tree":{"named":{"a":` + strings.Repeat(`{"items":[`, 6000) + `}}}`,
 }
 
