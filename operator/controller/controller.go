@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
