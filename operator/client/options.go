@@ -253,6 +253,9 @@ func (m MatchingSelector) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(
 
 // MatchingFields selects objects with these field values. The server knows a few fields per kind; reads from an informer
 // know every field and every index by its name. Several field options must all match.
+//
+// A field that is not set has the empty value; zero and false are "0" and "false". Where a Go type does not tell an unset number or boolean
+// from a zero, and the selector asks for one of them, an informer's client reads from the server.
 type MatchingFields fields.Set
 
 func (m MatchingFields) applyList(o *ListOptions) {
