@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bytes"
+	"encoding/json"
 	"reflect"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -116,4 +119,33 @@ func versionIn(document []byte) string {
 	p = tree.Parser{Data: raw}
 	version, _ := p.Text()
 	return version
+}
+
+// Transformed is what change makes of an object that is kept in a cache, to keep less of it. If it changes the status, later writes of that status do not lose
+// what is not kept: they read the object first. change may change and return its argument.
+func Transformed(obj Object, change func(Object) Object) Object {
+	before := encodedStatus(obj)
+	obj = change(obj)
+	if !bytes.Equal(before, encodedStatus(obj)) {
+		notePartial(obj, structs.InElements)
+	}
+	return obj
+}
+
+// encodedStatus is the status of an object in JSON; nil if objects of its type have none.
+func encodedStatus(obj Object) []byte {
+	var status any
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		status = u.Object[statusName]
+	} else if v := reflect.ValueOf(obj).Elem(); v.Kind() == reflect.Struct && v.FieldByName("Status").IsValid() {
+		status = v.FieldByName("Status").Interface()
+	}
+	if status == nil {
+		return nil
+	}
+	data, err := json.Marshal(status)
+	if err != nil {
+		return nil
+	}
+	return data
 }
