@@ -56,6 +56,20 @@ func notePartial(obj metav1.Object, what structs.Loss) {
 	}
 }
 
+// noteLacking notes that messages of a type, or of the items of a list type, have fields that the type lacks. Where is not known, nor of which objects: equal
+// parts of messages are decoded once.
+func noteLacking(into runtime.Object) {
+	if list, ok := into.(ObjectList); ok {
+		if item, err := newItemOf(list); err == nil {
+			into = item
+		}
+	}
+	if obj, ok := into.(Object); ok {
+		obj = reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object) // without a uid, it stands for all
+		notePartial(obj, structs.InElements)
+	}
+}
+
 // lossOf is what a status of an object lacks, as its type has it.
 func lossOf(obj Object) structs.Loss {
 	known, ok := partials.Load(reflect.TypeOf(obj))
