@@ -132,7 +132,7 @@ func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.Group
 	switch into.(type) {
 	case *unstructured.Unstructured, *Encoded: // these have ways of their own
 	default:
-		if structs.Decode(data, into, j.structSharing()) == nil {
+		if structs.Decode(data, into, j.structSharing(), notePartial) == nil {
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			j.share.object(into)
 			return nil
@@ -151,11 +151,15 @@ func (j jsonCodec) structSharing() structs.Sharing {
 // decodeStruct is a pointer to a new value of a type, read from data.
 func decodeStruct(data []byte, t reflect.Type, share structs.Sharing) (any, error) {
 	fresh := reflect.New(t).Interface()
-	if structs.Decode(data, fresh, share) == nil {
+	if structs.Decode(data, fresh, share, notePartial) == nil {
 		return fresh, nil
 	}
 	fresh = reflect.New(t).Interface()
-	return fresh, unmarshal(data, fresh)
+	err := unmarshal(data, fresh)
+	if err == nil {
+		notePartialOf(data, fresh)
+	}
+	return fresh, err
 }
 
 // replace makes into what fresh is, and sets its kind and that of its items: servers leave the latter out.

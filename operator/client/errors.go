@@ -14,6 +14,8 @@ var (
 	ErrNoNamespace = errors.New("namespace is missing")
 	// ErrNoName is wrapped by errors about a call that needs the name of an object.
 	ErrNoName = errors.New("name is missing")
+	// ErrNoVersion is wrapped by errors about a patch that is to fail when the object has changed, from an object without resourceVersion.
+	ErrNoVersion = errors.New("resourceVersion is missing")
 )
 
 // IgnoreNotFound gives nil for a NotFound status, and every other error as it is: for writes to what may be gone by now.

@@ -4,10 +4,15 @@ import (
 	"reflect"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kelson.dev/operator/internal/structs"
 )
 
 // MACH-01: what a server has not kept is found, wherever it is.
@@ -42,4 +47,34 @@ func TestDropped(t *testing.T) {
 			t.Errorf("got %q, want %q", path, want)
 		}
 	}
+}
+
+// RUN-04: a server that is newer than the Go types of Kubernetes is noticed in protobuf, too.
+func TestMessagesThatHaveMore(t *testing.T) {
+	kind := corev1.SchemeGroupVersion.WithKind("PersistentVolume")
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}
+	plain, err := protobufCodec{}.encode(v, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := open(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := envelope(protowire.AppendBytes(protowire.AppendTag(append([]byte(nil), raw...), 99, protowire.BytesType), []byte("new")), kind)
+	for _, tt := range []struct {
+		data []byte
+		want structs.Loss
+	}{{plain, structs.Whole}, {more, structs.InElements}} {
+		for name, read := range map[string]func([]byte, runtime.Object, schema.GroupVersionKind) error{"new": protobufCodec{}.decodeNew, "old": protobufCodec{}.decode} {
+			partials.Delete(reflect.TypeOf(v))
+			if err := read(tt.data, v, kind); err != nil {
+				t.Fatal(err)
+			}
+			if loss := lossOf(v); loss != tt.want {
+				t.Errorf("%s: %d, want %d", name, loss, tt.want)
+			}
+		}
+	}
+	partials.Delete(reflect.TypeOf(v))
 }

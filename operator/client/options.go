@@ -29,7 +29,7 @@ type DeleteAllOfOption interface {
 	applyDeleteAllOf(*DeleteAllOfOptions)
 }
 
-// GetOptions is what GetOption values add up to; itself an option that stands for all its fields.
+// GetOptions is what GetOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
 type GetOptions struct {
 	// Live reads past any cache.
 	Live bool
@@ -41,7 +41,7 @@ type GetOptions struct {
 	Shared *Object
 }
 
-// ListOptions is what ListOption values add up to; itself an option that stands for all its fields.
+// ListOptions is what ListOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
 type ListOptions struct {
 	// Namespace is empty for all namespaces and for kinds without namespace.
 	Namespace string
@@ -84,7 +84,7 @@ type Known interface {
 	Object(head metav1.ObjectMeta) Object
 }
 
-// WriteOptions is what WriteOption values add up to; itself an option that stands for all its fields.
+// WriteOptions is what WriteOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
 type WriteOptions struct {
 	DryRun     bool
 	FieldOwner string
@@ -98,7 +98,7 @@ type WriteOptions struct {
 	New bool
 }
 
-// DeleteOptions is what DeleteOption values add up to; itself an option that stands for all its fields.
+// DeleteOptions is what DeleteOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
 type DeleteOptions struct {
 	DryRun             bool
 	GracePeriodSeconds *int64
@@ -111,7 +111,7 @@ type DeleteOptions struct {
 	Status *metav1.Status
 }
 
-// DeleteAllOfOptions is what DeleteAllOfOption values add up to; itself an option that stands for all its fields.
+// DeleteAllOfOptions is what DeleteAllOfOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
 type DeleteAllOfOptions struct {
 	ListOptions
 	DeleteOptions
@@ -164,12 +164,6 @@ func NewDeleteAllOfOptions(opts ...DeleteAllOfOption) DeleteAllOfOptions {
 	return o
 }
 
-func (o GetOptions) applyGet(to *GetOptions)                         { *to = o }
-func (o ListOptions) applyList(to *ListOptions)                      { *to = o }
-func (o WriteOptions) applyWrite(to *WriteOptions)                   { *to = o }
-func (o DeleteOptions) applyDelete(to *DeleteOptions)                { *to = o }
-func (o DeleteAllOfOptions) applyDeleteAllOf(to *DeleteAllOfOptions) { *to = o }
-
 func (o GetOptions) query() url.Values {
 	q := url.Values{}
 	set(q, "resourceVersion", o.ResourceVersion)
@@ -178,12 +172,8 @@ func (o GetOptions) query() url.Values {
 
 func (o ListOptions) query() url.Values {
 	q := url.Values{}
-	if o.Labels != nil {
-		set(q, "labelSelector", o.Labels.String())
-	}
-	if o.Fields != nil {
-		set(q, "fieldSelector", o.Fields.String())
-	}
+	set(q, "labelSelector", labelQuery(o.Labels))
+	set(q, "fieldSelector", fieldQuery(o.Fields))
 	if o.Limit > 0 {
 		q.Set("limit", strconv.FormatInt(o.Limit, 10))
 	}
@@ -258,30 +248,18 @@ func (m MatchingLabels) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o
 // MatchingSelector selects by a label selector. Several label options must all match.
 type MatchingSelector struct{ labels.Selector }
 
-func (m MatchingSelector) applyList(o *ListOptions) {
-	if o.Labels == nil {
-		o.Labels = m.Selector
-		return
-	}
-	requirements, selectable := m.Requirements()
-	if !selectable {
-		o.Labels = labels.Nothing()
-		return
-	}
-	o.Labels = o.Labels.DeepCopySelector().Add(requirements...)
-}
+func (m MatchingSelector) applyList(o *ListOptions)               { o.Labels = bothLabels(o.Labels, m.Selector) }
 func (m MatchingSelector) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o.ListOptions) }
 
 // MatchingFields selects objects with these field values. The server knows a few fields per kind; reads from an informer
 // know every field and every index by its name. Several field options must all match.
+//
+// A field that is not set has the empty value; zero and false are "0" and "false". Where a Go type does not tell an unset number or boolean
+// from a zero, and the selector asks for one of them, an informer's client reads from the server.
 type MatchingFields fields.Set
 
 func (m MatchingFields) applyList(o *ListOptions) {
-	s := fields.SelectorFromSet(fields.Set(m))
-	if o.Fields != nil {
-		s = fields.AndSelectors(o.Fields, s)
-	}
-	o.Fields = s
+	o.Fields = bothFields(o.Fields, fields.SelectorFromSet(fields.Set(m)))
 }
 func (m MatchingFields) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o.ListOptions) }
 
@@ -347,20 +325,21 @@ type FieldValidation string
 
 func (f FieldValidation) applyWrite(o *WriteOptions) { o.FieldValidation = string(f) }
 
-// Preconditions must hold for a delete to happen (409 Conflict otherwise). Empty fields do not count.
+// Preconditions must hold for a delete to happen (409 Conflict otherwise). Empty fields do not count. Several of these options must all hold.
 type Preconditions struct {
 	UID             types.UID
 	ResourceVersion string
 }
 
 func (p Preconditions) applyDelete(o *DeleteOptions) {
-	o.Preconditions = &metav1.Preconditions{}
+	more := &metav1.Preconditions{}
 	if p.UID != "" {
-		o.Preconditions.UID = &p.UID
+		more.UID = &p.UID
 	}
 	if p.ResourceVersion != "" {
-		o.Preconditions.ResourceVersion = &p.ResourceVersion
+		more.ResourceVersion = &p.ResourceVersion
 	}
+	o.Preconditions = bothPreconditions(o.Preconditions, more)
 }
 
 // GracePeriodSeconds is the time a deleted object has to end; zero is now.

@@ -55,7 +55,8 @@ type optimisticLock bool
 
 func (l optimisticLock) applyPatch(p *diffPatch) { p.lock = bool(l) }
 
-// OptimisticLock makes a patch fail with 409 Conflict when the object is no longer what it was made from.
+// OptimisticLock makes a patch fail with 409 Conflict when the object is no longer what it was made from. That must have a
+// resourceVersion, else the patch fails with [ErrNoVersion].
 const OptimisticLock = optimisticLock(true)
 
 // MergeFrom is a JSON merge patch (RFC 7386) of what changes in an object from now on:
@@ -90,6 +91,9 @@ func (p diffPatch) Type() types.PatchType { return p.kind }
 func (p diffPatch) Data(obj Object) ([]byte, error) {
 	if reflect.TypeOf(obj) != reflect.TypeOf(p.from) {
 		return nil, fmt.Errorf("difference from a %T to a %T", p.from, obj)
+	}
+	if p.lock && p.from.GetResourceVersion() == "" {
+		return nil, fmt.Errorf("%w: the object that the patch begins with has none, so OptimisticLock cannot hold", ErrNoVersion)
 	}
 	from, err := json.Marshal(p.from)
 	if err != nil {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -167,5 +168,13 @@ func TestApplyDocumentIsCut(t *testing.T) {
 		data, err := client.ApplyDocument{Encoded: []byte(text)}.Data(nil)
 		must(t, err)
 		equalJSON(t, data, want)
+	}
+}
+
+// RUN-04: a lock that locks nothing is an error, and not a patch without a condition.
+func TestOptimisticLockNeedsAVersion(t *testing.T) {
+	p := &corev1.Pod{}
+	if data, err := client.MergeFrom(p, client.OptimisticLock).Data(p); !errors.Is(err, client.ErrNoVersion) {
+		t.Errorf("%s %v", data, err)
 	}
 }

@@ -179,7 +179,10 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 // decodeMessage is a pointer to a new value of a type, read from a message.
 func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.Object, error) {
 	fresh := reflect.New(t).Interface().(runtime.Object)
-	if messages.Decode(raw, fresh, share) {
+	if ok, lacks := messages.Read(raw, fresh, share); ok {
+		if lacks {
+			noteLacking(fresh)
+		}
 		return fresh, nil
 	}
 	fresh = reflect.New(t).Interface().(runtime.Object)
@@ -187,7 +190,11 @@ func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.
 	if !ok {
 		return nil, fmt.Errorf("%T knows no protobuf", fresh)
 	}
-	return fresh, m.Unmarshal(raw)
+	err := m.Unmarshal(raw)
+	if sized, ok := fresh.(interface{ Size() int }); ok && err == nil && sized.Size() != len(raw) {
+		noteLacking(fresh)
+	}
+	return fresh, err
 }
 
 func (p protobufCodec) decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
@@ -203,7 +210,10 @@ func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind 
 	switch into.(type) {
 	case *Encoded, *Items: // these have ways of their own
 	default:
-		if messages.Decode(raw, into, p.share.all()) {
+		if ok, lacks := messages.Read(raw, into, p.share.all()); ok {
+			if lacks {
+				noteLacking(into)
+			}
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			return nil
 		}

@@ -202,8 +202,8 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		o.New = o.New && isOwnDocument(patch) // others may be YAML
 		return c.apply(ctx, e, r, obj, saysAll(patch, obj), o)
 	}
-	if p, ok := patch.(StatusPatch); ok && subresource == "status" {
-		if done, err := c.replaceStatus(ctx, e, r, obj, p, o); done {
+	if p, ok := patch.(StatusPatch); ok && subresource == statusName {
+		if done, err := c.writeStatus(ctx, e, r, obj, p, o); done {
 			return err
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
@@ -237,7 +235,7 @@ func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, re
 		c.queue.Forget(req)
 		log.Error("reconcile failed and is not tried again", "err", err)
 		return "terminal"
-	case apierrors.IsConflict(err):
+	case reconcile.IsConflict(err):
 		retry()
 		log.Debug("reconcile met a conflict and is tried again", "err", err)
 		return "conflict"

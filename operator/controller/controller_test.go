@@ -88,6 +88,9 @@ func TestOutcomes(t *testing.T) {
 		},
 			[]string{"0s other", "5ms retry"}, "reconcile failed"},
 		{"conflict", func() (reconcile.Result, error) { return reconcile.Result{}, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
+		{"conflict and error", func() (reconcile.Result, error) {
+			return reconcile.Result{}, errors.Join(errors.New("broken"), conflict)
+		}, []string{"0s other", "5ms retry"}, "level=ERROR msg=\"reconcile failed\""},
 		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
 		{"invalid", func() (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/client"
@@ -120,27 +121,53 @@ func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (clien
 	if err := c.Client.Get(ctx, key, obj); err != nil {
 		return nil, err
 	}
-	if in, err := i.inScope(obj); err != nil || !in {
+	in, err := i.inScope(obj)
+	if errors.Is(err, errAskServer) { // whether the fields match
+		items := client.NewItems(obj)
+		err = c.Client.List(ctx, items, client.InNamespace(key.Namespace), client.ListOptions{Fields: i.scope.Fields}, client.MatchingFields{"metadata.name": key.Name})
+		if in = len(items.Items) > 0; in {
+			obj = items.Items[0]
+		}
+	}
+	if err != nil || !in {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// listLive is what readAll is, as the server has it. It reads everything at once: the tokens of pages are the informer's.
+// listLive is what readAll is, as the server has it. It reads everything at once: the tokens of pages are the informer's. It looks at the fields of the
+// objects in what the server sent, because Go types do not tell all of it.
 func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions) ([]client.Object, string, error) {
 	q := i.selection(o)
-	items := client.NewItems(i.newObject())
-	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels}); err != nil {
+	var indexed, plain fields.Requirements
+	for _, r := range q.requirements {
+		if i.objs.HasIndex(r.Field) {
+			indexed = append(indexed, r)
+		} else {
+			plain = append(plain, r)
+		}
+	}
+	items := client.NewItems(client.NewEncoded(i.newObject()))
+	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels, Fields: i.scope.Fields}); err != nil {
 		return nil, "", err
 	}
 	var objs []client.Object
-	for _, obj := range items.Items {
-		match, err := i.inScope(obj)
-		if err == nil && match {
-			match, err = i.matches(obj, q)
-		}
-		if err != nil {
+	for _, item := range items.Items {
+		obj := i.newObject()
+		if err := client.Decode(item.(*client.Encoded).Data, obj, i.id.kind); err != nil {
 			return nil, "", err
+		}
+		match := i.inNamespacesAndLabels(obj) && !q.nothing
+		for _, by := range []struct {
+			obj          client.Object
+			requirements fields.Requirements
+		}{{obj, indexed}, {item, plain}} {
+			if match {
+				var err error
+				if match, err = i.matchesFields(by.obj, by.requirements); err != nil {
+					return nil, "", err
+				}
+			}
 		}
 		if match {
 			objs = append(objs, obj)

@@ -53,7 +53,7 @@ func (i *informer) keep(obj client.Object) client.Object {
 	e, encoded := obj.(*client.Encoded)
 	if !encoded {
 		if transform != nil {
-			obj = transform(obj)
+			obj = client.Transformed(obj, transform)
 		}
 		return obj
 	}
@@ -62,7 +62,7 @@ func (i *informer) keep(obj client.Object) client.Object {
 		whole := i.newObject()
 		err := client.Decode(data, whole, i.id.kind)
 		if err == nil {
-			data, err = client.Encode(transform(whole), i.id.kind)
+			data, err = client.Encode(client.Transformed(whole, transform), i.id.kind)
 		}
 		if err != nil {
 			i.garbled(e, err)

@@ -165,7 +165,7 @@ func (s *informers) transform(obj client.Object) client.Object {
 	if s.cfg.Transform == nil {
 		return obj
 	}
-	return s.cfg.Transform(obj)
+	return client.Transformed(obj, s.cfg.Transform)
 }
 
 // isHeld says that an object which is being deleted waits for something.

@@ -2,20 +2,15 @@ package informer
 
 import (
 	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/fieldlabels"
 )
 
 // errBehind says that a write of this process must be in the answer and the copy does not have it yet.
@@ -27,6 +22,7 @@ type query struct {
 	namespace    string
 	labels       labels.Selector
 	requirements fields.Requirements
+	nothing      bool   // no object matches
 	index, value string // the index to begin with, if there is one
 }
 
@@ -34,6 +30,7 @@ func (i *informer) selection(o client.ListOptions) query {
 	q := query{namespace: o.Namespace, labels: o.Labels}
 	if o.Fields != nil {
 		q.requirements = o.Fields.Requirements()
+		q.nothing = len(q.requirements) == 0 && !o.Fields.Empty()
 	}
 	for _, r := range q.requirements {
 		if q.index == "" && r.Operator != selection.NotEquals && i.objs.HasIndex(r.Field) {
@@ -112,7 +109,7 @@ func (i *informer) filter(objs []client.Object, q query) ([]client.Object, error
 }
 
 func (i *informer) matches(obj client.Object, q query) (bool, error) {
-	if q.namespace != "" && obj.GetNamespace() != q.namespace {
+	if q.nothing || q.namespace != "" && obj.GetNamespace() != q.namespace {
 		return false, nil
 	}
 	if q.labels != nil && !q.labels.Empty() {
@@ -123,21 +120,24 @@ func (i *informer) matches(obj client.Object, q query) (bool, error) {
 	return i.matchesFields(obj, q.requirements)
 }
 
-// inScope says that the informer would hold an object.
+// inScope says that the informer would hold an object. It is errAskServer if the object does not tell.
 func (i *informer) inScope(obj client.Object) (bool, error) {
-	if ns := obj.GetNamespace(); ns != "" && len(i.scope.Namespaces) > 0 && !slices.Contains(i.scope.Namespaces, ns) {
-		return false, nil
-	}
-	if i.scope.Labels != nil && !i.scope.Labels.Matches(labels.Set(obj.GetLabels())) {
-		return false, nil
-	}
-	if i.scope.Fields == nil {
-		return true, nil
+	if in := i.inNamespacesAndLabels(obj); !in || i.scope.Fields == nil {
+		return in, nil
 	}
 	return i.matchesFields(obj, i.scope.Fields.Requirements())
 }
 
+func (i *informer) inNamespacesAndLabels(obj client.Object) bool {
+	if ns := obj.GetNamespace(); ns != "" && len(i.scope.Namespaces) > 0 && !slices.Contains(i.scope.Namespaces, ns) {
+		return false
+	}
+	return i.scope.Labels == nil || i.scope.Labels.Matches(labels.Set(obj.GetLabels()))
+}
+
+// matchesFields is errAskServer if the object does not tell.
 func (i *informer) matchesFields(obj client.Object, requirements fields.Requirements) (bool, error) {
+	asks := false
 	for _, r := range requirements {
 		var equal bool
 		if i.objs.HasIndex(r.Field) {
@@ -145,90 +145,66 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 			if err != nil {
 				return false, err
 			}
-			for _, v := range values {
-				equal = equal || v == r.Value
-			}
+			equal = slices.Contains(values, r.Value)
 		} else {
-			whole := i.whole(obj)
-			if whole == nil {
-				return false, nil
-			}
-			value, err := fieldOf(whole, r.Field)
+			value, known, err := i.fieldOf(obj, r.Field)
 			if err != nil {
 				return false, err
 			}
-			equal = value == r.Value
+			if equal = value == r.Value; equal && known != fieldlabels.Certain || known.MayBe(r.Value, value) {
+				asks = true
+				continue
+			}
 		}
 		if equal == (r.Operator == selection.NotEquals) {
 			return false, nil
 		}
 	}
+	if asks {
+		return false, errAskServer
+	}
 	return true, nil
 }
 
-// fieldOf is the text of the field at a path like "spec.nodeName"; empty if it is not set. The error is a BadRequest, as from
+// fieldOf is the text of the field at a path like "spec.nodeName", as servers compare it; empty if it is not set. The error is a BadRequest, as from
 // the server, if a Go type has no such field.
-func fieldOf(obj client.Object, path string) (string, error) {
-	switch path {
-	case "metadata.name":
-		return obj.GetName(), nil
-	case "metadata.namespace":
-		return obj.GetNamespace(), nil
-	}
-	names := strings.Split(path, ".")
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		value, found, err := unstructured.NestedFieldNoCopy(u.Object, names...)
-		if !found || err != nil || value == nil {
-			return "", nil
-		}
-		return fmt.Sprint(value), nil
-	}
-	v := reflect.ValueOf(obj).Elem()
-	for _, name := range names {
-		field, ok := jsonField(v, name)
-		if _, partial := obj.(*metav1.PartialObjectMetadata); !ok || partial && names[0] != "metadata" {
-			return "", apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", path))
-		}
-		for v = field; v.Kind() == reflect.Pointer; v = v.Elem() {
-			if v.IsNil() {
-				v = reflect.Zero(v.Type().Elem())
-				break
+func (i *informer) fieldOf(obj client.Object, path string) (value string, known fieldlabels.Certainty, err error) {
+	var data []byte
+	switch o := obj.(type) {
+	case *packed:
+		var encoded bool
+		if err := i.open(o, func(data []byte) (err error) {
+			if encoded = data[0] == '{'; encoded {
+				value, err = fieldlabels.Encoded(data, i.id.kind, path)
 			}
+			return err
+		}); err != nil {
+			i.garbled(o, err)
+			return "", fieldlabels.Certain, nil
 		}
-	}
-	if v.IsZero() && v.Kind() != reflect.Bool {
-		return "", nil
-	}
-	return fmt.Sprint(v.Interface()), nil
-}
-
-// jsonField finds a struct's field by its name in JSON, or a map's element.
-func jsonField(v reflect.Value, name string) (reflect.Value, bool) {
-	switch v.Kind() {
-	case reflect.Map:
-		if v.Type().Key().Kind() != reflect.String {
-			return reflect.Value{}, false
+		if !encoded {
+			whole := i.whole(obj)
+			if whole == nil {
+				return "", fieldlabels.Certain, nil
+			}
+			return fieldlabels.Of(whole, i.id.kind, path)
 		}
-		if e := v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())); e.IsValid() {
-			return e, true
+	case *client.Encoded:
+		if data = o.Data; data[0] != '{' {
+			whole := i.newObject()
+			if err := client.Decode(data, whole, i.id.kind); err != nil {
+				return "", fieldlabels.Certain, err
+			}
+			return fieldlabels.Of(whole, i.id.kind, path)
 		}
-		return reflect.Zero(v.Type().Elem()), true
-	case reflect.Struct:
+		if value, err = fieldlabels.Encoded(data, i.id.kind, path); err != nil {
+			return "", fieldlabels.Certain, err
+		}
 	default:
-		return reflect.Value{}, false
+		return fieldlabels.Of(obj, i.id.kind, path)
 	}
-	for n := range v.NumField() {
-		f := v.Type().Field(n)
-		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case !f.IsExported():
-		case tag == name:
-			return v.Field(n), true
-		case f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct:
-			if inner, ok := jsonField(v.Field(n), name); ok {
-				return inner, true
-			}
-		}
+	if value == "" {
+		_, _, err = fieldlabels.Of(i.newObject(), i.id.kind, path) // is there such a field?
 	}
-	return reflect.Value{}, false
+	return value, fieldlabels.Certain, err
 }

@@ -130,7 +130,10 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 		if invalid != nil {
 			return Result{}, patchErr // the condition must get there: this is to be tried again
 		}
-		return Result{}, errors.Join(err, patchErr)
+		if err == nil {
+			return Result{}, patchErr
+		}
+		return Result{}, &unwrittenError{err, patchErr}
 	}
 	return result, err
 }

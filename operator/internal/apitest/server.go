@@ -134,6 +134,8 @@ func (s *Server) serve(r *http.Request, body []byte) (int, any) {
 			return http.StatusOK, s.list(t)
 		case http.MethodPost:
 			return s.create(t, decode(body))
+		case http.MethodDelete:
+			return s.deleteAll(t)
 		}
 		return http.StatusMethodNotAllowed, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, r.Method)
 	}
@@ -220,6 +222,17 @@ func (s *Server) delete(t target, old Object) (int, any) {
 	}
 	delete(s.objects, t.path())
 	return http.StatusOK, s.record(t, "DELETED", obj)
+}
+
+func (s *Server) deleteAll(t target) (int, any) {
+	list := s.list(t)
+	for _, item := range list["items"].([]any) {
+		one, m := t, metadata(item.(Object))
+		one.name, _ = m["name"].(string)
+		one.namespace, _ = m["namespace"].(string)
+		s.delete(one, item.(Object))
+	}
+	return http.StatusOK, list
 }
 
 func (s *Server) put(t target, typ string, obj Object) Object {

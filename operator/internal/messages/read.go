@@ -15,6 +15,7 @@ const maxDepth = 100
 type reader struct {
 	share Sharing
 	parts *Parts
+	lacks bool // there was a field that the Go type does not have
 }
 
 // message reads data as the message at a place.
@@ -52,6 +53,7 @@ func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool
 				return false // another encoding
 			}
 			last = tag>>3 - 1 // of which there may be more
+			r.lacks = true
 			if i = skip(data, i, tag&7); i < 0 {
 				return false
 			}

@@ -13,8 +13,10 @@ import (
 
 // A plan is how a type is read.
 type plan struct {
-	read func(r *reader, v reflect.Value, depth int) error
+	read readFunc
 }
+
+type readFunc = func(r *reader, v reflect.Value, depth int) error
 
 var made plans.Plans[plan]
 
@@ -28,6 +30,7 @@ var (
 	anyType         = reflect.TypeFor[any]()
 	textMapType     = reflect.TypeFor[map[string]string]()
 	textsType       = reflect.TypeFor[[]string]()
+	numberType      = reflect.TypeFor[json.Number]()
 )
 
 func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
@@ -50,18 +53,23 @@ func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
 		p.read = (*reader).texts
 	case t == anyType:
 		p.read = (*reader).any
-	case pointer.Implements(jsonUnmarshaler) && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
-		p.read = (*reader).itself
-	case pointer.Implements(textUnmarshaler):
+	case t == numberType: // a string that must be a number
 		p.read = (*reader).other
+	case pointer.Implements(jsonUnmarshaler) && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
+		p.read = comparing((*reader).itself)
+	case pointer.Implements(textUnmarshaler):
+		p.read = comparing((*reader).other)
 	default:
 		makePlanOfKind(p, t, making)
+	}
+	if writesItself(t) && t != timeType {
+		p.read = comparing(p.read)
 	}
 	return p
 }
 
 func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
-	p.read = (*reader).other
+	p.read = comparing((*reader).other)
 	switch t.Kind() {
 	case reflect.String:
 		p.read = (*reader).string
@@ -82,7 +90,7 @@ func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
 	case reflect.Struct:
 		fields := map[string]*field{}
 		if addFields(fields, t, nil, making) {
-			p.read = readStruct(fields)
+			p.read = readStruct(fields, isObject(t) && fields[statusName] != nil)
 		}
 	}
 }
@@ -92,6 +100,8 @@ type field struct {
 	index []int
 	bit   uint64 // one for each of the struct's fields
 	plan  *plan
+	// omitEmpty and omitZero say that encoding/json leaves the member out when the value is such.
+	omitEmpty, omitZero bool
 }
 
 // addFields notes the fields of a struct and of those that it embeds. It says no to what needs encoding/json's rules of precedence.
@@ -120,7 +130,10 @@ func addFields(fields map[string]*field, t reflect.Type, index []int, making map
 		if len(fields) == 64 || fields[name] != nil {
 			return false
 		}
-		fields[name] = &field{index: at, bit: 1 << len(fields), plan: makePlan(f.Type, making)}
+		fields[name] = &field{
+			index: at, bit: 1 << len(fields), plan: makePlan(f.Type, making),
+			omitEmpty: strings.Contains(","+options+",", ",omitempty,"), omitZero: strings.Contains(","+options+",", ",omitzero,"),
+		}
 	}
 	return true
 }

@@ -19,6 +19,7 @@ const maxDepth = 200
 type reader struct {
 	tree.Parser
 	share Sharing
+	loss  tracker
 }
 
 // null goes behind a null, if that comes next.
@@ -53,6 +54,7 @@ func (r *reader) raw() ([]byte, error) {
 
 func (r *reader) string(v reflect.Value, _ int) error {
 	if r.null() {
+		r.lose()
 		return nil
 	}
 	s, err := r.Text()
@@ -75,6 +77,7 @@ func (r *reader) bool(v reflect.Value, _ int) error {
 		}
 	case 'n':
 		if r.word("null") {
+			r.lose()
 			return nil
 		}
 	}
@@ -84,6 +87,7 @@ func (r *reader) bool(v reflect.Value, _ int) error {
 // int reads whole numbers that are written as such.
 func (r *reader) int(v reflect.Value, _ int) error {
 	if r.null() {
+		r.lose()
 		return nil
 	}
 	r.Peek()
@@ -129,6 +133,9 @@ func (r *reader) time(v reflect.Value, _ int) error {
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return tree.ErrUnusual
+	}
+	if len(s) != len("2006-01-02T15:04:05Z") {
+		r.lose() // of its zone, or of parts of a second
 	}
 	v.Addr().Interface().(*metav1.Time).Time = at.Local()
 	return nil
@@ -191,7 +198,9 @@ func (r *reader) textMap(v reflect.Value, _ int) error {
 	m := make(map[string]string, n)
 	err = r.EachPlain(func(name []byte) error {
 		var value string
-		if !r.null() {
+		if r.null() {
+			r.lose()
+		} else {
 			var err error
 			if value, err = r.Text(); err != nil {
 				return err
@@ -220,12 +229,16 @@ func (r *reader) texts(v reflect.Value, _ int) error {
 		return err
 	}
 	s := make([]string, n)
+	r.loss.lists++
 	err = r.elements(n, func(n int) (err error) {
-		if !r.null() {
+		if r.null() {
+			r.lose()
+		} else {
 			s[n], err = r.Text()
 		}
 		return err
 	})
+	r.loss.lists--
 	*v.Addr().Interface().(*[]string) = s
 	return err
 }
@@ -252,7 +265,10 @@ func readSlice(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error
 		}
 		s := reflect.MakeSlice(t, n, n)
 		v.Set(s)
-		return r.elements(n, func(n int) error { return of.read(r, s.Index(n), depth+1) })
+		r.loss.lists++
+		err = r.elements(n, func(n int) error { return of.read(r, s.Index(n), depth+1) })
+		r.loss.lists--
+		return err
 	}
 }
 
@@ -279,18 +295,20 @@ func readMap(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
 	}
 }
 
-func readStruct(fields map[string]*field) func(*reader, reflect.Value, int) error {
+func readStruct(fields map[string]*field, isObject bool) func(*reader, reflect.Value, int) error {
 	return func(r *reader, v reflect.Value, depth int) error {
 		if r.null() {
+			r.lose()
 			return nil
 		}
 		if depth > maxDepth {
 			return tree.ErrUnusual
 		}
 		var seen uint64
-		return r.EachPlain(func(name []byte) error {
+		err := r.EachPlain(func(name []byte) error {
 			f := fields[string(name)]
 			if f == nil {
+				r.lose()
 				_, err := r.raw()
 				return err
 			}
@@ -302,8 +320,19 @@ func readStruct(fields map[string]*field) func(*reader, reflect.Value, int) erro
 			for _, n := range f.index {
 				at = at.Field(n)
 			}
-			return f.plan.read(r, at, depth+1)
+			if isObject && string(name) == statusName {
+				return r.status(f, at, depth+1)
+			}
+			err := f.plan.read(r, at, depth+1)
+			if r.loss.in && (f.omitEmpty && isEmpty(at) || f.omitZero && isZero(at)) {
+				r.lose()
+			}
+			return err
 		})
+		if isObject && r.loss.found != Whole && err == nil {
+			r.report(v)
+		}
+		return err
 	}
 }
 

@@ -27,13 +27,14 @@ type Sharing interface {
 }
 
 // Decode reads an object into what into points to, which must be a struct with nothing set but what data sets, too. On an error, which is [tree.ErrUnusual], anything may
-// be set there.
-func Decode(data []byte, into any, share Sharing) error {
+// be set there. lost, if not nil, is called with each object of which the type has no place for some part of the status.
+func Decode(data []byte, into any, share Sharing, lost func(obj metav1.Object, what Loss)) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		return tree.ErrUnusual
 	}
 	r := reader{Parser: tree.Parser{Data: data}, share: share}
+	r.loss.lost = lost
 	if share != nil {
 		r.Share = share
 	}

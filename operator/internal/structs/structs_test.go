@@ -96,8 +96,10 @@ type plain struct {
 		Time    metav1.Time       `json:"time"`
 		Times   []*metav1.Time    `json:"times"`
 		Port    intstr.IntOrString
-		Raw     runtime.RawExtension `json:"raw"`
-		Tree    recursive            `json:"tree"`
+		Raw     runtime.RawExtension   `json:"raw"`
+		Tree    recursive              `json:"tree"`
+		Number  json.Number            `json:"number"`
+		Numbers map[string]json.Number `json:"numbers"`
 	} `json:"spec"`
 }
 
@@ -116,6 +118,7 @@ var seeds = []string{
 	`{"spec":{"texts":["\u00e9\n","\x","` + "\xff" + `"]}}`, `{"spec":{"n\u0061med":"x"}}`, `{"spec":{"Bool":truex}}`, `{"spec":{"Bool":tru}}`, `{"unknown":tru}`, `{"unknown":[1}}`,
 	`{"spec":{"bytes":[1,2]}}`, `{"spec":{"bytes":null,"any":null,"pointer":null}}`, `{"spec":{"maps":{"a":{}}}}`, `{"spec":{"any":{"a":1,"a":2}}}`,
 	`{"inner":"i","deep":"d","text":"2026-01-02T03:04:05Z","quoted":"5","message":[1, 2],"quantity":"1Gi","duration":"5m","int8":127,"micro":"2026-01-02T03:04:05.123456Z"}`,
+	`{"spec":{"number":12}}`, `{"spec":{"number":"12"}}`, `{"spec":{"number":"abc"}}`, `{"spec":{"number":""}}`, `{"spec":{"number":null}}`, `{"spec":{"numbers":{"a":"1e"}}}`,
 	`{"int8":128}`, `{"tree":` + strings.Repeat(`{"items":[`, 300) + strings.Repeat(`]}`, 300) + `}`, `{"tree":{"named":{"a":` + strings.Repeat(`{"items":[`, 6000) + `}}}`,
 }
 
@@ -150,7 +153,7 @@ func FuzzDecode(f *testing.F) {
 func compare[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var got, want T
-	err := structs.Decode(data, &got, nil)
+	err := structs.Decode(data, &got, nil, nil)
 	wantErr := kjson.UnmarshalCaseSensitivePreserveInts(data, &want)
 	switch {
 	case err != nil && !errors.Is(err, tree.ErrUnusual):
@@ -167,18 +170,18 @@ func TestUsual(t *testing.T) {
 	for n, text := range seeds {
 		var p plain
 		var syntax any
-		if err := structs.Decode([]byte(text), &p, nil); err == nil && json.Unmarshal([]byte(text), &syntax) != nil {
+		if err := structs.Decode([]byte(text), &p, nil, nil); err == nil && json.Unmarshal([]byte(text), &syntax) != nil {
 			t.Errorf("%d: malformed: %s", n, text)
 		}
 	}
 	for _, n := range []int{9, 13} {
 		for _, share := range []structs.Sharing{nil, shared{}} {
-			if err := structs.Decode([]byte(seeds[n]), &plain{}, share); err != nil {
+			if err := structs.Decode([]byte(seeds[n]), &plain{}, share, nil); err != nil {
 				t.Errorf("%v: %s", err, seeds[n])
 			}
 		}
 	}
-	if err := structs.Decode([]byte(`{}`), plain{}, nil); err == nil {
+	if err := structs.Decode([]byte(`{}`), plain{}, nil, nil); err == nil {
 		t.Error("reads into a copy")
 	}
 }
@@ -188,7 +191,7 @@ func TestSharedFields(t *testing.T) {
 	known.SetRawBytes([]byte(`{"f:a":{}}`))
 	var p plain
 	data := `{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{}}},{"fieldsV1":{"f:b":{}}}]}}`
-	if err := structs.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}}); err != nil {
+	if err := structs.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.ManagedFields[0].FieldsV1 != known || string(p.ManagedFields[1].FieldsV1.GetRawBytes()) != `{"f:b":{}}` {
@@ -208,7 +211,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, decode := range map[string]func() error{
-		"structs":      func() error { return structs.Decode(data, &corev1.Pod{}, nil) },
+		"structs":      func() error { return structs.Decode(data, &corev1.Pod{}, nil, nil) },
 		"apimachinery": func() error { return kjson.UnmarshalCaseSensitivePreserveInts(data, &corev1.Pod{}) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -1,0 +1,30 @@
+package fieldlabels
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// own is how the server computes a label of a kind that is compiled into it, where that is not the text of the field of that name.
+type own struct {
+	zero string   // what it is if the field is not set
+	from []string // the fields of which the first that is not empty counts; none for the label itself
+}
+
+func (o own) paths(label string) []string {
+	if o.from == nil {
+		return []string{label}
+	}
+	return o.from
+}
+
+// builtin has the labels of k8s.io/kubernetes v1.37, pkg/apis/*/conversion.go and pkg/registry.
+var builtin = map[schema.GroupVersionKind]map[string]own{
+	{Version: "v1", Kind: "Pod"}: {
+		"spec.host":        {from: []string{"spec.nodeName"}},
+		"spec.hostNetwork": {zero: "false"},
+		"status.podIPs":    {from: []string{}}, // the server accepts the label and has no value for it
+	},
+	{Version: "v1", Kind: "Node"}:                      {"spec.unschedulable": {zero: "false"}},
+	{Version: "v1", Kind: "ReplicationController"}:     {"status.replicas": {zero: "0"}},
+	{Version: "v1", Kind: "Event"}:                     {"source": {from: []string{"source.component", "reportingComponent"}}},
+	{Group: "batch", Version: "v1", Kind: "Job"}:       {"status.successful": {zero: "0", from: []string{"status.succeeded"}}},
+	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: {"status.replicas": {zero: "0"}},
+}

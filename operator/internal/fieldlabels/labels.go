@@ -1,0 +1,178 @@
+// Package fieldlabels computes what field selectors compare: the text of a field of an object.
+//
+// A server compares what it stores. A custom resource is stored as JSON, where a field that is not set has the empty text, and zero and false are
+// "0" and "false" (kube-apiserver: apiextensions-apiserver, pkg/registry/customresource, selectableFields). A kind that is compiled into the server is
+// compared as its Go type, but only a few labels of it (k8s.io/kubernetes, pkg/registry, the functions ToSelectableFields). The functions here give the same
+// text for the same object, whether it is decoded into a Go type, unstructured, or encoded.
+//
+// A Go type with a field that is not a pointer does not tell an unset number or boolean from a zero, and one that reads itself may read several texts alike.
+// Then the text is not certain, and the caller must look at the object as the server has it.
+package fieldlabels
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/tree"
+)
+
+// Certainty says whether the text of a field is known.
+type Certainty uint8
+
+const (
+	// Certain is the text.
+	Certain Certainty = iota
+	// OrUnset is the text, or the empty one.
+	OrUnset
+	// Uncertain is perhaps the text.
+	Uncertain
+)
+
+// MayBe reports whether what is compared may be another text than value.
+func (c Certainty) MayBe(other, value string) bool {
+	return other != value && (c == Uncertain || c == OrUnset && other == "")
+}
+
+// Of is the text of an object's field. The error is a BadRequest, as from the server, if a Go type does not have the field.
+func Of(obj metav1.Object, kind schema.GroupVersionKind, label string) (value string, known Certainty, err error) {
+	switch label {
+	case "metadata.name":
+		return obj.GetName(), Certain, nil
+	case "metadata.namespace":
+		return obj.GetNamespace(), Certain, nil
+	}
+	own := builtin[kind][label]
+	for _, path := range own.paths(label) {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			value, known = inTree(u.Object, path), Certain
+		} else if value, known, err = inStruct(obj, path); err != nil {
+			return "", Certain, err
+		}
+		if value != "" || known != Certain {
+			return value, known, nil
+		}
+	}
+	return own.zero, Certain, nil
+}
+
+// Encoded is the text of a field of an object in JSON.
+func Encoded(data []byte, kind schema.GroupVersionKind, label string) (string, error) {
+	own := builtin[kind][label]
+	for _, path := range own.paths(label) {
+		value, err := inJSON(data, strings.Split(path, "."))
+		if err != nil || value != "" {
+			return value, err
+		}
+	}
+	return own.zero, nil
+}
+
+func inTree(object map[string]any, path string) string {
+	value, found, err := unstructured.NestedFieldNoCopy(object, strings.Split(path, ".")...)
+	if !found || err != nil {
+		return ""
+	}
+	return text(value)
+}
+
+func inJSON(data []byte, path []string) (string, error) {
+	for _, name := range path {
+		p := tree.Parser{Data: data}
+		if p.Peek() != '{' {
+			return "", nil
+		}
+		var value []byte
+		err := p.Each(func(key []byte) error {
+			p.Peek()
+			begin := p.At
+			err := p.Skip()
+			if string(key) == name {
+				value = data[begin:p.At]
+			}
+			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", strings.Join(path, "."), err)
+		}
+		if value == nil {
+			return "", nil
+		}
+		data = value
+	}
+	p := tree.Parser{Data: data}
+	value, err := p.Value()
+	return text(value), err
+}
+
+// text is what servers make of a value in JSON.
+func text(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// inStruct finds the text of a field in a Go type.
+func inStruct(obj any, path string) (value string, known Certainty, err error) {
+	v := reflect.ValueOf(obj).Elem()
+	_, partial := obj.(*metav1.PartialObjectMetadata)
+	names := strings.Split(path, ".")
+	// What the server itself encodes by this type is absent exactly if the type leaves it out.
+	own := strings.Contains("/"+v.Type().PkgPath(), "/k8s.io/api/") || names[0] == "metadata"
+	var f member
+	absent := false
+	for _, name := range names {
+		var ok bool
+		if f, ok = find(v, name); !ok || partial && names[0] != "metadata" {
+			return "", Certain, apierrors.NewBadRequest("field label not supported: " + path)
+		}
+		absent = absent || f.absent || own && f.omitZero && f.value.IsZero()
+		for v = f.value; v.Kind() == reflect.Pointer; v = v.Elem() {
+			if v.IsNil() {
+				absent = true
+				v = reflect.Zero(v.Type().Elem())
+				break
+			}
+			f.omitEmpty, f.set = false, true
+		}
+	}
+	switch {
+	case absent:
+		return "", Certain, nil
+	case reflect.PointerTo(v.Type()).Implements(jsonMarshaler):
+		if known = Uncertain; own {
+			known = Certain
+		}
+	default:
+		switch v.Kind() {
+		case reflect.String:
+			return v.String(), Certain, nil
+		case reflect.Float32:
+			known = Uncertain
+		case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float64,
+			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+			switch {
+			case !v.IsZero() || f.set:
+			case own && f.omitEmpty:
+				return "", Certain, nil
+			case !own:
+				known = OrUnset
+			}
+		}
+	}
+	data, err := json.Marshal(v.Interface())
+	if err != nil {
+		return "", Certain, err
+	}
+	value, err = inJSON(data, nil)
+	return value, known, err
+}
+
+var jsonMarshaler = reflect.TypeFor[json.Marshaler]()

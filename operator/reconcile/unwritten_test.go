@@ -1,0 +1,141 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+// RUN-04: an error that is not retried is retried nevertheless until the status that goes with it is written.
+func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
+	for name, do := range map[string]error{
+		"terminal":         reconcile.Terminal(errBroken),
+		"invalid":          reconcile.Invalid("spec", errBroken),
+		"wrapped terminal": fmt.Errorf("order: %w", reconcile.Terminal(errBroken)),
+		"terminal of 409":  reconcile.Terminal(apierrors.NewConflict(schema.GroupResource{}, "x", errBroken)),
+	} {
+		for _, code := range []int{http.StatusInternalServerError, http.StatusConflict} {
+			t.Run(fmt.Sprint(name, code), func(t *testing.T) {
+				f := newFixture(t)
+				fails := true
+				f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+					if fails && strings.HasSuffix(path, "/status") {
+						return code, map[int]metav1.StatusReason{500: metav1.StatusReasonInternalError, 409: metav1.StatusReasonConflict}[code]
+					}
+					return 0, ""
+				}
+				r := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+					b.Status.CurrentHealthy = 1
+					return reconcile.Result{}, do
+				})
+				_, err := f.run(t, r)
+				if reconcile.IsTerminal(err) {
+					t.Errorf("%v is not retried, and the status is not written", err)
+				}
+				fails = false
+				_, err = f.run(t, r)
+				if !reconcile.IsTerminal(err) {
+					t.Errorf("got %v", err)
+				}
+				if n := f.budget(t).Status.CurrentHealthy; n != 1 {
+					t.Errorf("the status is %d", n)
+				}
+			})
+		}
+	}
+}
+
+var errBroken = errors.New("broken")
+
+// RUN-04: a conflict of the status write does not make a conflict of the reconciler's own error: conflicts are logged for debugging only.
+func TestErrorWithStatusConflict(t *testing.T) {
+	f := newFixture(t)
+	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		if strings.HasSuffix(path, "/status") {
+			return http.StatusConflict, metav1.StatusReasonConflict
+		}
+		return 0, ""
+	}
+	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, errBroken
+	}))
+	if reconcile.IsConflict(err) || apierrors.IsConflict(err) {
+		t.Errorf("%v counts as a conflict", err)
+	}
+	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "write status") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIsConflict(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "x", errBroken)
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nil":                       {nil, false},
+		"another":                   {errBroken, false},
+		"one":                       {conflict, true},
+		"wrapped":                   {fmt.Errorf("write: %w", conflict), true},
+		"two":                       {errors.Join(conflict, fmt.Errorf("write: %w", conflict)), true},
+		"and another":               {errors.Join(errBroken, conflict), false},
+		"and another, after it":     {errors.Join(conflict, errBroken), false},
+		"under an error of its own": {fmt.Errorf("%w: %w", errBroken, conflict), false},
+		"and another, deeper":       {fmt.Errorf("a: %w", errors.Join(conflict, fmt.Errorf("b: %w", errBroken))), false},
+		"terminal":                  {reconcile.Terminal(conflict), true},
+	} {
+		if got := reconcile.IsConflict(tt.err); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// RUN-04: one answer 500 to a status write that goes with a terminal error does not leave the old status for good.
+func TestTerminalStatusStory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		failures := 1
+		f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+			if strings.HasSuffix(path, "/status") && failures > 0 {
+				failures--
+				return http.StatusInternalServerError, metav1.StatusReasonInternalError
+			}
+			return 0, ""
+		}
+		adapted, err := reconcile.For[budget](step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+			b.Status.CurrentHealthy = 1
+			return reconcile.Result{}, reconcile.Terminal(errBroken)
+		}), reconcile.TypedConfig{Client: f.client})
+		must(t, err)
+		c, err := controller.New(controller.Config{Name: "budgets", Reconciler: adapted, Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		c.Queue().Add(request, trace.Because(trace.Cause{Event: trace.Other}))
+		time.Sleep(24 * time.Hour)
+		cancel()
+		must(t, <-ended)
+		if n := f.budget(t).Status.CurrentHealthy; n != 1 {
+			t.Errorf("the status is %d after a day", n)
+		}
+		if n := f.statusWrites(); n != 1 || failures != 0 { // refused requests are not counted
+			t.Errorf("%d writes of the status", n)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package tree
+
+import "slices"
+
+// Rebase makes the changes that lead from old to new in base, of which old is what somebody has seen: members, and elements of lists, may be in base
+// that are not in old, and these stay. Nothing that is passed is changed; the result shares parts with it.
+//
+//	base  {"lamps":[{"name":"a","watts":60},{"name":"b","watts":40}],"keeper":"Ida"}
+//	old   {"lamps":[{"name":"a"},{"name":"b"}]}
+//	new   {"lamps":[{"name":"b","lit":true}]}
+//	      {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
+//
+// An element of new takes the place of the element of old that is equal; or else of the one with the same identity, which is what its members
+// "name", "type", "id" and the like say; or else, if neither says any and the lists are of one length, of the one at its position. An element that takes
+// no other's place is what new says.
+func Rebase(base, old, new any) any {
+	if Same(old, new) {
+		return base
+	}
+	switch to := new.(type) {
+	case map[string]any:
+		into, ok := base.(map[string]any)
+		from, known := old.(map[string]any)
+		if ok && (known || old == nil) {
+			return rebaseObject(into, from, to)
+		}
+	case []any:
+		into, ok := base.([]any)
+		from, known := old.([]any)
+		if ok && known && len(into) == len(from) {
+			return rebaseList(into, from, to)
+		}
+	}
+	return new
+}
+
+func rebaseObject(base, old, new map[string]any) map[string]any {
+	result := make(map[string]any, len(base)+len(new))
+	for name, value := range base {
+		_, was := old[name]
+		if _, is := new[name]; is || !was {
+			result[name] = value
+		}
+	}
+	for name, value := range new {
+		was, seen := old[name]
+		under, there := base[name]
+		switch {
+		case there && (seen || isObject(under) && isObject(value)):
+			result[name] = Rebase(under, was, value)
+		case !there && seen && Same(was, value): // old says what base leaves out
+		default:
+			result[name] = value
+		}
+	}
+	return result
+}
+
+func isObject(value any) bool {
+	_, ok := value.(map[string]any)
+	return ok
+}
+
+func rebaseList(base, old, new []any) []any {
+	places := placesOf(old, new)
+	result := make([]any, len(new))
+	for n, place := range places {
+		if place < 0 {
+			result[n] = new[n]
+		} else {
+			result[n] = Rebase(base[place], old[place], new[n])
+		}
+	}
+	return result
+}
+
+// placesOf finds for each element of new the one of old whose place it takes; -1 if there is none.
+func placesOf(old, new []any) []int {
+	places, taken := make([]int, len(new)), make([]bool, len(old))
+	for n := range places {
+		places[n] = -1
+	}
+	take := func(n, o int, alike func(n, o int) bool) bool {
+		if places[n] >= 0 || taken[o] || !alike(n, o) {
+			return false
+		}
+		places[n], taken[o] = o, true
+		return true
+	}
+	match := func(alike func(n, o int) bool) {
+		for n := range min(len(new), len(old)) { // first those that stay where they are
+			take(n, n, alike)
+		}
+		for n := range new {
+			for o := 0; places[n] < 0 && o < len(old) && !take(n, o, alike); o++ {
+			}
+		}
+	}
+	match(func(n, o int) bool { return Same(old[o], new[n]) })
+	if !slices.Contains(places, -1) {
+		return places
+	}
+	was, is := identities(old), identities(new)
+	match(func(n, o int) bool { return len(was[o]) > 0 && Same(was[o], is[n]) })
+	match(func(n, o int) bool {
+		for _, name := range identifying { // the first that both have
+			if a, b := was[o][name], is[n][name]; a != nil && b != nil {
+				return Same(a, b)
+			}
+		}
+		return false
+	})
+	if len(old) == len(new) {
+		match(func(n, o int) bool { return len(was[o]) == 0 && len(is[n]) == 0 })
+	}
+	return places
+}
+
+func identities(list []any) []map[string]any {
+	all := make([]map[string]any, len(list))
+	for n, element := range list {
+		all[n] = identity(element)
+	}
+	return all
+}
+
+// identifying are the names of members that tell elements of lists apart, those first that do it best.
+var identifying = []string{"uid", "id", "key", "name", "type", "hostname", "host", "address", "ip", "podName", "nodeName", "port", "path", "index", "url", "image"}
+
+// identity has the members of an element that tell it apart from others.
+func identity(element any) map[string]any {
+	object, _ := element.(map[string]any)
+	var found map[string]any
+	for _, name := range identifying {
+		switch value := object[name].(type) {
+		case string, int64:
+			if found == nil {
+				found = map[string]any{}
+			}
+			found[name] = value
+		}
+	}
+	return found
+}
