@@ -13,7 +13,8 @@ import (
 const stopMargin = 5 * time.Second
 
 // Run runs everything until ctx ends or something fails, and stops it. It can be called once. The error is that of what failed, and
-// nil when ctx was ended and all has stopped in time; leader.ErrLost when another replica may lead by now: the process should end then.
+// nil when ctx was ended and all has stopped in time; leader.ErrLost when another replica may lead by now, and leader.ErrStillWorking when something
+// did not stop in time: the process should end then.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.ran {
@@ -46,7 +47,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.others.startIn(groups.others)
 	m.mu.Unlock()
 
-	// The leader's work is part of the election: the Lease is given back when that has ended.
+	// The leader's work is part of the election: the Lease is given back when that has ended, and not if it does not end.
 	electionErr := m.elect(ctx, func(leading context.Context) error {
 		m.mu.Lock()
 		m.leaders.startIn(groups.leaders)
