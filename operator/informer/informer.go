@@ -91,4 +91,11 @@ type Informers interface {
 	Statuses() []Status
 	// WaitForSync waits until every informer known by now is synced.
 	WaitForSync(ctx context.Context) error
+	// CatchUp waits until every informer known by now has everything that the server had when CatchUp was called. Then what is read is at least as
+	// new as what any other process has written before: it is for what takes over work from another process, which may have written a moment ago.
+	//
+	// It compares the copies with the metadata of the objects on the server: one request for each kind and namespace that is watched where the copy
+	// is up to date with the whole server, else one for each 500 objects. A watch that does not bring what is missing within a second is
+	// opened again. Of a kind that the server does not serve, nothing is missing.
+	CatchUp(ctx context.Context) error
 }

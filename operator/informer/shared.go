@@ -147,7 +147,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for n, namespace := range namespaces {
-		p := &part{informer: i, namespace: namespace}
+		p := &part{informer: i, namespace: namespace, renew: make(chan struct{}, 1)}
 		i.unmapped = trouble{}
 		i.parts = append(i.parts, p)
 		cfg := reflector.Config[client.Object]{
@@ -157,6 +157,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 			Transform: i.keep,
 			Failed:    p.failed,
 			Opened:    p.opened,
+			Renew:     p.renew,
 		}
 		if n == 0 {
 			cfg.Resync = i.set.cfg.Resync // of all parts

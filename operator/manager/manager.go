@@ -206,9 +206,10 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 }
 
 // AddShards takes part in the division of work that controllers have as their Gate: from when the informers run until the controllers
-// have ended.
+// have ended. What comes to this replica waits until the informers have what was written before.
 func (m *Manager) AddShards(s *leader.Shards) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s.CatchUpWith(m.catchUp)
 	m.sources.add(s)
 }

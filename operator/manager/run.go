@@ -49,10 +49,20 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// The leader's work is part of the election: the Lease is given back when that has ended, and not if it does not end.
 	electionErr := m.elect(ctx, func(leading context.Context) error {
-		m.mu.Lock()
-		m.leaders.startIn(groups.leaders)
-		m.mu.Unlock()
-		close(m.elected)
+		// The one that led before may have written what the informers do not have yet.
+		var err error
+		if m.cfg.Election != nil {
+			err = m.catchUp(leading)
+		}
+		if err != nil && leading.Err() == nil {
+			return err
+		}
+		if err == nil {
+			m.mu.Lock()
+			m.leaders.startIn(groups.leaders)
+			m.mu.Unlock()
+			close(m.elected)
+		}
 		<-leading.Done()
 		m.mu.Lock()
 		m.leaders.stopped = true
