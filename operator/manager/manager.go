@@ -47,6 +47,8 @@ type Config struct {
 	Webhooks WebhookConfig
 	// Informers says what is read of which kinds; its Client and Log are the manager's.
 	Informers informer.Config
+	// NetHTTP has the clients of all clusters send their requests by net/http alone: see client.Config.
+	NetHTTP bool
 	// Client, if any, is used in place of one for REST.
 	Client client.Client
 }
