@@ -86,6 +86,8 @@ type Informers interface {
 	// Client reads from the informers (starting them as needed, waiting for their first sync) and writes to the server;
 	// it reads its own writes. Reads with client.Live go to the server.
 	Client() client.Client
+	// Has says that an informer has an object of obj's kind, name and uid, in whatever form. It starts none.
+	Has(obj client.Object) bool
 	// Run drives all informers until ctx ends.
 	Run(ctx context.Context) error
 	// Statuses is how every watch is doing, in the order of kinds. A set that is healthy has only statuses that are Synced and

@@ -64,6 +64,7 @@ type Manager struct {
 	health  checks
 	ready   checks
 	hooks   webhooks
+	places  places
 	elected chan struct{} // closed when this replica leads
 
 	mu          sync.Mutex
@@ -124,9 +125,11 @@ func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cl
 // Informers are those of the manager's own cluster.
 func (m *Manager) Informers() informer.Informers { return m.own.informers }
 
-// Recorder records events in the manager's own cluster, on behalf of a component.
+// Recorder records events on behalf of a component. Its method In records them in the cluster of a context; without that, they are recorded where the
+// manager has met the object: where its clients read or wrote it last, or an informer has it. An object that it has not met is taken to be in the
+// manager's own cluster.
 func (m *Manager) Recorder(component string) *events.Recorder {
-	return m.own.events.Recorder(component)
+	return events.NewRecorder(component, m.broadcaster)
 }
 
 // Registry is for metrics of one's own.
