@@ -20,8 +20,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Run takes part until ctx ends, and then gives this replica's objects to the others at once: whatever works must have ended before. It
-// returns ErrLost when the Lease could not be renewed in time: others take over then, and this replica must work no longer.
+// Run takes part until ctx ends, and then gives this replica's objects to the others at once: whatever works must have ended before, or Run returns
+// ErrStillWorking and the others wait until the Lease expires. It returns ErrLost when the Lease could not be renewed in time: others take over then, and this replica must work no longer.
 func (s *Shards) Run(ctx context.Context) error {
 	watch, err := follow(ctx, s.cfg.Client, client.Key{Namespace: s.cfg.Group.Namespace}, labels.SelectorFromSet(labels.Set{groupLabel: s.cfg.Group.Name}),
 		func(*coordinationv1.Lease) bool { return true }, s.cfg.Log)
@@ -101,7 +101,13 @@ func (s *Shards) Run(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.over = true
+	working := len(s.inFlight)
 	s.mu.Unlock()
+	if working > 0 {
+		err := fmt.Errorf("%w: %d objects", ErrStillWorking, working)
+		s.cfg.Log.Warn("the Lease is not given back, because some work did not stop in time: it expires", "err", err)
+		return err
+	}
 	_, err = within(context.WithoutCancel(ctx), time.Now().Add(s.cfg.RenewDeadline), s.own,
 		func(ctx context.Context, own *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 			return nil, client.IgnoreNotFound(s.cfg.Client.Delete(ctx, own))

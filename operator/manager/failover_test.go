@@ -250,3 +250,72 @@ func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
+
+// RUN-03: who has lost its part of the work stops at once what is under way, whatever else is still stopping; and a reconcile that does not stop in time keeps
+// its objects until the Lease expires.
+func TestShardsThatCannotStop(t *testing.T) {
+	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration, r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
+		m, err := manager.New(manager.Config{
+			REST: &rest.Config{Host: "http://apitest", Transport: transport}, Name: "test", GracePeriod: grace, Log: slog.New(slog.DiscardHandler),
+		})
+		must(t, err)
+		shards, err := leader.NewShards(leader.ShardsConfig{
+			Client: m.LiveClient(), Group: client.Key{Namespace: "system", Name: "test"}, Log: slog.New(slog.DiscardHandler),
+		})
+		must(t, err)
+		m.AddShards(shards)
+		must(t, m.AddController(controller.Config{Name: "test", Gate: shards, EveryReplica: true, Reconciler: r,
+			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}}}))
+		ctx, cancel := context.WithCancel(context.Background())
+		ended = make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		return m, cancel, ended
+	}
+	t.Run("lost", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			link := &cuttable{RoundTripper: s}
+			cancelled := make(chan time.Time, 1)
+			m, _, ended := sharded(t, link, 0, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				<-ctx.Done()
+				cancelled <- time.Now()
+				return reconcile.Result{}, ctx.Err()
+			})
+			m.Add(manager.Func(func(ctx context.Context) error { // it takes its time
+				<-ctx.Done()
+				time.Sleep(30 * time.Second)
+				return nil
+			}))
+			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
+			time.Sleep(time.Minute)
+			link.cut.Store(true)
+			begin := time.Now()
+			if took := (<-cancelled).Sub(begin); took > 10*time.Second {
+				t.Errorf("its reconcile went on for %v", took)
+			}
+			if err := <-ended; !errors.Is(err, leader.ErrLost) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("stuck", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			end := make(chan struct{})
+			m, stop, ended := sharded(t, s, time.Second, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				<-end
+				return reconcile.Result{}, nil
+			})
+			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
+			time.Sleep(time.Minute)
+			stop()
+			if err := <-ended; !errors.Is(err, leader.ErrStillWorking) {
+				t.Errorf("got %v", err)
+			}
+			if len(s.Objects("leases")) != 1 {
+				t.Error("the Lease was given back")
+			}
+			close(end)
+		})
+	})
+}

@@ -31,6 +31,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
 		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
 	}
+	// When another replica may be working by now, all work ends at once, and not group after group.
+	defer context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, leader.ErrLost) {
+			groups.leaders.cancel(cause)
+			groups.others.cancel(cause)
+		}
+	})()
 	timeUp, stopTimer := deadlineAfter(ctx, m.cfg.GracePeriod+stopMargin)
 	defer stopTimer()
 
