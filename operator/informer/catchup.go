@@ -18,8 +18,8 @@ import (
 const (
 	// catchUpAtOnce is how many watches are compared with the server at the same time.
 	catchUpAtOnce = 4
-	// catchUpPage is how many objects a request compares.
-	catchUpPage = 500
+	// catchUpFirst is how many objects the first request compares, which is often the only one; catchUpPage is how many each further one does.
+	catchUpFirst, catchUpPage = 500, 5000
 	// renewAfter is how long CatchUp waits before it has a watch opened again, for the connection of the old one may be dead. Each further wait is
 	// longer by a factor, so that a slow connection brings something in the end.
 	renewAfter, renewFactor = time.Second, 3
@@ -168,7 +168,7 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 	prototype := &metav1.PartialObjectMetadata{}
 	prototype.SetGroupVersionKind(i.id.kind)
 	o := client.ListOptions{
-		Namespace: p.namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true, Limit: catchUpPage, Shared: true,
+		Namespace: p.namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true, Limit: catchUpFirst, Shared: true,
 	}
 	g.listed = map[client.Key]listed{}
 	for first := true; first || o.Continue != ""; first = false {
@@ -190,7 +190,7 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 			g.newest = max(g.newest, parseVersion(obj.GetResourceVersion()))
 			g.listed[client.KeyOf(obj)] = l
 		}
-		o.Continue = items.Continue
+		o.Continue, o.Limit = items.Continue, catchUpPage
 	}
 	return g, false, nil
 }

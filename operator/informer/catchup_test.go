@@ -138,7 +138,7 @@ func TestCatchUpCost(t *testing.T) {
 		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // the server counts on
 		requests = 0
 		w.must(w.set.CatchUp(w.ctx))
-		if requests != 3 {
+		if requests != 2 {
 			t.Errorf("%d requests for 1200 objects", requests)
 		}
 	})

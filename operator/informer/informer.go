@@ -99,7 +99,7 @@ type Informers interface {
 	// new as what any other process has written before: it is for what takes over work from another process, which may have written a moment ago.
 	//
 	// It compares the copies with the metadata of the objects on the server: one request for each kind and namespace that is watched where the copy
-	// is up to date with the whole server, else one for each 500 objects. A watch that does not bring what is missing within a second is
+	// is up to date with the whole server or has 500 objects at most, else one more for each 5,000. A watch that does not bring what is missing within a second is
 	// opened again. Of a kind that the server does not serve, nothing is missing.
 	CatchUp(ctx context.Context) error
 }
