@@ -108,19 +108,23 @@ func (b *Broadcaster) Recorder(component string) *Recorder {
 	return &Recorder{b: b, component: component}
 }
 
-// A Route names the Broadcaster of a context or, if ctx is nil, of an object; nil if the events are to be dropped.
-type Route func(ctx context.Context, about runtime.Object) *Broadcaster
+// Route finds the Broadcaster of a cluster. nil means that the events are dropped. It is called by all goroutines that record events.
+type Route struct {
+	// In is that of the cluster of a context.
+	In func(ctx context.Context) *Broadcaster
+	// Of is that of the cluster of an object.
+	Of func(about runtime.Object) *Broadcaster
+}
 
-// NewRecorder makes a recorder on behalf of a component for objects of several clusters, each of which has a Broadcaster. route is called for each event
-// that is not recorded by In.
+// NewRecorder makes a recorder on behalf of a component for objects of several clusters, each of which has a Broadcaster.
 func NewRecorder(component string, route Route) *Recorder {
-	return &Recorder{component: component, route: route}
+	return &Recorder{component: component, route: &route}
 }
 
 // Recorder puts events into the buffer of its Broadcaster. A nil Recorder records nothing.
 type Recorder struct {
 	b               *Broadcaster
-	route           Route // in the place of b, if it is set
+	route           *Route // in the place of b, if it is set
 	component, host string
 	field           string
 }
@@ -141,7 +145,7 @@ func (r *Recorder) In(ctx context.Context) *Recorder {
 		return r
 	}
 	in := *r
-	in.b, in.route = r.route(ctx, nil), nil
+	in.b, in.route = r.route.In(ctx), nil
 	if in.b == nil {
 		return nil
 	}
@@ -166,7 +170,7 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 	}
 	b := r.b
 	if r.route != nil {
-		if b = r.route(nil, about); b == nil {
+		if b = r.route.Of(about); b == nil {
 			return
 		}
 	}

@@ -45,7 +45,9 @@ func TestCatchUpStory(t *testing.T) {
 	name := func(n int) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("c", n)}}
 	}
-	t.Cleanup(func() { _ = direct.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) })
+	t.Cleanup(func() {
+		_ = direct.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	})
 	var longest time.Duration
 	catchUp := func() {
 		t.Helper()

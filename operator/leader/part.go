@@ -53,10 +53,7 @@ func (s *Shards) Run(ctx context.Context) error {
 	defer settled()
 	settling.Go(func() { s.settle(settleCtx) })
 	for {
-		deadline := renewed.Add(s.cfg.RenewDeadline)
-		s.mu.Lock()
-		s.until = deadline
-		s.mu.Unlock()
+		deadline := s.renewedAt(renewed)
 		target := s.look(inf, deadline)
 		changed := s.turn(target) // from now on, nothing that falls to others is begun
 		write := changed && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
@@ -75,6 +72,7 @@ func (s *Shards) Run(ctx context.Context) error {
 			switch {
 			case err == nil:
 				renewed = begin
+				s.renewedAt(renewed)
 			case errors.Is(err, ErrLost) || !time.Now().Before(deadline):
 				return fmt.Errorf("%w: this replica's part of the work: %w", ErrLost, err)
 			default:
@@ -116,6 +114,14 @@ func (s *Shards) Run(ctx context.Context) error {
 		s.cfg.Log.Warn("the Lease could not be given back: it has to expire", "err", err)
 	}
 	return nil
+}
+
+// renewedAt notes when the last renewal was sent, and returns until when this replica may work.
+func (s *Shards) renewedAt(t time.Time) (until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = t.Add(s.cfg.RenewDeadline)
+	return s.until
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

@@ -147,8 +147,7 @@ func TestShardMovesWithWhatWasWritten(t *testing.T) {
 		for n := range all {
 			must(t, a.LiveClient().Create(t.Context(), configMap(fmt.Sprint("cm", n))))
 		}
-		for n := range all / 4 { // some are done, and a leaves
-			_ = n
+		for range all / 4 { // some are done, and a leaves
 			<-done
 		}
 		must(t, stopA())

@@ -129,7 +129,7 @@ func (m *Manager) Informers() informer.Informers { return m.own.informers }
 // manager has met the object: where its clients read or wrote it last, or an informer has it. An object that it has not met is taken to be in the
 // manager's own cluster.
 func (m *Manager) Recorder(component string) *events.Recorder {
-	return events.NewRecorder(component, m.broadcaster)
+	return events.NewRecorder(component, events.Route{In: m.broadcasterIn, Of: m.broadcasterOf})
 }
 
 // Registry is for metrics of one's own.

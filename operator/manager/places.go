@@ -33,16 +33,18 @@ func (p *places) of(uid types.UID) (cluster string, known bool) {
 	return p.last.Get(uid)
 }
 
-// broadcaster is that of the cluster of a context or, if ctx is nil, of an object: the one where the manager's clients met the object, else the one whose
-// informers have it, else the manager's own. It is nil if that cluster was disengaged.
-func (m *Manager) broadcaster(ctx context.Context, about runtime.Object) *events.Broadcaster {
-	if ctx != nil {
-		c, err := m.ClusterFrom(ctx)
-		if err != nil {
-			return nil
-		}
-		return c.events
+// broadcasterIn is that of the cluster of a context; nil if that was disengaged.
+func (m *Manager) broadcasterIn(ctx context.Context) *events.Broadcaster {
+	c, err := m.ClusterFrom(ctx)
+	if err != nil {
+		return nil
 	}
+	return c.events
+}
+
+// broadcasterOf is that of the cluster of an object: the one where the manager's clients met the object, else the one whose informers have it, else the
+// manager's own. It is nil if that cluster was disengaged.
+func (m *Manager) broadcasterOf(about runtime.Object) *events.Broadcaster {
 	obj, ok := about.(client.Object)
 	if !ok || obj.GetUID() == "" {
 		return m.own.events
