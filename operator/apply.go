@@ -16,7 +16,7 @@ import (
 // has one, and so is its namespace, if it is empty. The next read through c sees the result.
 func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	if owner := reconcile.Object(ctx); owner != nil {
-		if err := own(c, owner, obj); err != nil {
+		if err := own(ctx, c, owner, obj); err != nil {
 			return obj, fmt.Errorf("apply %s: %w", describe(c, obj), err)
 		}
 	}
@@ -27,7 +27,7 @@ func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 }
 
 // place puts obj into the namespace of owner, if it has a namespace and none is said.
-func place(c Client, owner, obj Object) error {
+func place(ctx context.Context, c Client, owner, obj Object) error {
 	if obj.GetNamespace() != "" {
 		return nil
 	}
@@ -35,7 +35,11 @@ func place(c Client, owner, obj Object) error {
 	if err != nil {
 		return err
 	}
-	namespaced, err := controller.Namespaced(c.Mapper(), kind)
+	mapper, err := client.MapperIn(ctx, c)
+	if err != nil {
+		return err
+	}
+	namespaced, err := controller.Namespaced(mapper, kind)
 	if namespaced {
 		obj.SetNamespace(owner.GetNamespace())
 	}
@@ -43,8 +47,8 @@ func place(c Client, owner, obj Object) error {
 }
 
 // own makes obj belong to owner.
-func own(c Client, owner, obj Object) error {
-	if err := place(c, owner, obj); err != nil {
+func own(ctx context.Context, c Client, owner, obj Object) error {
+	if err := place(ctx, c, owner, obj); err != nil {
 		return err
 	}
 	if metav1.GetControllerOfNoCopy(obj) != nil {

@@ -39,7 +39,7 @@ func CreateOrUpdate[P client.Object](ctx context.Context, c Client, obj P, set f
 func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error) (Outcome, error) {
 	owner := reconcile.Object(ctx)
 	if owner != nil {
-		if err := place(c, owner, obj); err != nil {
+		if err := place(ctx, c, owner, obj); err != nil {
 			return Unchanged, err
 		}
 	}
@@ -66,7 +66,7 @@ func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error)
 		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() {
 			return Unchanged, fmt.Errorf("it is controlled by %s %s", other.Kind, other.Name)
 		}
-		if err := own(c, owner, obj); err != nil {
+		if err := own(ctx, c, owner, obj); err != nil {
 			return Unchanged, err
 		}
 	}

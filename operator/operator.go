@@ -41,7 +41,7 @@ type Deps struct {
 	Client Client
 	// Live reads from the API server, for the rare read that must not come from the cache.
 	Live Client
-	// Events records Events about objects.
+	// Events records Events about objects, in the cluster of the object; Events.In(ctx) records them in that of a reconcile, whatever the object.
 	Events *events.Recorder
 	// Log is the controller's logger. In a reconcile, use Log(ctx), which names the object.
 	Log *slog.Logger

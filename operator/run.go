@@ -45,6 +45,8 @@ type Config struct {
 	// Webhooks says how webhooks are served, if there are any; NoWebhooks leaves them out.
 	Webhooks   manager.WebhookConfig
 	NoWebhooks bool
+	// NetHTTP has net/http send all requests, also small writes: see client.Config.
+	NetHTTP bool
 	// Clusters are further clusters that the controllers look after, by the names that their requests carry. Those that come and go
 	// while the operator runs are those of a Provider.
 	Clusters map[string]*rest.Config
@@ -72,7 +74,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, AccountAddress: cfg.AccountAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
 	})
 	if err != nil {
 		return err

@@ -135,9 +135,11 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
+// Set before any client is made: their goroutines read it.
+func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
+
 // MACH-01: a client's certificate is read again when its files change: connections with the old one are given up.
 func TestCertificateReloads(t *testing.T) {
-	transport.CertCallbackRefreshDuration = 10 * time.Millisecond // only of clients that are made from here on
 	names := make(chan string, 100)
 	server := clienttest.New()
 	https := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

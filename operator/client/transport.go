@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -26,20 +27,38 @@ const (
 	deadAfter = 45 * time.Second
 )
 
+// NetHTTPEnv is the environment variable that does what Config.NetHTTP does, for every client of the process; true or false.
+const NetHTTPEnv = "KELSON_NET_HTTP"
+
+func usesNetHTTP(cfg Config) (bool, error) {
+	text := os.Getenv(NetHTTPEnv)
+	if cfg.NetHTTP || text == "" {
+		return cfg.NetHTTP, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("environment variable %s=%q: want true or false", NetHTTPEnv, text)
+	}
+	return on, nil
+}
+
 // newHTTPClient makes an HTTP client for a server, of at most so many connections for reads and as many for writes, or of any number if that is
 // zero.
 //
 // It speaks HTTP/1.1, unless the configuration names protocols: with one connection for each request that is under way and for each watch, both
 // sides need a third less of the processor for a small request than over streams of HTTP/2, a watch that is read slowly holds up nobody
 // else, and requests spread over the servers behind an address.
-func newHTTPClient(conf *rest.Config, connections int) (*http.Client, error) {
+//
+// Small writes are done by package exchange, unless netHTTP is set.
+func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Client, error) {
 	conf = rest.CopyConfig(conf)
 	if conf.Transport == nil && len(conf.NextProtos) == 0 {
 		conf.NextProtos = []string{"http/1.1"}
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile), conf.WrapTransport)
+		conf.Dial = exchange.Observed(conf.Dial) // client-go wraps connections
+		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
 	if err != nil {
@@ -50,14 +69,14 @@ func newHTTPClient(conf *rest.Config, connections int) (*http.Client, error) {
 
 // innermost is what stands directly before the transport that client-go makes of a configuration, which is this client's alone: no two have the
 // same dialer.
-func innermost(connections int, caFile string) transport.WrapperFunc {
+func innermost(connections int, caFile string, netHTTP bool) transport.WrapperFunc {
 	return func(rt http.RoundTripper) http.RoundTripper {
 		base := bottom(rt)
 		if base == nil {
 			return rt
 		}
 		base.MaxConnsPerHost, base.MaxIdleConnsPerHost, base.IdleConnTimeout = connections, maxConnections, idleTimeout
-		if connections == 0 {
+		if connections == 0 || netHTTP {
 			return rt
 		}
 		return exchange.New(exchange.Config{

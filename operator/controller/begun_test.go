@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/clienttest"
@@ -146,5 +150,74 @@ func TestLateEvents(t *testing.T) {
 				r.stop(t)
 			})
 		})
+	}
+}
+
+// RUN-02, RUN-03: a reconcile that reads from the informer itself sees what this process wrote, or the event of the write has it run again.
+func TestEchoesOfInformerReads(t *testing.T) {
+	const lag = 10 * time.Millisecond
+	written := func(obj client.Object) []string { return []string{obj.GetLabels()["written"]} }
+	reads := map[string]func(inf informer.Informer) bool{
+		"get": func(inf informer.Informer) bool {
+			obj, ok := inf.Get(one)
+			return ok && obj.GetLabels()["written"] == "yes"
+		},
+		"list": func(inf informer.Informer) bool {
+			objs := inf.List(one.Namespace)
+			return len(objs) == 1 && objs[0].GetLabels()["written"] == "yes"
+		},
+		"lister": func(inf informer.Informer) bool {
+			objs := informer.Lister[corev1.ConfigMap, *corev1.ConfigMap]{Informer: inf}.List("", labels.Everything())
+			return len(objs) == 1 && objs[0].Labels["written"] == "yes"
+		},
+		"index": func(inf informer.Informer) bool {
+			objs, err := inf.ByIndex("written", "yes")
+			return err == nil && len(objs) == 1
+		},
+	}
+	for _, form := range []informer.Form{informer.Full, informer.Compact, informer.Metadata} {
+		for _, dynamic := range []bool{false, true} { // the informer can't show what is written in another form
+			for name, read := range reads {
+				t.Run(fmt.Sprint(form, " dynamic ", dynamic, " ", name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						_, informers := watched(t, clienttest.Faults{WatchLag: lag}, form)
+						c := informers.Client()
+						inf, err := informers.For(&corev1.ConfigMap{})
+						must(t, err)
+						must(t, inf.AddIndex("written", written))
+						again := make(chan reconcile.Request)
+						var count, seen atomic.Int32
+						r := start(t, controller.Config{
+							Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
+							Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+								if read(inf) {
+									seen.Add(1)
+									return reconcile.Result{}, nil
+								}
+								if count.Add(1) > 1 {
+									return reconcile.Result{}, nil
+								}
+								var cm client.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}
+								if dynamic {
+									cm = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+										"metadata": map[string]any{"namespace": one.Namespace, "name": one.Name}}}
+								}
+								return reconcile.Result{}, c.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"written":"yes"}}}`)))
+							}),
+						})
+						for count.Load() == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						time.Sleep(lag / 2)
+						again <- reconcile.Request{NamespacedName: one} // after the write, before its event
+						time.Sleep(24 * time.Hour)
+						if seen.Load() == 0 {
+							t.Errorf("no reconcile saw the write, %d did not", count.Load())
+						}
+						r.stop(t)
+					})
+				})
+			}
+		}
 	}
 }

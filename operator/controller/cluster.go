@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
 )
 
 // Clusters are those, besides the manager's own, that are engaged now: requests may name them. A manager has them.
@@ -23,6 +24,9 @@ type Visit struct {
 	Engaged context.Context
 	// Leave ends the work.
 	Leave func()
+	// Later, if positive, is after what time the request is to be tried again: the cluster is there, but not ready for work. Then only Engaged is
+	// set beside it.
+	Later time.Duration
 }
 
 // clusterOf is the cluster that a source tells of; empty for the manager's own, and for sources that do not say.
@@ -46,8 +50,8 @@ func (v visit) end() {
 	}
 }
 
-// visit begins the work on a request, and drops it if its cluster is not there.
-func (c *Controller) visit(ctx context.Context, req reconcile.Request) (v visit, there bool) {
+// visit begins the work on a request. It drops it if its cluster is not there, and puts it off if that is not ready.
+func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes trace.Causes) (v visit, there bool) {
 	if req.Cluster == "" || c.cfg.Clusters == nil {
 		return visit{ctx: ctx}, true
 	}
@@ -55,6 +59,13 @@ func (c *Controller) visit(ctx context.Context, req reconcile.Request) (v visit,
 	if !there {
 		c.queue.Forget(req)
 		c.cfg.Log.Debug("a request was dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace", req.Namespace, "name", req.Name)
+		return visit{}, false
+	}
+	if in.Later > 0 {
+		if release, ok := c.keep(visit{engaged: in.Engaged}); ok {
+			c.queue.AddAfter(req, causes, in.Later)
+			release()
+		}
 		return visit{}, false
 	}
 	ctx, end := endAfter(in.Context, in.Engaged, c.cfg.GracePeriod)

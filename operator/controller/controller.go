@@ -185,7 +185,7 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	if err != nil {
 		return false
 	}
-	if v, there := c.visit(graceful, item.Key); there {
+	if v, there := c.visit(graceful, item.Key, item.Payload); there {
 		if leave, ours := c.enter(v, item.Key, item.Payload); ours {
 			c.process(v, w, item.Key, item.Payload)
 			leave()

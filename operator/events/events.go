@@ -108,9 +108,23 @@ func (b *Broadcaster) Recorder(component string) *Recorder {
 	return &Recorder{b: b, component: component}
 }
 
+// Route finds the Broadcaster of a cluster. nil means that the events are dropped. It is called by all goroutines that record events.
+type Route struct {
+	// In is that of the cluster of a context.
+	In func(ctx context.Context) *Broadcaster
+	// Of is that of the cluster of an object.
+	Of func(about runtime.Object) *Broadcaster
+}
+
+// NewRecorder makes a recorder on behalf of a component for objects of several clusters, each of which has a Broadcaster.
+func NewRecorder(component string, route Route) *Recorder {
+	return &Recorder{component: component, route: &route}
+}
+
 // Recorder puts events into the buffer of its Broadcaster. A nil Recorder records nothing.
 type Recorder struct {
 	b               *Broadcaster
+	route           *Route // in the place of b, if it is set
 	component, host string
 	field           string
 }
@@ -123,6 +137,19 @@ func (r *Recorder) OnHost(host string) *Recorder {
 	on := *r
 	on.host = host
 	return &on
+}
+
+// In returns a recorder of events in the cluster of a context: in a reconcile, that of its object. For a recorder of one cluster it is the same recorder.
+func (r *Recorder) In(ctx context.Context) *Recorder {
+	if r == nil || r.route == nil {
+		return r
+	}
+	in := *r
+	in.b, in.route = r.route.In(ctx), nil
+	if in.b == nil {
+		return nil
+	}
+	return &in
 }
 
 // About returns a recorder of events about a part of objects, by its field path, such as spec.containers{app}.
@@ -141,17 +168,23 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 	if r == nil {
 		return
 	}
-	e, err := r.b.newEvent(about, r.component, eventType, reason, message)
+	b := r.b
+	if r.route != nil {
+		if b = r.route.Of(about); b == nil {
+			return
+		}
+	}
+	e, err := b.newEvent(about, r.component, eventType, reason, message)
 	if err != nil {
-		r.b.cfg.Log.Warn("an event was not recorded", "reason", reason, "err", err)
+		b.cfg.Log.Warn("an event was not recorded", "reason", reason, "err", err)
 		return
 	}
 	e.InvolvedObject.FieldPath = r.field
 	e.Source.Host, e.ReportingInstance = r.host, r.host
 	select {
-	case r.b.events <- e:
+	case b.events <- e:
 	default:
-		r.b.dropped.Add(1)
+		b.dropped.Add(1)
 	}
 }
 

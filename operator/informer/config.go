@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -57,6 +58,7 @@ func New(cfg Config) (Informers, error) {
 		scopes:  map[schema.GroupKind]Scope{},
 		forms:   map[schema.GroupKind]Form{},
 		members: map[id]*informer{},
+		unshown: map[schema.GroupKind]*atomic.Bool{},
 		running: make(chan struct{}),
 		ended:   make(chan struct{}),
 	}

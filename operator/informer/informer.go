@@ -16,8 +16,10 @@
 // [Informers.Client] reads from the copies and writes to the server, and never reads what was before a write of its own: the answer
 // to each write, or the deletion, lies over the copy until the informer has caught up with its resourceVersion. Where the answer cannot
 // be laid over (another form of the object, a subresource that answers with something else), a read waits for the informer a
-// moment, then asks the server. Reads with client.Live always do. What is read is a private copy; what handlers get, and
-// Informer and [Lister] return, is shared and as the server told it.
+// moment, then asks the server. Reads with client.Live always do. What is read is a private copy.
+//
+// [Informer] and [Lister] show the same writes, if they were made in the form (Go type, dynamic, metadata only) that is read: they can neither wait nor ask.
+// A write in another form they show when the informer has it. What they return is shared. Handlers get what the server told, and nothing else.
 //
 // All is safe for concurrent use. Goroutines run within Run, and end with it.
 //
@@ -49,7 +51,7 @@ type Handler interface {
 type KnownHandler interface {
 	Handler
 	// OnKnown is called in the place of OnUpdate, and of OnAdd (then old is nil) of what was not there initially. Whoever has read the object through
-	// Informers.Client after the time since has seen obj, or something later. That time is before the call, for a handler may be
+	// Informers.Client, or the Informer, after the time since has seen obj, or something later. That time is before the call, for a handler may be
 	// late; and what this process wrote can be read when the write returns. OnAdd and OnUpdate are called where there is no such time: as soon
 	// as there has been more than one informer of the kind.
 	OnKnown(old, obj client.Object, since time.Time)
@@ -70,7 +72,7 @@ type Informer interface {
 	AddIndex(name string, index func(obj client.Object) []string) error
 	// Synced is closed after the first complete list is in the store.
 	Synced() <-chan struct{}
-	// Get and List return shared objects that must not be changed. List in no order.
+	// Get, List and ByIndex return shared objects that must not be changed, in no order.
 	Get(key client.Key) (client.Object, bool)
 	List(namespace string) []client.Object
 	ByIndex(name, value string) ([]client.Object, error)
@@ -84,6 +86,8 @@ type Informers interface {
 	// Client reads from the informers (starting them as needed, waiting for their first sync) and writes to the server;
 	// it reads its own writes. Reads with client.Live go to the server.
 	Client() client.Client
+	// Has says that an informer has an object of obj's kind, name and uid, in whatever form. It starts none.
+	Has(obj client.Object) bool
 	// Run drives all informers until ctx ends.
 	Run(ctx context.Context) error
 	// Statuses is how every watch is doing, in the order of kinds. A set that is healthy has only statuses that are Synced and
@@ -91,4 +95,11 @@ type Informers interface {
 	Statuses() []Status
 	// WaitForSync waits until every informer known by now is synced.
 	WaitForSync(ctx context.Context) error
+	// CatchUp waits until every informer known by now has everything that the server had when CatchUp was called. Then what is read is at least as
+	// new as what any other process has written before: it is for what takes over work from another process, which may have written a moment ago.
+	//
+	// It compares the copies with the metadata of the objects on the server: one request for each kind and namespace that is watched where the copy
+	// is up to date with the whole server or has 500 objects at most, else one more for each 5,000. A watch that does not bring what is missing within a second is
+	// opened again. Of a kind that the server does not serve, nothing is missing.
+	CatchUp(ctx context.Context) error
 }

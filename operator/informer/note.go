@@ -34,6 +34,16 @@ func (s *informers) copies(kind schema.GroupKind) (of []*informer) {
 	return of
 }
 
+func (s *informers) Has(obj client.Object) bool {
+	_, of := s.of(obj)
+	for _, i := range of {
+		if known := i.newestOf(client.KeyOf(obj)); known != nil && known.GetUID() == obj.GetUID() {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *informers) holds(obj client.Object) bool {
 	_, of := s.of(obj)
 	return len(of) > 0

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +81,7 @@ func newInformerForTest() *informer {
 	return &informer{
 		objs:     store.NewIndexer(store.Config[client.Key, client.Object]{Key: func(obj client.Object) client.Key { return client.KeyOf(obj) }}),
 		written:  overlay{},
+		unshown:  &atomic.Bool{},
 		log:      slog.New(slog.DiscardHandler),
 		isSynced: true,
 	}

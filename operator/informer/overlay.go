@@ -84,10 +84,10 @@ func (e entry) supersedes(old entry) bool {
 }
 
 // writtenAs, under the lock, is when the state of an object that the copy is about to get was known as what a write of this process led to;
-// zero if it was not.
+// zero if it was not, or somebody may have read an older state since.
 func (i *informer) writtenAs(obj client.Object) time.Time {
 	e, ok := i.written[client.KeyOf(obj)]
-	if !ok || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
+	if !ok || i.unshown.Load() || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
 		return time.Time{}
 	}
 	return e.known

@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -602,5 +603,66 @@ func TestTransformOfWhatIsGiven(t *testing.T) {
 		if got.Labels["v"] != "transformed" {
 			t.Errorf("what is read is %v", got.Labels)
 		}
+	})
+}
+
+// RUN-02: the reads of an informer show what this process wrote, in the scope of the informer.
+func TestInformerShowsOwnWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })
+		make := func(namespace, name, v string) *corev1.Pod {
+			p := pod(name)
+			p.Namespace, p.Labels = namespace, map[string]string{"in": "scope", "v": v}
+			return p
+		}
+		a, b, c := make("default", "a", "1"), make("default", "b", "1"), make("default", "c", "1")
+		w.create(a, b, c)
+		inf := w.pods()
+		w.must(inf.AddIndex("v", func(obj client.Object) []string { return []string{obj.GetLabels()["v"]} }))
+		w.run()
+		w.must(w.set.WaitForSync(w.ctx))
+		w.lag(time.Minute)
+		a.Labels["v"] = "2"
+		w.must(w.client.Update(w.ctx, a))
+		w.must(w.client.Delete(w.ctx, b))
+		delete(c.Labels, "in") // it leaves the scope
+		w.must(w.client.Update(w.ctx, c))
+		w.must(w.client.Create(w.ctx, make("other", "d", "2")))
+		w.must(w.client.Create(w.ctx, pod("outside")))
+		names := func(objs []client.Object) string {
+			var all []string
+			for _, obj := range objs {
+				all = append(all, obj.GetName()+obj.GetLabels()["v"])
+			}
+			slices.Sort(all)
+			return strings.Join(all, " ")
+		}
+		check := func(when string) {
+			t.Helper()
+			w.atOnce(func() {
+				index := func(value string) string {
+					objs, err := inf.ByIndex("v", value)
+					w.must(err)
+					return names(objs)
+				}
+				for what, tt := range map[string]struct{ got, want string }{
+					"all": {names(inf.List("")), "a2 d2"}, "namespace": {names(inf.List("default")), "a2"}, "old index": {index("1"), ""}, "index": {index("2"), "a2 d2"},
+				} {
+					if tt.got != tt.want {
+						t.Errorf("%s, %s: got %q, want %q", when, what, tt.got, tt.want)
+					}
+				}
+				for name, want := range map[string]bool{"a": true, "b": false, "c": false, "outside": false} {
+					obj, ok := inf.Get(client.Key{Namespace: "default", Name: name})
+					if ok != want || ok && obj.GetLabels()["v"] != "2" {
+						t.Errorf("%s, %s: %v", when, name, obj)
+					}
+				}
+			})
+		}
+		check("at once")
+		time.Sleep(10 * time.Minute)
+		check("later")
+		w.isDrained()
 	})
 }

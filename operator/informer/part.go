@@ -16,6 +16,7 @@ import (
 type part struct {
 	informer  *informer
 	namespace string
+	renew     chan struct{} // a value has the watch opened again
 
 	// Under the informer's lock.
 	synced bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,6 +32,7 @@ type informers struct {
 	ctx     context.Context // of Run
 	closed  bool            // no goroutine may be started any longer
 	tasks   sync.WaitGroup
+	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
 	opaqueOnce sync.Once
 }
@@ -72,6 +74,16 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 		inf.pinned.Store(true) // members are not over
 	}
 	return inf, nil
+}
+
+// unshownOf, under the lock, is what the informers of a kind have in common.
+func (s *informers) unshownOf(kind schema.GroupKind) *atomic.Bool {
+	of := s.unshown[kind]
+	if of == nil {
+		of = &atomic.Bool{}
+		s.unshown[kind] = of
+	}
+	return of
 }
 
 // start, under the lock, runs the informer if Run has begun.

@@ -43,6 +43,9 @@ type informer struct {
 	// several: there is, or was, another informer of the kind, so that who reads may read from that one's copy.
 	several atomic.Bool
 
+	// unshown: somebody has read a state of the copy that was older than a write of this process. It is shared by all informers of the kind.
+	unshown *atomic.Bool
+
 	mu       sync.Mutex
 	ctx      context.Context // while running
 	tasks    sync.WaitGroup  // what ends with ctx; nothing is added after it
@@ -75,6 +78,7 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 		written: overlay{},
 		applied: map[client.Key]applied{},
 		seed:    maphash.MakeSeed(),
+		unshown: s.unshownOf(name.kind.GroupKind()),
 	}
 	if form == Compact {
 		i.compact = newCompact()
@@ -147,7 +151,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for n, namespace := range namespaces {
-		p := &part{informer: i, namespace: namespace}
+		p := &part{informer: i, namespace: namespace, renew: make(chan struct{}, 1)}
 		i.unmapped = trouble{}
 		i.parts = append(i.parts, p)
 		cfg := reflector.Config[client.Object]{
@@ -157,6 +161,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 			Transform: i.keep,
 			Failed:    p.failed,
 			Opened:    p.opened,
+			Renew:     p.renew,
 		}
 		if n == 0 {
 			cfg.Resync = i.set.cfg.Resync // of all parts
@@ -256,20 +261,6 @@ func (i *informer) AddIndex(name string, of func(obj client.Object) []string) er
 
 func (i *informer) Synced() <-chan struct{} { return i.synced }
 
-func (i *informer) Get(key client.Key) (client.Object, bool) {
-	i = i.current(true)
-	obj, ok := i.objs.Get(key)
-	if ok {
-		obj = i.whole(obj)
-	}
-	return obj, ok && obj != nil
-}
-
-func (i *informer) List(namespace string) []client.Object {
-	i = i.current(true)
-	return i.wholes(i.list(namespace))
-}
-
 // list is the objects of a namespace as the copy keeps them.
 func (i *informer) list(namespace string) []client.Object {
 	if namespace == "" {
@@ -277,15 +268,6 @@ func (i *informer) list(namespace string) []client.Object {
 	}
 	objs, _ := i.objs.ByIndex(namespaceIndex, namespace) // it is there
 	return objs
-}
-
-func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
-	i = i.current(true)
-	objs, err := i.objs.ByIndex(name, value)
-	if err != nil {
-		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
-	}
-	return i.wholes(objs), nil
 }
 
 // waitSynced waits for the first complete list. If impatient, it does not wait for what only an administrator can mend.

@@ -23,6 +23,10 @@ import (
 // ErrLost says that somebody else may lead by now, since the Lease could not be renewed in time.
 var ErrLost = errors.New("the leadership was lost")
 
+// ErrStillWorking marks the error of a lead function that returned although some of its work has not stopped. The Lease is not released then: it
+// expires, and the process should end before that.
+var ErrStillWorking = errors.New("some work did not stop in time")
+
 // Config describes an Election.
 type Config struct {
 	// Client reaches the Lease; it must ask the server. Required.
@@ -31,7 +35,7 @@ type Config struct {
 	Lease client.Key
 	// Identity of this replica; by default the host's name and a random part.
 	Identity string
-	// Duration is how long a Lease that is not renewed keeps others out; 15 s if zero. Whole seconds.
+	// Duration is how long a Lease that is not renewed keeps others out; 15 s if zero. A Lease has whole seconds: a fraction is dropped.
 	Duration time.Duration
 	// RenewDeadline is how long a leader that cannot renew goes on; two thirds of Duration if zero. It must be shorter than that.
 	RenewDeadline time.Duration
@@ -51,6 +55,7 @@ type Election struct {
 	// Of the goroutine that runs.
 	seen     *coordinationv1.Lease // the newest state known
 	seenAt   time.Time             // when its record was first seen, by this machine's clock
+	signed   time.Time             // just before the last request to acquire the Lease was sent
 	announce string                // the leader that was logged
 
 	mu      sync.Mutex
@@ -69,6 +74,7 @@ func New(cfg Config) (*Election, error) {
 	if cfg.Duration == 0 {
 		cfg.Duration = 15 * time.Second
 	}
+	cfg.Duration = cfg.Duration.Truncate(time.Second)
 	if cfg.RenewDeadline == 0 {
 		cfg.RenewDeadline = cfg.Duration * 2 / 3
 	}
@@ -104,8 +110,12 @@ func (e *Election) Identity() string { return e.cfg.Identity }
 func (e *Election) Leads() bool { return e.leading.Load() }
 
 // Run waits until this replica leads, and calls lead with a context that ends when it must lead no longer. When lead has returned, the
-// Lease is given back, and somebody else leads at once. Run then returns the error of lead, nil if ctx ended before this replica led,
-// and ErrLost when the Lease could not be renewed; it is not given back then. It can be called once.
+// Lease is given back, and somebody else leads at once; unless the error of lead is ErrStillWorking: then the Lease must expire. Run returns the
+// error of lead, nil if ctx ended before this replica led, and ErrLost when the Lease could not be renewed; it is not given back then. It can be
+// called once.
+//
+// A term begins when the request that acquires or renews the Lease is sent, not when its answer arrives: others count from when the server has
+// served it, which is later. lead's context ends RenewDeadline after that, whatever a request that is under way does.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error) error {
 	watch, err := follow(ctx, e.cfg.Client, e.cfg.Lease, nil, e.hear, e.cfg.Log)
 	if err != nil {
@@ -124,7 +134,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error
 	go func() { ended <- lead(leadCtx) }()
 	// The Lease is renewed until lead has returned, also after the end of ctx: what lead ends with is still the leader's work.
 	renewCtx := context.WithoutCancel(ctx)
-	err = e.renew(renewCtx, watch, ended)
+	err = e.renew(renewCtx, watch, ended, e.signed)
 	if errors.Is(err, ErrLost) {
 		cancel(err)
 		e.setLeading(false)
@@ -132,6 +142,10 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error
 		return err
 	}
 	e.setLeading(false)
+	if errors.Is(err, ErrStillWorking) {
+		e.cfg.Log.Warn("the Lease is not released, because some work did not stop in time: it expires", "leader", e.cfg.Identity, "err", err)
+		return err
+	}
 	e.release(renewCtx)
 	return err
 }
@@ -147,7 +161,10 @@ func (e *Election) acquire(ctx context.Context, watch *following) bool {
 	for {
 		wait, err := e.try(ctx)
 		if err == nil && wait == 0 {
-			return true
+			if time.Since(e.signed) < e.cfg.RenewDeadline {
+				return true
+			}
+			continue // the answer came so late that the Lease must be renewed first
 		}
 		if err != nil && ctx.Err() == nil {
 			e.cfg.Log.Error("the Lease can't be looked at", "err", err)
@@ -176,6 +193,12 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	e.recall()
 	err = e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
 	if apierrors.IsNotFound(err) {
+		// Its holder may not know yet that the Lease was deleted, and leads until then.
+		if e.seen != nil {
+			if left := e.left(e.seen); left > 0 {
+				return left, nil
+			}
+		}
 		lease.ObjectMeta = metav1.ObjectMeta{Namespace: e.cfg.Lease.Namespace, Name: e.cfg.Lease.Name}
 		e.sign(lease, true)
 		if err = e.cfg.Client.Create(ctx, lease); apierrors.IsAlreadyExists(err) {
@@ -188,14 +211,12 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	e.observe(lease)
-	if holder := holderOf(lease); holder != "" && holder != e.cfg.Identity {
-		if left := durationOf(lease, e.cfg.Duration) - time.Since(e.seenAt); left > 0 {
-			if holder != e.announce {
-				e.announce = holder
-				e.cfg.Log.Info("another replica leads", "leader", holder)
-			}
-			return left, nil
+	if left := e.left(lease); left > 0 {
+		if holder := holderOf(lease); holder != e.announce {
+			e.announce = holder
+			e.cfg.Log.Info("another replica leads", "leader", holder)
 		}
+		return left, nil
 	}
 	e.sign(lease, true)
 	if err = e.cfg.Client.Update(ctx, lease); apierrors.IsConflict(err) {
@@ -205,6 +226,14 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 		e.observe(lease)
 	}
 	return 0, err
+}
+
+// left is for how long a Lease with the record that was seen last keeps this replica out.
+func (e *Election) left(lease *coordinationv1.Lease) time.Duration {
+	if holder := holderOf(lease); holder == "" || holder == e.cfg.Identity {
+		return 0
+	}
+	return max(0, durationOf(lease, e.cfg.Duration)-time.Since(e.seenAt))
 }
 
 // hear is told by the watch of each state of the Lease, and says whether that is news.
@@ -232,7 +261,7 @@ func (e *Election) observe(lease *coordinationv1.Lease) {
 	e.seen = lease
 }
 
-// sign makes the Lease this replica's, as of now.
+// sign makes the Lease this replica's, as of now. begin says that the replica did not lead before; then it notes the time in e.signed.
 func (e *Election) sign(lease *coordinationv1.Lease, begin bool) {
 	now := metav1.NowMicro()
 	seconds := int32(e.cfg.Duration / time.Second)
@@ -246,17 +275,18 @@ func (e *Election) sign(lease *coordinationv1.Lease, begin bool) {
 			}
 		}
 		spec.AcquireTime, spec.LeaseTransitions = &now, &transitions
+		e.signed = time.Now()
 	}
 	spec.HolderIdentity, spec.LeaseDurationSeconds, spec.RenewTime = &e.cfg.Identity, &seconds, &now
 }
 
-// renew keeps the Lease until lead has ended, whose error it returns, or until it is lost.
-func (e *Election) renew(ctx context.Context, watch *following, ended <-chan error) error {
+// renew keeps the Lease, which was signed at a time, until lead has ended, whose error it returns, or until it is lost.
+func (e *Election) renew(ctx context.Context, watch *following, ended <-chan error, renewed time.Time) error {
 	e.cfg.Log.Info("this replica leads", "leader", e.cfg.Identity)
-	renewed := time.Now()
-	wait := e.cfg.RetryPeriod
+	wait := e.cfg.RetryPeriod - time.Since(renewed)
 	for {
-		timer := time.NewTimer(wait)
+		deadline := renewed.Add(e.cfg.RenewDeadline)
+		timer := time.NewTimer(max(0, min(wait, time.Until(deadline))))
 		select {
 		case err := <-ended:
 			timer.Stop()
@@ -266,35 +296,60 @@ func (e *Election) renew(ctx context.Context, watch *following, ended <-chan err
 		case <-timer.C:
 		}
 		// Nothing is written more often than it must be, however often the Lease changes.
-		if due := e.cfg.RetryPeriod - time.Since(renewed); due > 0 && e.unchanged(ctx) {
-			wait = due
+		if time.Since(renewed) < e.cfg.RetryPeriod && e.unchanged(ctx, deadline) {
+			wait = e.cfg.RetryPeriod - time.Since(renewed)
 			continue
 		}
 		begin := time.Now()
-		attempt, cancel := context.WithDeadline(ctx, renewed.Add(e.cfg.RenewDeadline))
-		err := e.renewOnce(attempt)
-		cancel()
-		wait = e.cfg.RetryPeriod
+		lease, err := within(ctx, deadline, e.seen, e.renewOnce)
 		switch {
 		case err == nil:
-			renewed = begin
+			e.seen, renewed = lease, begin
+			wait = e.cfg.RetryPeriod - time.Since(begin)
 		case errors.Is(err, ErrLost):
 			return err
-		case time.Since(renewed) >= e.cfg.RenewDeadline:
+		case !time.Now().Before(deadline):
 			return fmt.Errorf("%w: not renewed within %v: %w", ErrLost, e.cfg.RenewDeadline, err)
 		default:
+			wait = e.cfg.RetryPeriod
 			e.cfg.Log.Warn("the Lease could not be renewed, and is tried again", "err", err)
-			wait = min(wait, time.Until(renewed.Add(e.cfg.RenewDeadline)))
 		}
 	}
 }
 
-// unchanged says whether a change that the watch told of is none of somebody else's.
-func (e *Election) unchanged(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.RetryPeriod)
+// within calls a function that asks the server until a deadline, with a copy of a Lease. It does not wait longer for a function that ignores its
+// context, as requests do while the program runs that gets their credentials.
+func within(ctx context.Context, deadline time.Time, lease *coordinationv1.Lease,
+	ask func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	lease := &coordinationv1.Lease{}
-	if err := e.cfg.Client.Get(ctx, e.cfg.Lease, lease); err != nil {
+	type answer struct {
+		lease *coordinationv1.Lease
+		err   error
+	}
+	answers := make(chan answer, 1)
+	own := lease.DeepCopy()
+	go func() {
+		lease, err := ask(ctx, own)
+		answers <- answer{lease, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.lease, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// unchanged says whether a change that the watch told of is none of somebody else's. If that can't be found out, it says so, too: the renewal will.
+func (e *Election) unchanged(ctx context.Context, deadline time.Time) bool {
+	if soon := time.Now().Add(e.cfg.RetryPeriod); soon.Before(deadline) {
+		deadline = soon
+	}
+	lease, err := within(ctx, deadline, e.seen, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		return lease, e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
+	})
+	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}
 	if holderOf(lease) != e.cfg.Identity {
@@ -304,41 +359,48 @@ func (e *Election) unchanged(ctx context.Context) bool {
 	return true
 }
 
-func (e *Election) renewOnce(ctx context.Context) error {
-	lease := e.seen.DeepCopy()
+// renewOnce writes a Lease that is this replica's, and returns it as it is then.
+func (e *Election) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	e.sign(lease, false)
 	err := e.cfg.Client.Update(ctx, lease)
 	if err == nil {
-		e.seen = lease
-		return nil
+		return lease, nil
 	}
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return err
+		return nil, err
 	}
 	// Somebody else wrote, which need not be a rival: labels may have been added.
 	lease = &coordinationv1.Lease{}
 	if err := e.cfg.Client.Get(ctx, e.cfg.Lease, lease); err != nil {
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("%w: the Lease was deleted", ErrLost)
+			return nil, fmt.Errorf("%w: the Lease was deleted", ErrLost)
 		}
-		return err
+		return nil, err
 	}
 	if holder := holderOf(lease); holder != e.cfg.Identity {
-		return fmt.Errorf("%w to %q", ErrLost, holder)
+		return nil, fmt.Errorf("%w to %q", ErrLost, holder)
 	}
 	e.sign(lease, false)
 	if err := e.cfg.Client.Update(ctx, lease); err != nil {
-		return err
+		return nil, err
 	}
-	e.seen = lease
-	return nil
+	return lease, nil
 }
 
 // release gives the Lease back, if it is this replica's still.
 func (e *Election) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.RenewDeadline)
-	defer cancel()
-	err := reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {
+	_, err := within(ctx, time.Now().Add(e.cfg.RenewDeadline), e.seen, func(ctx context.Context, _ *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		return nil, e.releaseOnce(ctx)
+	})
+	if err != nil {
+		e.cfg.Log.Warn("the Lease could not be given back: it has to expire", "err", err)
+		return
+	}
+	e.cfg.Log.Info("this replica leads no longer", "leader", e.cfg.Identity)
+}
+
+func (e *Election) releaseOnce(ctx context.Context) error {
+	return reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := e.cfg.Client.Get(ctx, e.cfg.Lease, lease); err != nil {
 			return client.IgnoreNotFound(err)
@@ -351,11 +413,6 @@ func (e *Election) release(ctx context.Context) {
 		lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 		return e.cfg.Client.Update(ctx, lease)
 	})
-	if err != nil {
-		e.cfg.Log.Warn("the Lease could not be given back: it has to expire", "err", err)
-		return
-	}
-	e.cfg.Log.Info("this replica leads no longer", "leader", e.cfg.Identity)
 }
 
 func holderOf(lease *coordinationv1.Lease) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -57,18 +58,52 @@ func (f *field) end(n int, who string) {
 // cable is the way of one replica to the server, which can be cut.
 type cable struct {
 	http.RoundTripper
-	mu  sync.Mutex
-	cut bool
+	mu    sync.Mutex
+	cut   bool
+	stall bool // watches bring nothing, and don't end
+	stuck bool // requests ignore their context
 }
 
 func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
-	cut := c.cut
+	cut, stuck := c.cut, c.stuck
 	c.mu.Unlock()
+	if stuck {
+		time.Sleep(time.Hour)
+	}
 	if cut {
 		return nil, errors.New("cut off")
 	}
-	return c.RoundTripper.RoundTrip(r)
+	resp, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Get("watch") == "true" {
+		resp.Body = stalling{resp.Body, c, r.Context()}
+	}
+	return resp, err
+}
+
+func (c *cable) set(f func(*cable)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(c)
+}
+
+type stalling struct {
+	io.ReadCloser
+	cable *cable
+	ctx   context.Context
+}
+
+func (s stalling) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	for {
+		s.cable.mu.Lock()
+		stalled := s.cable.stall
+		s.cable.mu.Unlock()
+		if !stalled || s.ctx.Err() != nil {
+			return n, err
+		}
+		sleep(s.ctx, time.Second)
+	}
 }
 
 type replica struct {
@@ -257,4 +292,120 @@ func TestShardsUnderFaults(t *testing.T) {
 			t.Logf("seed %d: %d times worked", seed, f.count)
 		})
 	}
+}
+
+// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for dead.
+func TestShardsWithStalledWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 30)
+		a, b, c := f.join("a"), f.join("b"), f.join("c")
+		f.want("three", "a", "b", "c")
+		a.cable.set(func(c *cable) { c.stall = true })
+		time.Sleep(2 * time.Minute) // an object that is with two fails the test
+		b.cable.set(func(c *cable) { c.cut = true })
+		<-b.ended
+		time.Sleep(time.Minute)
+		a.cable.set(func(c *cable) { c.stall = false })
+		time.Sleep(time.Minute)
+		f.want("two", "a", "c")
+		for _, r := range []*replica{a, c} {
+			r.cancel()
+			must(t, <-r.ended)
+		}
+	})
+}
+
+// RUN-03: a request that does not return when its context ends does not keep a replica at work.
+func TestShardsWithStuckRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 30)
+		a, b := f.join("a"), f.join("b")
+		f.want("two", "a", "b")
+		a.cable.set(func(c *cable) { c.stuck = true })
+		begin := time.Now()
+		if err := <-a.ended; !errors.Is(err, leader.ErrLost) || time.Since(begin) > 11*time.Second {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+		time.Sleep(time.Minute)
+		f.want("one", "b")
+		b.cancel()
+		must(t, <-b.ended)
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not, and neither does it wait for a failure elsewhere.
+func TestShardsCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 30)
+		b := f.join("b")
+		time.Sleep(time.Minute)
+		c, err := client.New(client.Config{REST: f.server.REST()})
+		must(t, err)
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a", Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		begun, end := make(chan struct{}), make(chan error)
+		s.CatchUpWith(func(ctx context.Context) error {
+			begun <- struct{}{}
+			return <-end
+		})
+		gained := 0
+		s.Gained(func() { gained++ })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		mine := func() (n int) {
+			for i := range f.size {
+				if leave, ours := s.Enter(request(i)); ours {
+					leave()
+					n++
+				}
+			}
+			return n
+		}
+		<-begun
+		time.Sleep(10 * time.Second)
+		if n := mine(); n != 0 || gained != 0 {
+			t.Errorf("%d objects before it has caught up; told %d times", n, gained)
+		}
+		end <- errors.New("not now")
+		<-begun
+		if n := mine(); n != 0 {
+			t.Errorf("%d objects after a failure", n)
+		}
+		end <- nil
+		for { // what has changed since it began to catch up is caught up with, too
+			select {
+			case <-begun:
+				end <- nil
+				continue
+			case <-time.After(10 * time.Second):
+			}
+			break
+		}
+		had := mine()
+		if had == 0 || had == f.size || gained == 0 {
+			t.Errorf("%d objects, told %d times", had, gained)
+		}
+		b.cancel()
+		must(t, <-b.ended)
+		<-begun
+		time.Sleep(time.Second)
+		if n := mine(); n != had {
+			t.Errorf("%d objects while it catches up, and it had %d", n, had)
+		}
+		end <- nil
+		for n := 0; n < 10; n++ {
+			select {
+			case <-begun:
+				end <- nil
+			case <-time.After(time.Second):
+			}
+		}
+		if n := mine(); n != f.size {
+			t.Errorf("%d objects in the end", n)
+		}
+		cancel()
+		must(t, <-ended)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,7 +36,8 @@ type Cluster struct {
 	engaged    context.Context     // until it is disengaged
 	disengage  context.CancelCauseFunc
 
-	setup sync.Mutex // held while it is engaged or disengaged, or something is made for it
+	behind atomic.Int64 // how often its informers are catching up now: then requests wait
+	setup  sync.Mutex   // held while it is engaged or disengaged, or something is made for it
 
 	mu     sync.Mutex
 	visits int           // requests that are worked on
@@ -81,7 +83,7 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 			}
 			return m.countRequests(c, next)
 		})
-		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, Log: m.cfg.Log}); err != nil {
+		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, NetHTTP: m.cfg.NetHTTP, Log: m.cfg.Log}); err != nil {
 			return nil, err
 		}
 	}

@@ -8,7 +8,7 @@
 //  2. the webhooks: their certificates, then their server, then their registration with the API server
 //  3. the informers of all clusters, and the writers of events
 //  4. what runs in every replica ([OnEveryReplica]); controllers that don't lead yet fill their queues
-//  5. when this replica leads, or at once where there is no election: controllers and all else that was added
+//  5. when this replica leads and its informers have what the one before wrote, or at once where there is no election: controllers and all else that was added
 //
 // When its context ends, or anything fails, it stops them in the opposite order, each group when the one above it has ended: so the
 // last reconciles still find their informers, the Lease is given back when the leader's work has ended and not before, and the last events

@@ -335,3 +335,33 @@ func TestHotLoop(t *testing.T) {
 		}
 	})
 }
+
+// RUN-01: a controller that does not stop in time keeps the Lease: nobody else leads before that expires.
+func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		var ended atomic.Bool
+		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
+			m.GracePeriod = time.Second
+			c.Reconciler = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				time.Sleep(15 * time.Second) // it does not look at its context
+				ended.Store(true)
+				return reconcile.Result{}, nil
+			})
+		})
+		must(t, a.LiveClient().Create(t.Context(), configMap("one")))
+		time.Sleep(time.Second)
+		b := startReplica(t, s, "b", nil)
+		time.Sleep(time.Second)
+		a.stop()
+		if err := <-a.err; !errors.Is(err, leader.ErrStillWorking) {
+			t.Errorf("got %v", err)
+		}
+		<-b.Elected()
+		if !ended.Load() {
+			t.Error("another replica leads while a reconcile runs")
+		}
+		b.stop()
+		must(t, <-b.err)
+	})
+}

@@ -182,6 +182,9 @@ type clusters struct{ m *Manager }
 
 func (c clusters) Enter(ctx context.Context, name string) (controller.Visit, bool) {
 	in, err := c.m.Cluster(name)
+	if err == nil && in.behind.Load() > 0 {
+		return controller.Visit{Engaged: in.engaged, Later: catchUpRetry}, true
+	}
 	if err != nil || !in.enter() {
 		return controller.Visit{}, false
 	}

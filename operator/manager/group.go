@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
+
+	"kelson.dev/operator/leader"
 )
 
 // Runnable is something with the life of the manager: Run returns soon after ctx has ended. An error ends the manager.
@@ -40,7 +43,8 @@ func (g *group) start(r Runnable) {
 	})
 }
 
-// stop ends the members, who can ask for the cause, and waits for them until the time is up.
+// stop ends the members, who can ask for the cause, and waits for them until the time is up. The error is leader.ErrStillWorking if some have not
+// ended then.
 func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	g.cancel(cause)
 	ended := make(chan struct{})
@@ -53,13 +57,19 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 		return nil
 	case <-timeUp.Done():
 	}
+	// What is stopped after something else has used up the time still gets a moment.
+	timer := time.NewTimer(stopMoment)
+	defer timer.Stop()
 	select {
 	case <-ended:
 		return nil
-	default:
-		return fmt.Errorf("stop: %s did not end in time", what)
+	case <-timer.C:
+		return fmt.Errorf("stop: %s: %w", what, leader.ErrStillWorking)
 	}
 }
+
+// stopMoment is how long a group may take to stop when the time is up.
+const stopMoment = 100 * time.Millisecond
 
 // runnables are kept until their group is started; what is added later starts at once.
 type runnables struct {

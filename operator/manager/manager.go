@@ -47,6 +47,8 @@ type Config struct {
 	Webhooks WebhookConfig
 	// Informers says what is read of which kinds; its Client and Log are the manager's.
 	Informers informer.Config
+	// NetHTTP has the clients of all clusters send their requests by net/http alone: see client.Config.
+	NetHTTP bool
 	// Client, if any, is used in place of one for REST.
 	Client client.Client
 }
@@ -62,6 +64,7 @@ type Manager struct {
 	health  checks
 	ready   checks
 	hooks   webhooks
+	places  places
 	elected chan struct{} // closed when this replica leads
 
 	mu          sync.Mutex
@@ -122,9 +125,11 @@ func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cl
 // Informers are those of the manager's own cluster.
 func (m *Manager) Informers() informer.Informers { return m.own.informers }
 
-// Recorder records events in the manager's own cluster, on behalf of a component.
+// Recorder records events on behalf of a component. Its method In records them in the cluster of a context; without that, they are recorded where the
+// manager has met the object: where its clients read or wrote it last, or an informer has it. An object that it has not met is taken to be in the
+// manager's own cluster.
 func (m *Manager) Recorder(component string) *events.Recorder {
-	return m.own.events.Recorder(component)
+	return events.NewRecorder(component, events.Route{In: m.broadcasterIn, Of: m.broadcasterOf})
 }
 
 // Registry is for metrics of one's own.
@@ -206,9 +211,10 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 }
 
 // AddShards takes part in the division of work that controllers have as their Gate: from when the informers run until the controllers
-// have ended.
+// have ended. What comes to this replica waits until the informers have what was written before.
 func (m *Manager) AddShards(s *leader.Shards) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s.CatchUpWith(m.catchUp)
 	m.sources.add(s)
 }

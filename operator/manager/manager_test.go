@@ -134,7 +134,7 @@ func TestStopIsBounded(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		err := m.Run(ctx)
-		if err == nil || !strings.Contains(err.Error(), "controllers did not end in time") || time.Since(begin) > 20*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "stop: controllers: some work did not stop in time") || time.Since(begin) > 20*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
 		stuck.Done()

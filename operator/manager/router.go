@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -10,7 +11,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// router is a client of the cluster in the context. Its scheme and mapper are those of the manager's own cluster.
+// router is a client of the cluster in the context. Its scheme is that of all clusters; its method Mapper, which has no context, is that of the manager's
+// own cluster, and MapperIn that of the context.
 type router struct {
 	client.Client // of the manager's own cluster
 	m             *Manager
@@ -36,8 +38,26 @@ func (r router) do(ctx context.Context, f func(client.Client) error) error {
 	return f(c)
 }
 
+// MapperIn is the mapper of the cluster in the context: not all clusters serve the same kinds.
+func (r router) MapperIn(ctx context.Context) (meta.RESTMapper, error) {
+	c, err := r.in(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Mapper(), nil
+}
+
+// with is do of what fills obj, and notes where that is.
+func (r router) with(ctx context.Context, obj client.Object, f func(client.Client) error) error {
+	err := r.do(ctx, f)
+	if name := reconcile.Cluster(ctx); err == nil && name != "" {
+		r.m.places.note(obj.GetUID(), name)
+	}
+	return err
+}
+
 func (r router) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Get(ctx, key, into, opts...) })
+	return r.with(ctx, into, func(c client.Client) error { return c.Get(ctx, key, into, opts...) })
 }
 
 func (r router) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
@@ -45,19 +65,19 @@ func (r router) List(ctx context.Context, into client.ObjectList, opts ...client
 }
 
 func (r router) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Create(ctx, obj, opts...) })
+	return r.with(ctx, obj, func(c client.Client) error { return c.Create(ctx, obj, opts...) })
 }
 
 func (r router) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Update(ctx, obj, opts...) })
+	return r.with(ctx, obj, func(c client.Client) error { return c.Update(ctx, obj, opts...) })
 }
 
 func (r router) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Patch(ctx, obj, patch, opts...) })
+	return r.with(ctx, obj, func(c client.Client) error { return c.Patch(ctx, obj, patch, opts...) })
 }
 
 func (r router) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.do(ctx, func(c client.Client) error { return c.Apply(ctx, obj, opts...) })
+	return r.with(ctx, obj, func(c client.Client) error { return c.Apply(ctx, obj, opts...) })
 }
 
 func (r router) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {

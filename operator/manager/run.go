@@ -13,7 +13,8 @@ import (
 const stopMargin = 5 * time.Second
 
 // Run runs everything until ctx ends or something fails, and stops it. It can be called once. The error is that of what failed, and
-// nil when ctx was ended and all has stopped in time; leader.ErrLost when another replica may lead by now: the process should end then.
+// nil when ctx was ended and all has stopped in time; leader.ErrLost when another replica may lead by now, and leader.ErrStillWorking when something
+// did not stop in time: the process should end then.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.ran {
@@ -30,6 +31,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
 		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
 	}
+	// When another replica may be working by now, all work ends at once, and not group after group.
+	defer context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, leader.ErrLost) {
+			groups.leaders.cancel(cause)
+			groups.others.cancel(cause)
+		}
+	})()
 	timeUp, stopTimer := deadlineAfter(ctx, m.cfg.GracePeriod+stopMargin)
 	defer stopTimer()
 
@@ -46,12 +54,22 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.others.startIn(groups.others)
 	m.mu.Unlock()
 
-	// The leader's work is part of the election: the Lease is given back when that has ended.
+	// The leader's work is part of the election: the Lease is given back when that has ended, and not if it does not end.
 	electionErr := m.elect(ctx, func(leading context.Context) error {
-		m.mu.Lock()
-		m.leaders.startIn(groups.leaders)
-		m.mu.Unlock()
-		close(m.elected)
+		// The one that led before may have written what the informers do not have yet.
+		var err error
+		if m.cfg.Election != nil {
+			err = m.catchUp(leading)
+		}
+		if err != nil && leading.Err() == nil {
+			return err
+		}
+		if err == nil {
+			m.mu.Lock()
+			m.leaders.startIn(groups.leaders)
+			m.mu.Unlock()
+			close(m.elected)
+		}
 		<-leading.Done()
 		m.mu.Lock()
 		m.leaders.stopped = true

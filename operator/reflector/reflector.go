@@ -64,6 +64,9 @@ type Config[T metav1.Object] struct {
 	Failed func(error)
 	// Opened, if set, is told of each watch that the server has accepted.
 	Opened func()
+	// Renew, if set, ends a wait, or closes the open watch and opens another one that continues it, for each value. It is for a caller that has
+	// found out that the watch is behind: its connection may be dead.
+	Renew <-chan struct{}
 }
 
 // Forever is a WatchTimeout longer than any process lives, for watches that need not be renewed.
@@ -208,6 +211,8 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 			return r.input(ctx, event)
 		case <-r.deadline.C:
 			return Closed[T]{}
+		case <-r.cfg.Renew:
+			return Closed[T]{}
 		case <-resync:
 			r.cfg.Sink.Resync()
 		case <-ctx.Done():
@@ -253,6 +258,8 @@ func (r *Reflector[T]) wait(ctx context.Context, next Next, resync <-chan time.T
 	for {
 		select {
 		case <-timer.C:
+			return Waited[T]{}
+		case <-r.cfg.Renew:
 			return Waited[T]{}
 		case <-resync:
 			r.cfg.Sink.Resync()

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/operator/client"
@@ -20,6 +21,11 @@ func (t *Tracer) Client(c client.Client) client.Client {
 type recording struct {
 	client.Client
 	tracer *Tracer
+}
+
+// MapperIn is that of the client whose writes are noted.
+func (r *recording) MapperIn(ctx context.Context) (meta.RESTMapper, error) {
+	return client.MapperIn(ctx, r.Client)
 }
 
 func (r *recording) kind(obj client.Object) string {

@@ -148,6 +148,11 @@ func (s *Server) serve(r *http.Request, body []byte) (int, any) {
 	case r.Method == http.MethodGet:
 		return http.StatusOK, old
 	case r.Method == http.MethodDelete:
+		if len(body) > 0 {
+			if code, obj := preconditions(old, decode(body)); code != 0 {
+				return code, obj
+			}
+		}
 		return s.delete(t, old)
 	case r.Method == http.MethodPut:
 		return s.update(t, old, decode(body))
@@ -208,6 +213,17 @@ func (s *Server) update(t target, old, obj Object) (int, any) {
 		return http.StatusOK, s.record(t, "DELETED", changed)
 	}
 	return http.StatusOK, s.put(t, "MODIFIED", changed)
+}
+
+// preconditions answers a delete, whose options are given, of another object than is meant; the code is 0 if it is that.
+func preconditions(old, options Object) (int, any) {
+	wanted, _ := options["preconditions"].(map[string]any)
+	for field, value := range wanted {
+		if metadata(old)[field] != value {
+			return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict, "the "+field+" in the precondition does not match")
+		}
+	}
+	return 0, nil
 }
 
 func (s *Server) delete(t target, old Object) (int, any) {

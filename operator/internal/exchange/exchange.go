@@ -6,6 +6,10 @@
 //
 // What is out of the ordinary stays with net/http: a [Transport] stands before an http.Transport, dials as it does and leaves to it reads (which
 // are compressed, and repeated when a connection was closed meanwhile), requests through proxies, upgrades, and bodies of unknown length.
+//
+// A server may close a connection while it is idle. A write that is sent over it then is lost, and it can't be known whether it was done: so the
+// system is asked about a connection before it is used again. Where that can't be done, because the connection is none of the system's (a tunnel,
+// say) or the system is not a Unix, net/http does everything: its goroutine reads from idle connections.
 package exchange
 
 import (
@@ -19,6 +23,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,6 +49,8 @@ type Transport struct {
 	mu    sync.Mutex
 	idle  []*connection // the one that was used last is last
 	timer *time.Timer   // closes what was idle too long; nil while nothing is idle
+
+	unobservable atomic.Bool // connections are, so that it can't be told which of them the server has closed
 }
 
 // New makes a transport. It does nothing until it is used.
@@ -103,6 +110,9 @@ func (t *Transport) isOurs(req *http.Request) bool {
 	default:
 		return false
 	}
+	if t.unobservable.Load() {
+		return false
+	}
 	if req.ContentLength < 0 || req.Body != nil && req.Body != http.NoBody && req.ContentLength == 0 || len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 ||
 		len(req.Header["Upgrade"]) > 0 || len(req.Header["Expect"]) > 0 {
 		return false
@@ -126,16 +136,19 @@ func (t *Transport) connect(ctx context.Context, to *url.URL) (*connection, erro
 		if c == nil {
 			break
 		}
-		if isQuiet(c.tcp) {
+		if isQuiet(c.socket) {
 			return c, nil
 		}
 		c.conn.Close()
 	}
-	tcp, err := t.cfg.Base.DialContext(ctx, "tcp", address)
+	tcp, socket, err := dialObserved(ctx, t.cfg.Base.DialContext, address)
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{scheme: to.Scheme, address: address, tcp: tcp, conn: tcp}
+	c := &connection{scheme: to.Scheme, address: address, socket: socket, tcp: tcp, conn: tcp}
+	if !isObservable(socket) {
+		t.unobservable.Store(true) // this one serves one request
+	}
 	if to.Scheme == "https" {
 		conf := t.cfg.TLS().Clone()
 		if conf.ServerName == "" {
@@ -170,7 +183,7 @@ func (t *Transport) takeIdle(scheme, address string) *connection {
 
 // release ends the use of a connection, which may go on with another request if its answer was read to the end.
 func (t *Transport) release(c *connection, keep bool) {
-	keep = c.unwatch() && keep && c.in.Buffered() == 0
+	keep = c.unwatch() && keep && c.in.Buffered() == 0 && isObservable(c.socket)
 	if keep {
 		c.since = time.Now()
 		t.mu.Lock()
@@ -206,7 +219,8 @@ func (t *Transport) expire(after time.Duration) {
 // connection is to one server, for one request at a time.
 type connection struct {
 	scheme, address string
-	tcp, conn       net.Conn // conn is over tcp
+	socket          net.Conn // what the system is asked about
+	tcp, conn       net.Conn // conn is over tcp, which is over socket
 	in              *bufio.Reader
 	out             *bufio.Writer
 	since           time.Time // it is idle

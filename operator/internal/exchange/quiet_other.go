@@ -4,5 +4,7 @@ package exchange
 
 import "net"
 
-// isQuiet can't be told here: a connection that was closed meanwhile is found out by the request.
-func isQuiet(net.Conn) bool { return true }
+// isObservable says whether isQuiet can tell.
+func isObservable(net.Conn) bool { return false }
+
+func isQuiet(net.Conn) bool { return false }

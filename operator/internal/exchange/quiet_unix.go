@@ -7,11 +7,17 @@ import (
 	"syscall"
 )
 
+// isObservable says whether isQuiet can tell.
+func isObservable(conn net.Conn) bool {
+	_, ok := conn.(syscall.Conn)
+	return ok
+}
+
 // isQuiet says that the other end of a connection has neither closed it nor said anything.
 func isQuiet(conn net.Conn) bool {
 	s, ok := conn.(syscall.Conn)
 	if !ok {
-		return true
+		return false
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {

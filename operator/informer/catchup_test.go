@@ -1,0 +1,174 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/informer"
+)
+
+// seen is what an informer has, as name=label.
+func seen(inf informer.Informer) map[string]string {
+	all := map[string]string{}
+	for _, obj := range inf.List("") {
+		all[obj.GetNamespace()+"/"+obj.GetName()] = obj.GetLabels()["v"]
+	}
+	return all
+}
+
+// RUN-09: what others wrote before can be read afterwards, whatever it was, and whatever the informer keeps.
+func TestCatchUp(t *testing.T) {
+	const lag = 500 * time.Millisecond
+	change := map[string]func(w *world){
+		"nothing": func(w *world) {},
+		"create":  func(w *world) { w.create(labelled(pod("new"), "1")) },
+		"update":  func(w *world) { w.must(w.direct.Update(w.ctx, labelled(pod("a"), "2"))) },
+		"delete":  func(w *world) { w.must(w.direct.Delete(w.ctx, pod("a"))) },
+		"again": func(w *world) {
+			w.must(w.direct.Delete(w.ctx, pod("a")))
+			w.create(labelled(pod("a"), "3"))
+		},
+		"another kind": func(w *world) {
+			w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}})
+		},
+		"all": func(w *world) { w.must(w.direct.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default"))) },
+	}
+	for name, tt := range map[string]struct {
+		config func(*informer.Config)
+		opaque bool
+	}{
+		"whole":      {config: func(*informer.Config) {}},
+		"metadata":   {config: func(c *informer.Config) { c.Form = informer.Metadata }},
+		"scope":      {config: func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"v": "1"}) }},
+		"namespaces": {config: func(c *informer.Config) { c.Scope.Namespaces = []string{"default", "other"} }},
+		"opaque":     {config: func(*informer.Config) {}, opaque: true},
+	} {
+		for what, do := range change {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, tt.config)
+					if tt.opaque {
+						w.server.SetOpaque()
+					}
+					w.create(labelled(pod("a"), "1"), labelled(pod("b"), "1"))
+					inf := w.pods()
+					w.run()
+					w.must(w.set.WaitForSync(w.ctx))
+					w.lag(lag)
+					time.Sleep(time.Minute)
+					before := fmt.Sprint(seen(inf))
+					do(w)
+					if now := fmt.Sprint(seen(inf)); now != before {
+						t.Fatalf("no lag: %s", now)
+					}
+					begin := time.Now()
+					w.must(w.set.CatchUp(w.ctx))
+					want := map[string]string{}
+					pods, err := client.List[corev1.Pod](w.ctx, w.direct)
+					w.must(err)
+					for _, p := range pods {
+						if v := p.Labels["v"]; name != "scope" || v == "1" {
+							want[p.Namespace+"/"+p.Name] = v
+						}
+					}
+					if got := fmt.Sprint(seen(inf)); got != fmt.Sprint(want) {
+						t.Errorf("got %s, want %v", got, want)
+					}
+					if took := time.Since(begin); took > 10*time.Second || (what == "nothing" || what == "another kind") && took > 0 {
+						t.Errorf("took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// RUN-09: a watch that is dead, without anybody knowing, is opened again.
+func TestCatchUpWithDeadWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		w.server.SetFaults(clienttest.Faults{})
+		w.lag(100 * time.Hour)
+		w.create(pod("a"))
+		w.server.SetFaults(clienttest.Faults{}) // of new watches
+		begin := time.Now()
+		w.must(w.set.CatchUp(w.ctx))
+		if took := time.Since(begin); w.get("a") == nil || took > 2*time.Second {
+			t.Errorf("after %v: %v", took, w.get("a"))
+		}
+	})
+}
+
+// RUN-09: the objects are compared page by page, and no longer than it is needed.
+func TestCatchUpCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 1200 {
+			w.create(pod(fmt.Sprintf("p%04d", n)))
+		}
+		w.pods()
+		w.run()
+		w.must(w.set.WaitForSync(w.ctx))
+		requests := 0
+		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
+				requests++
+				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || r.URL.Query().Get("resourceVersion") != "" {
+					t.Errorf("asked %s, %v", r.URL, r.Header)
+				}
+			}
+			return false
+		}})
+		w.must(w.set.CatchUp(w.ctx))
+		if requests != 1 {
+			t.Errorf("%d requests where the copy is up to date", requests)
+		}
+		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // the server counts on
+		requests = 0
+		w.must(w.set.CatchUp(w.ctx))
+		if requests != 2 {
+			t.Errorf("%d requests for 1200 objects", requests)
+		}
+	})
+}
+
+// RUN-09
+func TestCatchUpFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pods()
+		w.run()
+		w.must(w.set.WaitForSync(w.ctx))
+		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+			http.Error(rw, "broken", http.StatusInternalServerError)
+			return true
+		}})
+		if err := w.set.CatchUp(w.ctx); err == nil || !strings.Contains(err.Error(), "catch up with /v1, Kind=Pod") {
+			t.Errorf("got %v", err)
+		}
+		w.server.SetFaults(clienttest.Faults{WatchLag: 100 * time.Hour})
+		w.server.CutWatches()
+		time.Sleep(time.Minute)
+		w.create(pod("a"))
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		if err := w.set.CatchUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		w.server.SetFaults(clienttest.Faults{})
+		w.server.RemoveKind("pods")
+		w.must(w.set.CatchUp(w.ctx))
+	})
+}

@@ -1,0 +1,93 @@
+package informer
+
+import (
+	"fmt"
+	"slices"
+
+	"kelson.dev/operator/client"
+)
+
+// The reads of Informer and Lister, which have neither a context nor an error, and so cannot wait or ask the server as Informers.Client does. They show
+// what this process wrote where the overlay has it. Where it has not, because the object was written in another form, they show the copy and note
+// that in unshown: from then on, events of the kind do not count as seen by who has read since the write.
+
+func (i *informer) Get(key client.Key) (client.Object, bool) {
+	i = i.current(true)
+	obj := i.newestOf(key)
+	if obj != nil {
+		obj = i.whole(obj)
+	}
+	return obj, obj != nil
+}
+
+func (i *informer) newestOf(key client.Key) client.Object {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	obj, _ := i.objs.Get(key)
+	e, isNews := i.news(key)
+	if !isNews {
+		return obj
+	}
+	switch e.what {
+	case gone:
+		return nil
+	case present:
+		if in, err := i.inScope(e.obj); err != nil || !in {
+			return nil
+		}
+		return e.obj
+	}
+	i.unshown.Store(true)
+	return obj
+}
+
+func (i *informer) List(namespace string) []client.Object {
+	i = i.current(true)
+	i.mu.Lock()
+	objs := i.overlaid(i.list(namespace), func(obj client.Object) bool { return namespace == "" || obj.GetNamespace() == namespace })
+	i.mu.Unlock()
+	return i.wholes(objs)
+}
+
+func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
+	i = i.current(true)
+	i.mu.Lock()
+	objs, err := i.objs.ByIndex(name, value)
+	if err == nil {
+		objs = i.overlaid(objs, func(obj client.Object) bool {
+			values, err := i.objs.IndexOf(name, obj)
+			return err == nil && slices.Contains(values, value)
+		})
+	}
+	i.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
+	}
+	return i.wholes(objs), nil
+}
+
+// overlaid, under the lock, is what was found in the copy, with what this process wrote in its place; of that, it has what is wanted.
+func (i *informer) overlaid(found []client.Object, wanted func(client.Object) bool) []client.Object {
+	if len(i.written) == 0 {
+		return found
+	}
+	objs := found[:0]
+	for _, obj := range found {
+		if e, isNews := i.news(client.KeyOf(obj)); !isNews || e.what != present && e.what != gone {
+			objs = append(objs, obj)
+		}
+	}
+	for key := range i.written {
+		e, isNews := i.news(key)
+		switch {
+		case !isNews || e.what == gone:
+		case e.what != present:
+			i.unshown.Store(true)
+		case i.partOf(key) != nil && wanted(e.obj):
+			if in, err := i.inScope(e.obj); err == nil && in {
+				objs = append(objs, e.obj)
+			}
+		}
+	}
+	return objs
+}

@@ -1,0 +1,83 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/apitest/apiserver"
+)
+
+// RUN-09, RUN-07: on a real API server, what one process wrote is in the informers of another when those have caught up; also where nothing was written,
+// and bookmarks are a minute away, that takes no time.
+func TestCatchUpStory(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	direct, err := client.New(client.Config{REST: apiserver.For(t)})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	namespace := fmt.Sprint("catch-up-", time.Now().UnixNano()) // the one of the last run may be there, and ending
+	_ = direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	set, err := informer.New(informer.Config{
+		Client: direct, Scope: informer.Scope{Namespaces: []string{namespace}}, Log: slog.New(slog.DiscardHandler),
+	})
+	must(err)
+	configMaps, err := set.For(&corev1.ConfigMap{})
+	must(err)
+	secrets, err := set.For(&corev1.Secret{}) // nothing happens to them
+	must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- set.Run(ctx) }()
+	must(set.WaitForSync(ctx))
+	before := len(configMaps.List("")) // the authority of the cluster, on some servers
+	name := func(n int) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("c", n)}}
+	}
+	t.Cleanup(func() {
+		_ = direct.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	})
+	var longest time.Duration
+	catchUp := func() {
+		t.Helper()
+		begin := time.Now()
+		must(set.CatchUp(ctx))
+		longest = max(longest, time.Since(begin))
+	}
+	for round := range 5 {
+		for n := range 50 {
+			must(direct.Create(ctx, name(n)))
+		}
+		catchUp()
+		if got := len(configMaps.List("")) - before; got < 50 {
+			t.Errorf("round %d: %d of 50", round, got)
+		}
+		for n := range 50 {
+			must(direct.Delete(ctx, name(n)))
+		}
+		catchUp()
+		for n := range 50 {
+			if _, there := configMaps.Get(client.KeyOf(name(n))); there {
+				t.Errorf("round %d: c%d is there", round, n)
+			}
+		}
+		catchUp()
+	}
+	t.Logf("the longest took %v; %d secrets", longest, len(secrets.List("")))
+	if longest > 20*time.Second {
+		t.Errorf("it took %v", longest)
+	}
+	cancel()
+	must(<-ended)
+}

@@ -1,0 +1,320 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
+)
+
+// behind is a transport whose watches of pods bring everything late.
+type behind struct {
+	http.RoundTripper
+	lag time.Duration
+}
+
+func (b behind) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Get("watch") == "true" && strings.HasSuffix(r.URL.Path, "/pods") {
+		resp.Body = lateBody{resp.Body, r.Context(), b.lag}
+	}
+	return resp, err
+}
+
+type lateBody struct {
+	io.ReadCloser
+	ctx context.Context
+	lag time.Duration
+}
+
+func (b lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	select {
+	case <-time.After(b.lag):
+	case <-b.ctx.Done():
+	}
+	return n, err
+}
+
+// childOf makes a reconciler that creates one pod for each ConfigMap, unless there is one: what has no name of its own is created twice by who does
+// not see the first.
+func childOf(m *manager.Manager, replica string, done func(string)) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		pods, err := client.List[corev1.Pod](ctx, m.Client(), client.MatchingLabels{"of": req.Name})
+		if err != nil || len(pods) > 0 {
+			return reconcile.Result{}, err
+		}
+		err = m.Client().Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: fmt.Sprintf("%s-%s-%d", req.Name, replica, time.Now().UnixNano()), Labels: map[string]string{"of": req.Name},
+		}})
+		if done != nil {
+			done(req.Name)
+		}
+		return reconcile.Result{}, err
+	})
+}
+
+// standby starts a replica whose watches are late.
+func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, gate func(client.Client) controller.Gate, done func(string)) (m *manager.Manager, stop func() error) {
+	t.Helper()
+	cfg := manager.Config{
+		REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test", Log: slog.New(slog.DiscardHandler),
+		Election: &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name},
+	}
+	if gate != nil {
+		cfg.Election = nil
+	}
+	m, err := manager.New(cfg)
+	must(t, err)
+	cc := controller.Config{Name: "child", Reconciler: childOf(m, name, done), Sources: []controller.Source{
+		&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}},
+		&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{}, Handler: func(controller.Event, func(reconcile.Request)) {}},
+	}}
+	if gate != nil {
+		cc.Gate, cc.EveryReplica = gate(m.LiveClient()), true
+		m.AddShards(cc.Gate.(*leader.Shards))
+	}
+	must(t, m.AddController(cc))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	return m, sync.OnceValue(func() error { cancel(); return <-ended })
+}
+
+// RUN-09: with watches that are behind that of the Lease, a new leader does not do again what the one before did last.
+func TestFailoverReadsWhatWasWritten(t *testing.T) {
+	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
+		t.Run(lag.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+				done := make(chan string, 1)
+				a, stopA := standby(t, s, "a", 0, nil, func(name string) { done <- name })
+				time.Sleep(time.Second)
+				b, stopB := standby(t, s, "b", lag, nil, nil)
+				time.Sleep(time.Minute)
+				must(t, a.LiveClient().Create(t.Context(), configMap("one")))
+				<-done // its child is there
+				must(t, stopA())
+				<-b.Elected()
+				time.Sleep(2 * time.Minute)
+				if pods := s.Objects("pods"); len(pods) != 1 {
+					t.Errorf("%d children: %v", len(pods), pods)
+				}
+				must(t, stopB())
+			})
+		})
+	}
+}
+
+// RUN-09: the same for what comes to a replica that shares the work.
+func TestShardMovesWithWhatWasWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+		gate := func(name string) func(client.Client) controller.Gate {
+			return func(c client.Client) controller.Gate {
+				shards, err := leader.NewShards(leader.ShardsConfig{
+					Client: c, Group: client.Key{Namespace: "system", Name: "test"}, Identity: name, Log: slog.New(slog.DiscardHandler),
+				})
+				must(t, err)
+				return shards
+			}
+		}
+		done := make(chan string, 100)
+		told := func(name string) { done <- name }
+		a, stopA := standby(t, s, "a", 0, gate("a"), told)
+		_, stopB := standby(t, s, "b", 500*time.Millisecond, gate("b"), told)
+		time.Sleep(time.Minute)
+		const all = 40
+		for n := range all {
+			must(t, a.LiveClient().Create(t.Context(), configMap(fmt.Sprint("cm", n))))
+		}
+		for range all / 4 { // some are done, and a leaves
+			<-done
+		}
+		must(t, stopA())
+		time.Sleep(time.Minute)
+		of := map[string]int{}
+		for _, pod := range s.Objects("pods") {
+			of[pod["metadata"].(map[string]any)["labels"].(map[string]any)["of"].(string)]++
+		}
+		for n := range all {
+			if name := fmt.Sprint("cm", n); of[name] != 1 {
+				t.Errorf("%s has %d children", name, of[name])
+			}
+		}
+		must(t, stopB())
+	})
+}
+
+// RUN-09, RUN-03: the same in a further cluster. One that is away keeps neither the new leader nor the other clusters waiting, and is not worked on before it is
+// back.
+func TestFailoverOfClusters(t *testing.T) {
+	for name, cut := range map[string]bool{"away": true, "late": false} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { failoverOfClusters(t, cut) }) })
+	}
+}
+
+func failoverOfClusters(t *testing.T, cut bool) {
+	hub := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+	east := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
+	link := &cuttable{RoundTripper: behind{east, 5 * time.Second}}
+	start := func(name string, member http.RoundTripper, done func(string)) (*manager.Manager, func() error) {
+		m, err := manager.New(manager.Config{
+			REST: hub.REST(), Name: "test", Log: slog.New(slog.DiscardHandler),
+			Election: &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name},
+		})
+		must(t, err)
+		c, err := m.NewController(controller.Config{Name: "child", Reconciler: childOf(m, name, done)})
+		must(t, err)
+		must(t, m.OnCluster(func(cluster *manager.Cluster) error {
+			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+			if err == nil {
+				_, err = c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.Pod{},
+					Handler: func(controller.Event, func(reconcile.Request)) {}})
+			}
+			return err
+		}))
+		_, err = m.Engage("east", &rest.Config{Host: east.REST().Host, Transport: member})
+		must(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		return m, sync.OnceValue(func() error { cancel(); return <-ended })
+	}
+	children := func(s *apitest.Server) string {
+		var names []string
+		for _, pod := range s.Objects("pods") {
+			names = append(names, pod["metadata"].(map[string]any)["labels"].(map[string]any)["of"].(string))
+		}
+		return strings.Join(names, " ")
+	}
+	direct, err := client.New(client.Config{REST: east.REST()})
+	must(t, err)
+	done := make(chan string, 10)
+	_, stopA := start("a", east, func(name string) { done <- name })
+	time.Sleep(time.Second)
+	b, stopB := start("b", link, nil)
+	time.Sleep(time.Minute)
+	must(t, direct.Create(t.Context(), configMap("one")))
+	<-done
+	link.cut.Store(cut)
+	must(t, stopA())
+	begin := time.Now()
+	<-b.Elected()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("it leads after %v", took)
+	}
+	must(t, b.LiveClient().Create(t.Context(), configMap("hub")))
+	time.Sleep(time.Minute)
+	if got := children(hub); got != "hub" {
+		t.Errorf("while the member is away, the hub has children of %q", got)
+	}
+	link.cut.Store(false)
+	must(t, direct.Create(t.Context(), configMap("two")))
+	time.Sleep(2 * time.Minute)
+	if got := children(east); got != "one two" {
+		t.Errorf("the member has children of %q", got)
+	}
+	must(t, stopB())
+}
+
+// cuttable is a transport that can be cut.
+type cuttable struct {
+	http.RoundTripper
+	cut atomic.Bool
+}
+
+func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, errors.New("cut off")
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// RUN-03: who has lost its part of the work stops at once what is under way, whatever else is still stopping; and a reconcile that does not stop in time keeps
+// its objects until the Lease expires.
+func TestShardsThatCannotStop(t *testing.T) {
+	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration, r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
+		m, err := manager.New(manager.Config{
+			REST: &rest.Config{Host: "http://apitest", Transport: transport}, Name: "test", GracePeriod: grace, Log: slog.New(slog.DiscardHandler),
+		})
+		must(t, err)
+		shards, err := leader.NewShards(leader.ShardsConfig{
+			Client: m.LiveClient(), Group: client.Key{Namespace: "system", Name: "test"}, Log: slog.New(slog.DiscardHandler),
+		})
+		must(t, err)
+		m.AddShards(shards)
+		must(t, m.AddController(controller.Config{Name: "test", Gate: shards, EveryReplica: true, Reconciler: r,
+			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}}}))
+		ctx, cancel := context.WithCancel(context.Background())
+		ended = make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		return m, cancel, ended
+	}
+	t.Run("lost", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			link := &cuttable{RoundTripper: s}
+			cancelled := make(chan time.Time, 1)
+			m, _, ended := sharded(t, link, 0, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				<-ctx.Done()
+				cancelled <- time.Now()
+				return reconcile.Result{}, ctx.Err()
+			})
+			m.Add(manager.Func(func(ctx context.Context) error { // it takes its time
+				<-ctx.Done()
+				time.Sleep(30 * time.Second)
+				return nil
+			}))
+			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
+			time.Sleep(time.Minute)
+			link.cut.Store(true)
+			begin := time.Now()
+			if took := (<-cancelled).Sub(begin); took > 10*time.Second {
+				t.Errorf("its reconcile went on for %v", took)
+			}
+			if err := <-ended; !errors.Is(err, leader.ErrLost) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+	t.Run("stuck", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			end := make(chan struct{})
+			m, stop, ended := sharded(t, s, time.Second, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				<-end
+				return reconcile.Result{}, nil
+			})
+			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
+			time.Sleep(time.Minute)
+			stop()
+			if err := <-ended; !errors.Is(err, leader.ErrStillWorking) {
+				t.Errorf("got %v", err)
+			}
+			if len(s.Objects("leases")) != 1 {
+				t.Error("the Lease was given back")
+			}
+			close(end)
+		})
+	})
+}
