@@ -18,6 +18,9 @@ type Bodies struct {
 
 const defaultBodies = 512 << 20
 
+// small is what a request needs that does not wait for larger ones.
+const small = 1 << 20
+
 // limits are what may have arrived, which is not decoded yet, and what may be decoded.
 func (b Bodies) limits() (arriving, decoding Bodies) {
 	if b.Total == 0 {
@@ -73,10 +76,11 @@ func (b *budget) force(user string, need int64) {
 
 // take waits for a share, at most for as long as patience says and as the context lasts. It reports whether there was one.
 //
-// Requests are served in their order, but none waits for the requests of another user that wait for that user's own share.
+// Requests are served in their order, but none waits for the requests of another user that wait for that user's own share, and small ones
+// do not wait for large ones.
 func (b *budget) take(ctx context.Context, user string, need int64, patience time.Duration) bool {
 	b.mu.Lock()
-	if len(b.queued) == 0 && b.fitsUser(user, need) && b.fits(need) {
+	if (len(b.queued) == 0 || need <= small) && b.fitsUser(user, need) && b.fits(need) {
 		b.add(user, need)
 		b.mu.Unlock()
 		return true
@@ -127,14 +131,13 @@ func (b *budget) give(user string, need int64) {
 // grant gives shares to those who wait. It is called with the lock held.
 func (b *budget) grant() {
 	kept := b.queued[:0]
-	for i, w := range b.queued {
-		if !b.fitsUser(w.user, w.need) {
+	full := false // a request waits for the total: others behind it would keep it waiting
+	for _, w := range b.queued {
+		fits := b.fits(w.need)
+		if !fits || full && w.need > small || !b.fitsUser(w.user, w.need) {
 			kept = append(kept, w)
+			full = full || !fits && b.fitsUser(w.user, w.need)
 			continue
-		}
-		if !b.fits(w.need) { // the first one that waits for the total holds up all behind it, or small ones would keep large ones out
-			kept = append(kept, b.queued[i:]...)
-			break
 		}
 		b.add(w.user, w.need)
 		close(w.granted)
@@ -144,7 +147,7 @@ func (b *budget) grant() {
 }
 
 func (b *budget) fits(need int64) bool {
-	return b.total < 0 || b.used+need <= b.total
+	return b.total < 0 || need == 0 || b.used+need <= b.total
 }
 
 // fitsUser allows a user's only request more than the user's share.

@@ -37,7 +37,8 @@ func (c *Chain) received(next http.Handler) http.Handler {
 			return
 		}
 		user := userName(req)
-		a := &arrival{chain: c, user: user}
+		always := privileged(req)
+		a := &arrival{chain: c, user: user, always: always}
 		err := a.read(req, &call.answer, call.received, call.at)
 		switch {
 		case err == errNoShare:
@@ -63,7 +64,7 @@ func (c *Chain) received(next http.Handler) http.Handler {
 			a.data = nil // the handler gets the error alone
 		}
 		switch {
-		case privileged(req):
+		case always:
 			c.decoding.force(user, need)
 		case !c.decoding.take(req.Context(), user, need, c.cfg.Timeout/4):
 			a.release()
@@ -82,9 +83,10 @@ var errNoShare = errors.New("too many bodies are underway")
 
 // arrival is a body while it is read.
 type arrival struct {
-	chain *Chain
-	user  string
-	held  int64 // of chain.arriving
+	chain  *Chain
+	user   string
+	always bool  // an administrator's, which counts and is not refused
+	held   int64 // of chain.arriving
 
 	data []byte
 	rest io.ReadCloser // what comes after data, of a body that is too large; nil: nothing
@@ -135,7 +137,9 @@ func (a *arrival) grow(length, most int64) bool {
 	}
 	size = min(size, most+1)
 	more := size - int64(cap(a.data))
-	if !a.chain.arriving.tryTake(a.user, more) {
+	if a.always {
+		a.chain.arriving.force(a.user, more)
+	} else if !a.chain.arriving.tryTake(a.user, more) {
 		return false
 	}
 	a.held += more

@@ -260,16 +260,20 @@ func TestBudgetOfBodies(t *testing.T) {
 			return answer
 		}
 		a1, a2 := post("ann", 5000), post("ann", 5000)
-		b1 := post("bob", 5000)
-		root := post("root", 50_000, user.SystemPrivilegedGroup)
+		b1, d1 := post("bob", 5000), post("dan", 5000)
+		root := post("root", 5000, user.SystemPrivilegedGroup)
+		e1 := post("eve", 5000)
 		big := post("cem", 10_000) // more than half of all: the handler finds out
 		time.Sleep(15 * time.Second)
 		if got := <-a2; !strings.HasPrefix(got, "429 1 after 15s") {
 			t.Errorf("a user's second body: %s", got)
 		}
+		if got := <-e1; !strings.HasPrefix(got, "429 1 after 15s") {
+			t.Errorf("beyond what all may have: %s", got)
+		}
 		a3 := post("ann", 5000)
 		close(end)
-		for who, answer := range map[string]chan string{"ann": a1, "bob": b1, "root": root, "ann again": a3} {
+		for who, answer := range map[string]chan string{"ann": a1, "bob": b1, "dan": d1, "root": root, "ann again": a3} {
 			if got := <-answer; !strings.HasPrefix(got, "200 ") {
 				t.Errorf("%s: %s", who, got)
 			}

@@ -43,9 +43,45 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 	case strings.Contains(contentType, "cbor"):
 		values, objects := itemsOf(body)
 		return size + values*perValue + objects*perObject, nil
-	default:
-		return size + (count(body, ',')+count(body, '['))*perValue + count(body, '{')*perObject, nil
 	}
+	need := size + (count(body, ',')+count(body, '['))*perValue + count(body, '{')*perObject
+	if need > suspicious {
+		values, objects := membersOf(body)
+		need = size + values*perValue + objects*perObject
+	}
+	return need, nil
+}
+
+// suspicious is an estimate for a body of JSON from which on it pays to look more closely: brackets may stand within strings.
+const suspicious = 32 << 20
+
+// membersOf counts the values and the objects of a JSON document, up to where it is nested deeper than decoders follow.
+func membersOf(body []byte) (values, objects int64) {
+	depth := 0
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '"':
+			for i++; i < len(body) && body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+		case '{':
+			objects++
+			depth++
+		case '[':
+			values++
+			depth++
+		case ',':
+			values++
+		case '}', ']':
+			depth--
+		}
+		if depth > maxNesting {
+			return values, objects
+		}
+	}
+	return values, objects
 }
 
 // nodesOf counts the characters of YAML that nodes begin with: those of items, of keys, and of maps in braces. Other nodes need no more
