@@ -69,9 +69,9 @@ func TestNeed(t *testing.T) {
 	const n = 30_000
 	for _, test := range []struct{ what, path, media, body string }{
 		{"one string, JSON", maps, "application/json", `{"metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 900_000) + `"}}`},
-		{"empty containers, JSON", pods, "application/json", pod(n/10)},
-		{"empty containers, YAML", pods, "application/yaml", pod(n/10)},
-		{"empty containers, protobuf", pods, "application/vnd.kubernetes.protobuf", podProto(n/10)},
+		{"empty containers, JSON", pods, "application/json", pod(n / 10)},
+		{"empty containers, YAML", pods, "application/yaml", pod(n / 10)},
+		{"empty containers, protobuf", pods, "application/vnd.kubernetes.protobuf", podProto(n / 10)},
 		{"empty objects, JSON", bags, "application/json", bag("[" + strings.Repeat("{},", n) + "{}]")},
 		{"small objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":1},`, n) + "{}]")},
 		{"objects in objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":{"b":{}}},`, n) + "{}]")},
