@@ -16,9 +16,9 @@ import (
 	"kelson.dev/server/rest/wire"
 )
 
-var measure = flag.Bool("measure", false, "measure what decoding bodies takes (TestNeed); it takes minutes")
+var measure = flag.Bool("measure", false, "measure what decoding bodies takes (TestNeed, with -v)")
 
-// API-03: what wire.Need says bodies take, and what they take. -measure shows it of the worst ones.
+// API-03: what wire.Need says bodies take, and what they take. -measure -v shows it of the worst ones.
 func TestNeed(t *testing.T) {
 	if !*measure {
 		t.Skip("without -measure")
@@ -110,7 +110,7 @@ func TestNeed(t *testing.T) {
 		close(stop)
 		used := int64(max(<-peak, before.HeapAlloc) - before.HeapAlloc)
 		need, err := wire.Need(test.media, []byte(test.body), 3<<20)
-		fmt.Printf("%-32s %8d bytes: estimated %4d MiB, used %4d MiB, %.2f; %v, %d %.60s %v\n", test.what, len(test.body), need>>20, used>>20, float64(used)/float64(need), took, code, answer, err)
+		t.Logf("%-32s %8d bytes: estimated %4d MiB, used %4d MiB, %.2f; %v, %d %.60s %v", test.what, len(test.body), need>>20, used>>20, float64(used)/float64(need), took, code, answer, err)
 	}
 }
 
