@@ -11,8 +11,8 @@
 // libraries of Kubernetes find it there. All stages share one such context: they cost a small GET about a microsecond and a half.
 //
 // A request is short or long-running. Short ones have a deadline and are waited for at shutdown; long-running ones (watch, log,
-// exec and their like) have none and are ended by shutdown. The body of a short request is read before the request takes a seat, and an answer
-// that its client does not read ends with its stream. [Chain.Shutdown] does both.
+// exec and their like) have none and are ended by shutdown. [Chain.Shutdown] does both. The body of a short request is read
+// before the request takes a seat, and an answer that its client does not read ends with its stream.
 //
 // A Chain is safe for concurrent use and starts no goroutine.
 //
