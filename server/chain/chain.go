@@ -54,6 +54,14 @@ type Config struct {
 	MaxLastingPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
+	// Stall bounds how long the transfer of a short request's body, or of its answer, may make no progress; see received and recorder for
+	// the rates. 0 means ten seconds.
+	Stall time.Duration
+	// MaxBody is how many bytes of a body are kept before the request takes a seat; handlers read what is beyond it from the client.
+	// 0 means 3 MiB, as in kube-apiserver.
+	MaxBody int64
+	// Bodies bounds the memory, in bytes, that the bodies of all requests and of each user need.
+	Bodies Bodies
 	// Log hears of panics; nil: the default logger.
 	Log *slog.Logger
 }
@@ -67,6 +75,8 @@ type Chain struct {
 
 	reading, mutating seats
 	lasting           seatsByUser
+	arriving          budget // of bytes that have come, of bodies that are not whole or wait for decoding
+	decoding          budget // of what decoding bodies takes
 
 	paths map[string]http.Handler
 }
@@ -76,6 +86,12 @@ func New(cfg Config) *Chain {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
+	if cfg.Stall == 0 {
+		cfg.Stall = defaultStall
+	}
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = defaultMaxBody
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -84,6 +100,9 @@ func New(cfg Config) *Chain {
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
 	c.lasting.bound(cfg.MaxLastingPerUser, defaultMaxLasting)
+	arriving, decoding := cfg.Bodies.limits()
+	c.arriving.limit(arriving)
+	c.decoding.limit(decoding)
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
@@ -95,6 +114,7 @@ func New(cfg Config) *Chain {
 		c.authenticated, // who asks
 		c.audited,       // the audit record is kept, as far as the policy says
 		c.impersonated,  // and on whose behalf
+		c.received,      // short requests have their body
 		c.limited,       // not too many at once
 		c.authorized,    // whether they may
 	)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -16,13 +17,27 @@ import (
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	callOf(req).allowed = true
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
-		if c.metrics != nil && callOf(req).lasts {
-			defer c.metrics.lasting(req, info)()
+		if callOf(req).lasts {
+			defer c.unbounded(callOf(req))()
+			if c.metrics != nil {
+				defer c.metrics.lasting(req, info)()
+			}
 		}
 		c.cfg.Resources.ServeHTTP(w, req)
 		return
 	}
 	c.route(req.URL.Path).ServeHTTP(w, req)
+}
+
+// unbounded lifts the server's bound on the time of an answer, until the handler has returned: then a client must take what is left. Servers
+// in process have no such bound.
+func (c *Chain) unbounded(call *call) (over func()) {
+	_ = call.answer.SetWriteDeadline(time.Time{})
+	return func() {
+		if call.answer.code != http.StatusSwitchingProtocols { // the connection may be somebody else's by now
+			_ = call.answer.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
+		}
+	}
 }
 
 // route finds the handler of a path: its own, or that of the longest prefix.

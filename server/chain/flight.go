@@ -12,13 +12,22 @@ import (
 	"kelson.dev/server/rest/wire"
 )
 
-// timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504.
+// timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504. The transfer of the
+// body and of the answer is bounded as well: a client that does not take its answer loses the stream.
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if !call.lasts {
-			call.at = call.received.Add(c.cfg.Timeout)
-			defer call.end()
+		if call.lasts {
+			next.ServeHTTP(w, req)
+			return
+		}
+		call.at = call.received.Add(c.cfg.Timeout)
+		call.answer.bound(c.cfg.Stall, call.at.Add(c.cfg.Stall))
+		defer call.answer.done()
+		defer call.end()
+		if req.ProtoMajor == 1 && req.ContentLength != 0 {
+			// net/http reads what is left of a body before it sends an answer. Transports without connections have no such deadline.
+			_ = http.NewResponseController(call.answer.ResponseWriter).SetReadDeadline(call.at)
 		}
 		next.ServeHTTP(w, req)
 	})

@@ -76,7 +76,7 @@ func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []C
 		fmt.Fprintf(&report, "[+]%s ok\n", check.Name)
 	}
 	if len(excluded) > 0 {
-		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %q\n", excluded)
+		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(excluded))
 	}
 	switch {
 	case failed:
@@ -86,4 +86,26 @@ func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []C
 	default:
 		fmt.Fprint(w, "ok")
 	}
+}
+
+// Of names that a request excludes and that are no checks, this many are shown, and this many bytes of each.
+const (
+	maxUnmatched     = 16
+	maxUnmatchedName = 64
+)
+
+// quoted shows names as %q does, the first ones and their beginnings.
+func quoted(names []string) string {
+	shown := make([]string, 0, maxUnmatched)
+	for _, name := range names[:min(len(names), maxUnmatched)] {
+		if len(name) > maxUnmatchedName {
+			name = name[:maxUnmatchedName] + "..."
+		}
+		shown = append(shown, name)
+	}
+	text := fmt.Sprintf("%q", shown)
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -81,6 +81,10 @@ func (s *seatsByUser) leave(name string) {
 func (c *Chain) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
+		if exempt(call.info) {
+			next.ServeHTTP(w, req)
+			return
+		}
 		if call.lasts {
 			name := userName(req)
 			if !c.lasting.take(name) {

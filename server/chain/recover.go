@@ -1,9 +1,7 @@
 package chain
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"runtime/debug"
 
@@ -32,43 +30,3 @@ func (c *Chain) recovered(next http.Handler) http.Handler {
 		next.ServeHTTP(w, req)
 	})
 }
-
-// recorder remembers the status code of an answer.
-type recorder struct {
-	http.ResponseWriter
-	code int // 0: nothing was sent yet
-}
-
-func (r *recorder) WriteHeader(code int) {
-	if r.code == 0 && code >= 200 {
-		r.code = code
-	}
-	r.ResponseWriter.WriteHeader(code)
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	if r.code == 0 {
-		r.code = http.StatusOK
-	}
-	return r.ResponseWriter.Write(p)
-}
-
-// Flush sends what was written so far, as watches need it.
-func (r *recorder) Flush() {
-	if r.code == 0 {
-		r.code = http.StatusOK
-	}
-	_ = http.NewResponseController(r.ResponseWriter).Flush()
-}
-
-// Hijack hands the connection over to what is no longer HTTP.
-func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buf, err := http.NewResponseController(r.ResponseWriter).Hijack()
-	if err == nil && r.code == 0 {
-		r.code = http.StatusSwitchingProtocols
-	}
-	return conn, buf, err
-}
-
-// Unwrap is for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"kelson.dev/server/store"
 	"kelson.dev/server/store/archive"
@@ -24,6 +25,7 @@ func backup(st *store.Store) http.Handler {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Kelson-Revision", strconv.FormatUint(sn.Revision(), 10))
 		// A large state takes longer than other requests may; a client that is gone ends it by the failing write.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		if err := archive.Write(context.WithoutCancel(req.Context()), w, sn.Revision(), sn.Records()); err != nil {
 			panic(http.ErrAbortHandler) // the client must see that it is not whole
 		}

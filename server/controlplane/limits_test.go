@@ -1,11 +1,13 @@
 package controlplane_test
 
 import (
+	"compress/gzip"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -52,6 +54,9 @@ func TestLimitsOfBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", media)
+		if strings.HasPrefix(body, "\x1f\x8b") {
+			req.Header.Set("Content-Encoding", "gzip")
+		}
 		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -100,11 +105,23 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"large options", "DELETE", bags + "/small", jsonMedia, strings.Repeat(" ", 3<<20+1), 413, "Request entity too large: limit is 3145728"},
 		{"deep JSON", "POST", bags, jsonMedia, bag("x", nestedJSON(500_000, "1")), 400, "exceeded max depth"},
 		{"deep arrays", "POST", bags, jsonMedia, bag("x", strings.Repeat("[", 3_000_000)), 400, "exceeded max depth"},
-		{"deep YAML", "POST", bags, yamlMedia, bag("x", strings.Repeat("[", 3_000_000)), 400, "exceeded max depth"},
-		{"deep YAML in blocks", "POST", bags, yamlMedia, strings.Repeat("- ", 1_000_000), 400, "exceeded max depth"},
+		{"deep YAML", "POST", bags, yamlMedia, bag("x", strings.Repeat("[", 400_000)), 400, "exceeded max depth"},
+		{"deep YAML in blocks", "POST", bags, yamlMedia, strings.Repeat("- ", 400_000), 400, "exceeded max depth"},
 		{"YAML aliases", "POST", bags, yamlMedia, laughs(), 400, "document contains excessive aliasing"},
 		{"applied YAML aliases", "PATCH", bags + "/y?fieldManager=m", applyMedia, laughs(), 400, "document contains excessive aliasing"},
-		{"deep applied YAML", "PATCH", bags + "/y?fieldManager=m", applyMedia, strings.Repeat("[", 3_000_000), 400, "exceeded max depth"},
+		{"deep applied YAML", "PATCH", bags + "/y?fieldManager=m", applyMedia, strings.Repeat("[", 400_000), 400, "exceeded max depth"},
+		{"YAML nodes", "POST", bags, yamlMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "Request entity too large: limit is 500000 YAML nodes"},
+		{"applied YAML nodes", "PATCH", bags + "/y?fieldManager=m", applyMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "limit is 500000 YAML nodes"},
+		{"large YAML aliases", "POST", bags, yamlMedia, `a: &a "` + strings.Repeat("x", 1<<20) + "\"\nb: [" + strings.Repeat("*a,", 100_000) + "*a]",
+			400, "document contains excessive aliasing"},
+		{"objects", "POST", bags, jsonMedia, bag("x", "["+strings.Repeat("{},", 900_000)+"{}]"), 413, "Request entity too large: decoding it takes about"},
+		{"gzip", "POST", bags, jsonMedia, zipped(bag("x", "{}")), 400, "invalid character"},
+		{"false length in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xa1\x61a\x5b\x00\x00\x00\x7f\xff\xff\xff\xff", 400, "unexpected EOF"},
+		{"false count in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9a\x7f\xff\xff\xff\x01", 400, "unexpected EOF"},
+		{"false count of a map in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xba\x00\x1f\xff\xff\x61a\x01", 400, "unexpected EOF"},
+		{"false length in protobuf", "POST", definitions, protoMedia, "k8s\x00\x12\xff\xff\xff\xff\x07a", 400, "unexpected EOF"},
+		{"false length within protobuf", "POST", definitions, protoMedia,
+			"k8s\x00" + string(append(field(1, append(field(1, []byte("apiextensions.k8s.io/v1")), field(2, []byte("CustomResourceDefinition"))...)), field(2, []byte("\x0a\xff\xff\xff\xff\x07a"))...)), 400, "unexpected EOF"},
 		{"deep CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7" + strings.Repeat("\x81", 3_000_000), 400, "exceeded max nested level"},
 		{"wide CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", 400, "exceeded max number of elements"},
 		{"deep protobuf", "POST", definitions, protoMedia, protobufDefinition(2_900_000), 400, "exceeded max depth"},
@@ -117,7 +134,13 @@ func TestLimitsOfBodies(t *testing.T) {
 			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "at too deep a level"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			code, answer := do(test.method, test.path, test.media, test.body)
+			runtime.ReadMemStats(&after)
+			if took := (after.TotalAlloc - before.TotalAlloc) >> 20; strings.HasPrefix(test.name, "false") && took > 50 {
+				t.Errorf("%d MiB were allocated", took)
+			}
 			if code != test.code || !strings.Contains(answer, test.words) || !strings.Contains(answer, `"kind":"Status"`) {
 				t.Errorf("%d %.400s\nwant %d and %q", code, answer, test.code, test.words)
 			}
@@ -145,6 +168,15 @@ func laughs() string {
 		fmt.Fprintf(&b, "a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9), i)
 	}
 	return b.String()
+}
+
+// zipped is a body that is compressed. As in kube-apiserver nothing decompresses it.
+func zipped(body string) string {
+	var out strings.Builder
+	w := gzip.NewWriter(&out)
+	io.WriteString(w, body)
+	w.Close()
+	return out.String()
 }
 
 // protobufDefinition is a CustomResourceDefinition whose schema is nested in as many bytes.

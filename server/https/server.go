@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,6 +43,14 @@ type Server struct {
 	cfg  Config
 	http *http.Server
 }
+
+const (
+	// writeTimeout bounds the time from a request's header to the end of its answer, also of what is sent after the handler has returned. It
+	// is longer than the time that handlers take for short requests; those that take longer lift it with http.ResponseController.
+	writeTimeout = 90 * time.Second
+	// stall bounds a write to an HTTP/2 connection. All its streams wait for a client that does not read.
+	stall = 30 * time.Second
+)
 
 // ErrPortInUse says that another process listens on the address.
 var ErrPortInUse = errors.New("address already in use")
@@ -73,6 +82,7 @@ func New(cfg Config) (*Server, error) {
 		Handler:           cfg.Handler,
 		TLSConfig:         cfg.tls(),
 		ReadHeaderTimeout: 32 * time.Second,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
@@ -93,13 +103,17 @@ func (cfg *Config) tls() *tls.Config {
 		// and events are a little larger than one.
 		DynamicRecordSizingDisabled: true,
 	}
-	if cfg.ClientCAs != nil {
-		base := config.Clone()
-		config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			now := base.Clone()
-			now.ClientCAs = cfg.ClientCAs()
-			return now, nil
+	base := config.Clone()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			gather.Bound(hello.Conn, stall)
 		}
+		if cfg.ClientCAs == nil {
+			return nil, nil
+		}
+		now := base.Clone()
+		now.ClientCAs = cfg.ClientCAs()
+		return now, nil
 	}
 	return config
 }

@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
+	"time"
 )
 
 // Transport hands requests straight to Handler. It is safe for concurrent use.
@@ -40,11 +42,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if in.Host == "" {
 		in.Host = req.URL.Host
 	}
-	if in.Body == nil {
+	switch {
+	case in.Body == nil:
 		in.Body = http.NoBody
+	case in.Body != http.NoBody && in.ContentLength == 0:
+		in.ContentLength = -1 // servers say so of a body whose length is not known
 	}
 
-	x := &exchange{header: http.Header{}, sent: make(chan struct{}), body: newPipe(cancel)}
+	x := &exchange{header: http.Header{}, sent: make(chan struct{}), body: newPipe(cancel), from: in.Body}
 	stop := context.AfterFunc(ctx, func() { x.body.abort(ctx.Err()) })
 	go func() {
 		defer cancel()
@@ -83,6 +88,7 @@ type exchange struct {
 	sent      chan struct{}
 	released  bool
 	body      *pipe
+	from      io.Closer // the request's body
 }
 
 func (x *exchange) serve(h http.Handler, req *http.Request) {
@@ -120,6 +126,31 @@ func (x *exchange) Write(p []byte) (int, error) {
 	}
 	x.release()
 	return x.body.Write(p)
+}
+
+// SetWriteDeadline fails all writes when the deadline is in the past: the client sees that the answer is not whole. Later deadlines are not
+// supported.
+func (x *exchange) SetWriteDeadline(at time.Time) error {
+	switch {
+	case at.IsZero():
+	case time.Now().Before(at):
+		return http.ErrNotSupported
+	default:
+		x.body.abort(os.ErrDeadlineExceeded)
+	}
+	return nil
+}
+
+// SetReadDeadline closes the request's body when the deadline is in the past. Later deadlines are not supported.
+func (x *exchange) SetReadDeadline(at time.Time) error {
+	switch {
+	case at.IsZero():
+	case time.Now().Before(at):
+		return http.ErrNotSupported
+	default:
+		return x.from.Close()
+	}
+	return nil
 }
 
 // Flush lets the client see what was written so far.

@@ -15,6 +15,8 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // most is how much lies ready for the next call; who has more must wait.
@@ -59,6 +61,14 @@ func Begin(ctx context.Context) (end func()) {
 	return func() { c.count(-1) }
 }
 
+// Bound limits the time of a call of Write on a connection of a Listener. A call that takes longer than stall fails, and with it the
+// connection; calls that take less than half as long do not. It must be called before the first call of Write.
+func Bound(c net.Conn, stall time.Duration) {
+	if c, ok := c.(*conn); ok {
+		c.stall = stall
+	}
+}
+
 // conn is a connection below TLS, which makes one call of Write at a time.
 type conn struct {
 	net.Conn
@@ -68,6 +78,9 @@ type conn struct {
 	writing bool       // a goroutine writes until nothing is ready
 	ready   *[]byte    // what its next call will send
 	err     error      // of a call: the connection is of no more use
+
+	stall time.Duration // of a call of Write; 0: any
+	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
 }
 
 func newConn(inner net.Conn) *conn {
@@ -91,7 +104,37 @@ func (c *conn) Write(p []byte) (int, error) {
 	case taken:
 		return len(p), nil
 	}
+	return c.send(p)
+}
+
+// send makes a call. Setting a deadline for each would cost a tenth of it: one is set when less than half of the time is left.
+func (c *conn) send(p []byte) (int, error) {
+	if c.stall > 0 {
+		if now := time.Now(); now.UnixNano() >= c.renew.Load() {
+			_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
+			c.renew.Store(now.Add(c.stall / 2).UnixNano())
+		}
+	}
 	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline sets a deadline that counts beside that of Bound: it is replaced only after it has passed, and a zero time lifts it
+// until the next call of Write.
+func (c *conn) SetWriteDeadline(at time.Time) error {
+	var renew int64
+	if !at.IsZero() {
+		renew = at.UnixNano()
+	}
+	c.renew.Store(renew)
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (c *conn) SetDeadline(at time.Time) error {
+	if err := c.SetWriteDeadline(at); err != nil {
+		return err
+	}
+	return c.Conn.SetReadDeadline(at)
 }
 
 // take makes p ready for the next call, when there is somebody who gathers. When there is nobody it waits for the end of what is under way:
@@ -124,7 +167,7 @@ func (c *conn) write() {
 		c.ready = spare
 		c.free.Signal()
 		c.mu.Unlock()
-		_, err := c.Conn.Write(*now)
+		_, err := c.send(*now)
 		c.mu.Lock()
 		c.err = err
 		*now = (*now)[:0]

@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// expands refuses documents of YAML whose aliases expand to more than most bytes. The library that decodes them bounds the number of nodes
+// that come from aliases, and not their size: a string of a megabyte may have half a million aliases.
+func expands(body []byte, most int64) error {
+	if !wide(body) && (!has(body, '&') || !has(body, '*')) {
+		return nil
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(body, &document); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if (&expansion{sizes: map[*yaml.Node]int64{}, most: most}).of(&document) > most {
+		return apierrors.NewBadRequest("yaml: document contains excessive aliasing")
+	}
+	return nil
+}
+
+// wide reports whether a document is written in UTF-16.
+func wide(body []byte) bool {
+	return bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff"))
+}
+
+// has reports whether a document may have an anchor or an alias: the sign where a value may begin, and a name.
+func has(body []byte, sign byte) bool {
+	for from := 0; ; {
+		i := bytes.IndexByte(body[from:], sign)
+		if i < 0 {
+			return false
+		}
+		i += from
+		from = i + 1
+		if from < len(body) && isName(body[from]) && (i == 0 || strings.IndexByte(" \t\r\n[]{},:-?!&*\"'", body[i-1]) >= 0 || body[i-1] >= 0x80) {
+			return true
+		}
+	}
+}
+
+func isName(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || c == '-' || c >= 0x80
+}
+
+// expansion sums up the sizes of nodes as if there were no aliases.
+type expansion struct {
+	sizes map[*yaml.Node]int64 // of anchored nodes
+	most  int64
+}
+
+// of is the size of a node, or some size above most. Nodes within themselves are left to the library, which refuses them.
+func (e *expansion) of(n *yaml.Node) int64 {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil {
+		return 0
+	}
+	if size, ok := e.sizes[n]; ok {
+		return size
+	}
+	if n.Anchor != "" {
+		e.sizes[n] = 0
+	}
+	size := int64(len(n.Value)) + 1
+	for _, child := range n.Content {
+		if size += e.of(child); size > e.most {
+			size = e.most + 1
+			break
+		}
+	}
+	if n.Anchor != "" {
+		e.sizes[n] = size
+	}
+	return size
+}
