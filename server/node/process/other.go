@@ -15,6 +15,9 @@ type Config struct {
 	Path     string
 	LogBytes int64
 	HostIP   string
+
+	Hidden     []string
+	Unconfined bool
 }
 
 // New returns an error: process groups are a Unix system's.
