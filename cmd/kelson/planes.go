@@ -42,7 +42,8 @@ func (o *planesOptions) check() error {
 }
 
 // newPlanes makes what hands out control planes: in memory, with the server's authority and, unless asked otherwise, its kind of node.
-func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
+	node := own.Node
 	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority
 			if cfg.Node != controlplane.NodeProcess {
 				return controlplane.Start(ctx, cfg)
 			}
-			cfg.NodeDir = filepath.Join(dir, "planes", start.ID)
+			cfg.NodeDir, cfg.NodeHidden, cfg.NodeUnconfined = filepath.Join(dir, "planes", start.ID), own.NodeHidden, own.NodeUnconfined
 			if err := os.MkdirAll(filepath.Dir(cfg.NodeDir), 0o700); err != nil {
 				return nil, err
 			}

@@ -26,23 +26,32 @@ func (r *Runtime) confine() (Confinement, error) {
 	defer os.RemoveAll(dir)
 	p, err := r.rootedPlace(nobody, dir, dir)
 	if err == nil {
-		try := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
-		if err = p.start(try); err == nil {
-			err = try.Wait()
-		}
+		err = r.try(p)
 		p.close()
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return ConfinedRoot, nil
-	case os.Geteuid() == 0:
-		try := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
-		if err := (asUser{nobody}).start(try); err != nil {
-			return "", fmt.Errorf("%w: run as another user: %w", ErrNotConfined, err)
-		}
-		return ConfinedUser, try.Wait()
 	}
-	return "", fmt.Errorf("%w: it allows this user no user and mount namespaces: %w", ErrNotConfined, err)
+	if os.Geteuid() != 0 {
+		return "", fmt.Errorf("%w: it allows this user no user and mount namespaces: %w", ErrNotConfined, err)
+	}
+	if err := r.try(asUser{nobody}); err != nil {
+		return "", fmt.Errorf("%w: run as another user: %w", ErrNotConfined, err)
+	}
+	return ConfinedUser, nil
+}
+
+// try runs a program in a place. That there is none of its name is no fault of the place.
+func (r *Runtime) try(p place) error {
+	cmd := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
+	err := p.start(cmd)
+	if early := (*startError)(nil); errors.As(err, &early) && !early.Exec && !early.NoDir {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // placeOf makes the place of a container of a pod, from their directories.
@@ -138,7 +147,7 @@ func (t *thread) do(f func() error) (err error) {
 		<-done
 		return err
 	case <-t.end:
-		return errors.New("the pod was removed")
+		return errors.New("the container has ended")
 	}
 }
 
