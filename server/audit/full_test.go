@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"kelson.dev/server/audit"
 )
@@ -58,6 +59,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 			full()
+			counted := errorsCounted(t)
 			refused := 0
 			for i := range 50 {
 				if !record(fmt.Sprint("during-", i)) {
@@ -96,6 +98,9 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("a divided event: %v, %d bytes", err, len(line))
 				}
 			}
+			if errorsCounted(t) == counted {
+				t.Error("no lost event is counted")
+			}
 			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
 				t.Error("the events of before and after are not there")
 			}
@@ -104,4 +109,21 @@ func TestFullDisk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// errorsCounted is the value of apiserver_audit_error_total, of all plugins.
+func errorsCounted(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "apiserver_audit_error_total" {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
