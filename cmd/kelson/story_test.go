@@ -211,7 +211,7 @@ func TestDevRunsAProject(t *testing.T) {
 	}
 	wantContains(t, "the account", got.stdout, "export KUBECONFIG="+kubeconfig, "generated files", "built in",
 		"at/example-at", "created", "PENDING → RUNNING", "RUNNING → DONE", "│ YAY", "⟳ at reconciled", "✉ Started")
-	if got.stderr != "" {
+	if !strings.HasPrefix(got.stderr, "WARNING: pods run as processes of this machine") || strings.Count(got.stderr, "\n") > 1 {
 		t.Errorf("stderr: %s", got.stderr)
 	}
 
