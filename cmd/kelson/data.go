@@ -45,6 +45,9 @@ Nothing is changed. The directory must not be in use.`,
 				return err
 			}
 			fmt.Fprintln(c.OutOrStdout(), report)
+			if report.Missing() > 0 {
+				return errors.New("acknowledged writes are missing")
+			}
 			return nil
 		},
 	}

@@ -34,7 +34,7 @@ type devOptions struct {
 }
 
 func devCommand() *cobra.Command {
-	opts := devOptions{serveOptions: serveOptions{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true}}
+	opts := devOptions{serveOptions: serveOptions{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true, pods: podFlags{mayFallBack: true}}}
 	c := &cobra.Command{
 		Use:   "dev [DIR]",
 		Short: "Run an operator project on a control plane of its own and show what happens",
@@ -70,6 +70,7 @@ terminal. Ctrl-C ends all of it.`,
 	f.IntVar(&opts.securePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
+	opts.pods.addUnconfinedFlag(f)
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "write-kubeconfig")
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "node")

@@ -44,9 +44,10 @@ func (o *planesOptions) check() error {
 	return nil
 }
 
-// newPlanes makes what hands out control planes: in memory, with a credential of their own and, unless asked otherwise, the server's kind of
-// node.
-func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
+// newPlanes returns the pool of throwaway control planes: in memory, each with its own credential and, unless a request says otherwise,
+// with the server's kind of node.
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
+	node := own.Node
 	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func newPlanes(opts planesOptions, node controlplane.Node, dir string, authority
 			}
 			if cfg.Node == controlplane.NodeProcess {
 				made.dir = filepath.Join(dir, "planes", start.ID)
-				cfg.NodeDir = made.dir
+				cfg.NodeDir, cfg.NodeHidden, cfg.NodeUnconfined = made.dir, own.NodeHidden, own.NodeUnconfined
 				if err := os.MkdirAll(filepath.Dir(made.dir), 0o700); err != nil {
 					return nil, err
 				}

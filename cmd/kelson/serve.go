@@ -20,6 +20,7 @@ import (
 	"kelson.dev/server/builtin/workloads"
 	"kelson.dev/server/controlplane"
 	"kelson.dev/server/https"
+	"kelson.dev/server/node/process"
 	"kelson.dev/server/planes"
 )
 
@@ -35,6 +36,7 @@ type serveOptions struct {
 	planes      planesOptions
 	gates       gates
 	signing     signingFlags
+	pods        podFlags
 	withStdin   bool
 }
 
@@ -72,6 +74,8 @@ SIGTERM or Ctrl-C after the requests in hand are answered.`,
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.node, "node", string(controlplane.NodeSimulated), "what runs pods: simulated, process (really runs their commands on this machine) or none")
+	opts.pods.addUsersFlag(f)
+	opts.pods.addUnconfinedFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "make pods of Deployments, StatefulSets, Jobs and their like, and endpoints of Services")
 	f.BoolVarP(&opts.verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "end when standard input does, as it does when the program at its other end was killed")
@@ -185,25 +189,37 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, opts.gates.close)
-	if p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg); err != nil {
+	p.kubeconfig = opts.kubeconfig
+	if p.kubeconfig == "" {
+		p.kubeconfig = filepath.Join(dir, "kubeconfig")
+	}
+	if err := opts.pods.check(node, acceptsOthers(&opts, &cfg)); err != nil {
 		return nil, err
+	}
+	opts.pods.apply(&cfg, dir, p.kubeconfig)
+	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
+	if errors.Is(err, process.ErrNotConfined) && opts.pods.mayFallBack {
+		cfg.NodeUnconfined = true
+		p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
+	}
+	if err != nil {
+		return nil, opts.pods.explain(err)
+	}
+	if warning := podWarning(p.PodConfinement()); warning != "" {
+		fmt.Fprintln(errOut, warning)
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
 	collect := newCollector()
 	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
 	handler.Handler = collect.around(p.ControlPlane.Handler())
 	if opts.planes.max > 0 {
-		if p.throwaway, err = newPlanes(opts.planes, node, dir, authority, log); err != nil {
+		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
 			return nil, err
 		}
 		p.cleanup = append(p.cleanup, func() error { p.throwaway.Close(); return nil })
 		handler.Handler = withPlanes(p.throwaway, handler.Handler)
 	}
 
-	p.kubeconfig = opts.kubeconfig
-	if p.kubeconfig == "" {
-		p.kubeconfig = filepath.Join(dir, "kubeconfig")
-	}
 	if err := writeKubeconfig(p.kubeconfig, p.server.URL(), authority); err != nil {
 		return nil, err
 	}

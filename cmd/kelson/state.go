@@ -104,7 +104,7 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 		}
 		if len(o.etcdServers) > 0 {
 			err = o.openEtcd(ctx, s, &open, log)
-		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync}); err != nil {
+		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync, Log: log}); err != nil {
 			err = fmt.Errorf("open data directory: %w", err)
 		}
 		if err == nil && open.Backend != nil {

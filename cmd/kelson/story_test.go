@@ -83,7 +83,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")
-	if code := s.stop(syscall.SIGTERM); code != 0 || s.stderr.Len() > 0 {
+	if code := s.stop(syscall.SIGTERM); code != 0 || !strings.HasPrefix(s.stderr.String(), "WARNING: pods run as processes of this machine") || strings.Count(s.stderr.String(), "\n") > 1 {
 		t.Errorf("SIGTERM: exit %d\n%s", code, s.stderr)
 	}
 }
@@ -211,7 +211,7 @@ func TestDevRunsAProject(t *testing.T) {
 	}
 	wantContains(t, "the account", got.stdout, "export KUBECONFIG="+kubeconfig, "generated files", "built in",
 		"at/example-at", "created", "PENDING → RUNNING", "RUNNING → DONE", "│ YAY", "⟳ at reconciled", "✉ Started")
-	if got.stderr != "" {
+	if !strings.HasPrefix(got.stderr, "WARNING: pods run as processes of this machine") || strings.Count(got.stderr, "\n") > 1 {
 		t.Errorf("stderr: %s", got.stderr)
 	}
 

@@ -112,6 +112,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.plane.NodeUnconfined = true // pods are the test's own, and may use its files
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
 	}

@@ -80,6 +80,9 @@ func startServer(node Node) (_ *server, err error) {
 	s := &server{stderr: &tail{}}
 	cmd := exec.Command(path, "serve", "--in-memory", "--secure-port=0", "--kubeconfig="+kubeconfig, "--node="+string(node),
 		fmt.Sprintf("--planes=%d", maxPlanes), "--planes-idle=0", "--exit-with-stdin")
+	if node == NodeProcess {
+		cmd.Args = append(cmd.Args, "--run-pods-unconfined-as-this-user") // they are the test's own, and may use its files
+	}
 	cmd.Stderr = s.stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -112,7 +112,7 @@ func (t *Trail) openLog(cfg Config) (audit.Backend, error) {
 		return nil, errors.New("open audit log: there is no standard output")
 	}
 	gv := auditv1.SchemeGroupVersion
-	return cfg.Log.Delivery.around(auditlog.NewBackend(&whole{out: out}, cfg.Log.Format, gv), gv), nil
+	return cfg.Log.Delivery.around(auditlog.NewBackend(&whole{out: out, log: cfg.Logger}, cfg.Log.Format, gv), gv), nil
 }
 
 func newWebhook(cfg Webhook) (audit.Backend, error) {

@@ -101,6 +101,41 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// API-03: the clock goes back, by more than a file takes to fill. What is deleted first is what was written first.
+func TestRotationWhenTheClockGoesBack(t *testing.T) {
+	cfg := config(t)
+	dir := t.TempDir()
+	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups = filepath.Join(dir, "audit.log"), 1, 2
+	if err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trail, err := audit.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 35 { // three files and some
+		trail.ProcessEvents(&auditinternal.Event{RequestURI: fmt.Sprintf("/%d/", i) + strings.Repeat("x", 100_000)})
+	}
+	if err := trail.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(raw)
+	}
+	if len(entries) != 3 || strings.Contains(text.String(), "written first") || !strings.Contains(text.String(), `"/34/`) || !strings.Contains(text.String(), `"/15/`) {
+		t.Errorf("%d files: %v", len(entries), entries)
+	}
+}
+
 // API-03
 func TestFormatsAndModes(t *testing.T) {
 	var out bytes.Buffer

@@ -22,7 +22,7 @@ type Config struct {
 	Webhook    Webhook
 	// Stdout is where the log goes whose path is "-".
 	Stdout io.Writer
-	// Logger hears of a policy that changed and can't be used; nil: nobody.
+	// Logger receives what goes wrong while the trail is in use: a changed policy that can't be used, a log that can't be written. nil discards it.
 	Logger *slog.Logger
 }
 

@@ -72,6 +72,9 @@ func (f *file) Write(p []byte) (int, error) {
 		}
 	}
 	n, err := f.out.Write(p)
+	if err != nil && n > 0 && f.out.Truncate(f.size) == nil {
+		n = 0 // part of an event would spoil the next one
+	}
 	f.size += int64(n)
 	return n, err
 }
@@ -79,6 +82,12 @@ func (f *file) Write(p []byte) (int, error) {
 // rotate puts the file aside and begins another one. If that fails the old one goes on.
 func (f *file) rotate() error {
 	now := time.Now().UTC()
+	// The clock may have gone back. The order of the names is that of the files all the same: it says which are deleted first.
+	if names, err := f.old(); err == nil && len(names) > 0 {
+		if newest, _ := f.stamp(names[0]); !now.After(newest) {
+			now = newest.Add(time.Millisecond)
+		}
+	}
 	aside := f.name(now)
 	for exists(aside) || exists(aside+".gz") {
 		now = now.Add(time.Millisecond)
@@ -198,14 +207,27 @@ func (f *file) Close() error {
 	return out.Close()
 }
 
-// whole writes events one at a time, so that those of requests at the same time do not mix.
+// whole writes events one at a time, so that those of requests at the same time do not mix. It reports when it can't, and when it can again.
 type whole struct {
-	mu  sync.Mutex
-	out io.Writer
+	mu   sync.Mutex
+	out  io.Writer
+	log  *slog.Logger
+	lost int // since the last event that was written
 }
 
 func (w *whole) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.out.Write(p)
+	n, err := w.out.Write(p)
+	switch {
+	case err != nil:
+		if w.lost == 0 {
+			w.log.Error("audit log can't be written; events are lost", "err", err)
+		}
+		w.lost++
+	case w.lost > 0:
+		w.log.Warn("audit log is written again", "lost", w.lost)
+		w.lost = 0
+	}
+	return n, err
 }

@@ -52,6 +52,10 @@ type Config struct {
 	NodeLease time.Duration
 	// NodeDir is where NodeProcess keeps the containers' directories and logs; needed for that only.
 	NodeDir string
+	// NodeHidden are files and directories that pods of NodeProcess can't see wherever they are, such as the data directory.
+	NodeHidden []string
+	// NodeUnconfined runs the pods of NodeProcess with the user and the files of this process.
+	NodeUnconfined bool
 	// NoControllers leaves out what in Kubernetes belongs to kube-controller-manager: dependents stay when their owner goes, namespaces
 	// stay Terminating and have no service account from the start, finished Jobs stay, and cluster roles are not aggregated.
 	NoControllers bool
@@ -100,7 +104,7 @@ const (
 	NodeNone Node = "none"
 	// NodeSimulated lets pods go through their life by their spec, and runs nothing.
 	NodeSimulated Node = "simulated"
-	// NodeProcess runs the containers' commands as processes of this machine, with the rights of this process.
+	// NodeProcess runs the containers' commands as processes of this machine, confined as package process says, unless NodeUnconfined.
 	NodeProcess Node = "process"
 )
 

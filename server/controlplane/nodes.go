@@ -21,25 +21,32 @@ const nodeName = "kelson"
 type ownNode struct {
 	agent     *node.Agent
 	scheduler *node.Scheduler
+
+	confinement process.Confinement // "": nothing runs on this machine
 }
+
+// PodConfinement says what separates the pods of NodeProcess from this process; "" with every other Node.
+func (p *ControlPlane) PodConfinement() process.Confinement { return p.node.confinement }
 
 // newNode makes what cfg.Node asks for. The parts are clients of p, which need not be complete yet.
 func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	var containers node.Runtime
 	var err error
+	n := &ownNode{}
 	switch cfg.Node {
 	case NodeNone, "":
-		return &ownNode{}, nil
+		return n, nil
 	case NodeSimulated:
 		containers = simulated.New(simulated.Config{})
 	case NodeProcess:
-		if containers, err = process.New(process.Config{Root: cfg.NodeDir}); err != nil {
+		processes, err := process.New(process.Config{Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined})
+		if err != nil {
 			return nil, err
 		}
+		containers, n.confinement = processes, processes.Confinement()
 	default:
 		return nil, fmt.Errorf("node %q is not known", cfg.Node)
 	}
-	n := &ownNode{}
 	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // planes in one show the same.
 type upstream struct{}
 
-// ofUpstream are the beginnings of names that are shown: what evaluates expressions, and what checks tokens.
+// ofUpstream are the beginnings of names that are shown: what evaluates expressions, what checks tokens, and audit events that were lost.
 var ofUpstream = []string{
 	"apiserver_validating_admission_policy_",
 	"apiserver_mutating_admission_policy_",
@@ -20,6 +20,7 @@ var ofUpstream = []string{
 	"apiserver_authorization_match_condition_",
 	"apiserver_cel_",
 	"serviceaccount_",
+	"apiserver_audit_error_total",
 }
 
 // Describe tells nothing: which of them are there shows when they are counted.

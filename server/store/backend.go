@@ -12,7 +12,9 @@ type Backend interface {
 	// appended (which may be that of a deletion). It is called once, before any Append.
 	Load(each func(Record) error) (revision uint64, err error)
 	// Append makes the records durable as one unit and returns only when they are (after the sync). Records are in revision
-	// order. Their Data must be neither kept nor changed. An error means that the outcome is unknown: the caller makes no further call but Close.
+	// order. Their Data must be neither kept nor changed. An error that unwraps to ErrNotWritten means that nothing of the records is kept,
+	// whatever happens, and the next call begins after the same revision. After every other error the outcome is unknown: the caller makes no
+	// further call but Close.
 	Append(records []Record) error
 	// Checkpoint is called after every Append that succeeded. Most often it returns nil. When the backend wants to forget the writes that
 	// led to the present state, it returns a function that makes that state durable as a whole; it is called once, in a goroutine of
@@ -21,6 +23,11 @@ type Backend interface {
 	Checkpoint() func(context.Context, iter.Seq[Record]) error
 	// Close releases files and locks.
 	Close() error
+}
+
+// Recoverer is a Backend that can say whether there is room again after an Append that failed with ErrFull. It is called where Append would be.
+type Recoverer interface {
+	Recover() error
 }
 
 // Record is one write as a Backend keeps it.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -178,22 +179,26 @@ func (s *Store) run() {
 // process decides the requests of a batch. What it decides is known to nobody until it is durable: conflicts too,
 // for they may be with writes of the same batch. It returns who is to be told of it.
 func (s *Store) process(batch []*request) (wake waiters) {
-	var events []*Event
-	if s.failure == nil {
-		for _, r := range batch {
-			events = s.prepare(r, events)
-		}
-		if s.failure = s.append(events); s.failure != nil {
-			s.failed.Store(&s.failure)
-		}
-	}
 	if s.failure != nil {
-		for _, r := range batch {
-			r.objects, r.err = nil, s.failure
-		}
-		return nil
+		return refuse(batch, s.failure)
+	}
+	var events []*Event
+	for _, r := range batch {
+		events = s.prepare(r, events)
+	}
+	err := s.append(events)
+	switch {
+	case errors.Is(err, ErrNotWritten):
+		s.undo(events)
+		return s.processAgain(batch, err)
+	case err != nil:
+		s.fail(err)
+		return refuse(batch, err)
 	}
 	if len(events) > 0 {
+		if s.full.Load() != nil {
+			s.full.Store(nil)
+		}
 		s.count(batch, len(events))
 		start := time.Now()
 		wake = s.publish(events)
@@ -201,6 +206,84 @@ func (s *Store) process(batch []*request) (wake waiters) {
 		s.checkpoint()
 	}
 	return wake
+}
+
+func refuse(batch []*request, err error) waiters {
+	for _, r := range batch {
+		r.objects, r.err = nil, err
+	}
+	return nil
+}
+
+// undo takes back what was not written from the committer's view.
+func (s *Store) undo(events []*Event) {
+	for _, e := range slices.Backward(events) {
+		s.view.undo(e)
+		s.revision--
+	}
+}
+
+// fail ends all writing.
+func (s *Store) fail(err error) {
+	s.failure = err
+	s.failed.Store(&s.failure)
+	s.log.Error("write failed with an unknown outcome; no more writes are taken until the restart, which reads what is there", "err", err)
+}
+
+// processAgain answers a batch of which nothing was written. If one request is to blame, such as one whose values can't be encrypted, the
+// others are written without it.
+func (s *Store) processAgain(batch []*request, err error) (wake waiters) {
+	if !errors.Is(err, ErrFull) && len(batch) > 1 {
+		for _, r := range batch {
+			r.err = nil
+			wake = append(wake, s.process([]*request{r})...)
+		}
+		return wake
+	}
+	switch {
+	case !errors.Is(err, ErrFull):
+		s.log.Warn("write refused; nothing of it was written", "err", err)
+	case s.full.Swap(&err) == nil:
+		s.log.Error("no space left for the state; writes are refused until there is", "err", err)
+		go s.awaitRoom()
+	}
+	return refuse(batch, err)
+}
+
+// roomEvery is how often a store without room looks whether there is some again. Writes look, too.
+const roomEvery = time.Second
+
+// awaitRoom has the committer ask the backend, until there is room or no more writing.
+func (s *Store) awaitRoom() {
+	tick := time.NewTicker(roomEvery)
+	defer tick.Stop()
+	for s.full.Load() != nil {
+		select {
+		case <-s.alive.Done():
+			return
+		case <-s.done:
+			return
+		case <-tick.C:
+		}
+		if s.queue.put(&request{done: make(chan struct{})}) != nil {
+			return
+		}
+	}
+	s.log.Info("there is space for the state again; writes are accepted")
+}
+
+// recover asks the backend whether there is room again, where a batch has nothing to write.
+func (s *Store) recover() {
+	r, ok := s.backend.(Recoverer)
+	if s.full.Load() == nil || s.failure != nil || !ok {
+		return
+	}
+	switch err := r.Recover(); {
+	case err == nil:
+		s.full.Store(nil)
+	case !errors.Is(err, ErrNotWritten):
+		s.fail(fmt.Errorf("%w: %w", ErrFailed, err))
+	}
 }
 
 func (s *Store) count(batch []*request, writes int) {
@@ -234,7 +317,11 @@ func (s *Store) checkpoint() {
 }
 
 func (s *Store) append(events []*Event) error {
-	if s.backend == nil || len(events) == 0 {
+	if s.backend == nil {
+		return nil
+	}
+	if len(events) == 0 {
+		s.recover()
 		return nil
 	}
 	records := make([]Record, len(events))
@@ -246,6 +333,9 @@ func (s *Store) append(events []*Event) error {
 	}
 	start := time.Now()
 	if err := s.backend.Append(records); err != nil {
+		if errors.Is(err, ErrNotWritten) {
+			return err
+		}
 		return fmt.Errorf("%w: append: %w", ErrFailed, err)
 	}
 	s.counts.appending.Since(start)
@@ -259,10 +349,7 @@ func (s *Store) prepare(r *request, events []*Event) []*Event {
 	for i := range r.ops {
 		e, err := s.event(&r.ops[i], &r.drafts[i])
 		if err != nil {
-			for _, e := range slices.Backward(events[before:]) {
-				s.view.undo(e)
-				s.revision--
-			}
+			s.undo(events[before:])
 			r.objects, r.err = nil, err
 			return events[:before]
 		}

@@ -20,6 +20,10 @@ var (
 	ErrClosed = errors.New("store closed")
 	// ErrFailed says that the backend failed; the store takes no more writes.
 	ErrFailed = errors.New("store failed")
+	// ErrNotWritten says that nothing of a Commit was written, nor will be, and that the store takes further writes.
+	ErrNotWritten = errors.New("nothing was written")
+	// ErrFull is the ErrNotWritten of a backend that has no room. The store finds out by itself when there is room again.
+	ErrFull = fmt.Errorf("no space left for the state: %w", ErrNotWritten)
 	// ErrUnreachable says that a Shared did not answer: whether a write happened is unknown.
 	ErrUnreachable = errors.New("the shared state did not answer")
 	// ErrMalformed says that an Op is not one object: no JSON object with metadata of the usual types, or no proper key.

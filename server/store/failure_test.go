@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 	"weak"
 
 	"kelson.dev/server/store"
@@ -278,4 +280,93 @@ func TestMemoIsMadeOnceAndErrorsAreNotKept(t *testing.T) {
 			t.Errorf("call %d: %v, %v", i, v, err)
 		}
 	}
+}
+
+// API-13: a backend says that nothing was written. Only those to whom it applies are told so, nothing of theirs is seen, and writing goes on.
+func TestRefusedAppendIsNotFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlow()
+		wait := b.Before
+		b.Before = func(records []store.Record) error {
+			if err := wait(records); err != nil {
+				return err
+			}
+			for _, r := range records {
+				if r.Key.Name == "secret" {
+					return fmt.Errorf("%w: no key", store.ErrNotWritten)
+				}
+			}
+			return nil
+		}
+		s := store.OpenChecked(t, store.Config{Backend: b})
+		defer s.Close()
+		before := s.Snapshot().Revision()
+		first := commit(t.Context(), s, create("first"))
+		batch := []*outcome{commit(t.Context(), s, create("a")), commit(t.Context(), s, create("secret")), commit(t.Context(), s, create("a")), commit(t.Context(), s, create("b"))}
+		b.let <- nil // first
+		b.let <- nil // all four, of which one is refused
+		for range 3 {
+			b.let <- nil // each of those that change something
+		}
+		synctest.Wait()
+		first.want(t, true, nil)
+		for i, want := range []error{nil, store.ErrNotWritten, store.ErrExists, nil} {
+			batch[i].want(t, true, want)
+		}
+		if sn := s.Snapshot(); sn.Revision() != before+3 || sn.Get(thing("secret")) != nil || sn.ByUID("uid-of-secret") != nil || s.Failed() != nil {
+			t.Errorf("revision %d after %d, %v", sn.Revision(), before, s.Failed())
+		}
+	})
+}
+
+// room is a backend without room until there is some.
+type room struct {
+	storetest.Backend
+	full bool
+	asks int
+}
+
+func (b *room) Recover() error {
+	b.asks++
+	if b.full {
+		return store.ErrFull
+	}
+	return nil
+}
+
+// API-13: a store without room says so, asks for it by itself, and goes on.
+func TestFullBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &room{}
+		b.Before = func([]store.Record) error {
+			if b.full {
+				return fmt.Errorf("%w: /data: no space left on device", store.ErrFull)
+			}
+			return nil
+		}
+		s := store.OpenChecked(t, store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)})
+		defer s.Close()
+		commit(t.Context(), s, create("a")).want(t, true, nil)
+		b.full = true
+		for range 3 {
+			commit(t.Context(), s, create("b")).want(t, true, store.ErrFull)
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		if !errors.Is(s.Failed(), store.ErrFull) || b.asks != 10 {
+			t.Errorf("%v, asked %d times in ten seconds", s.Failed(), b.asks)
+		}
+		b.full = false
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.Failed() != nil {
+			t.Errorf("there is room: %v", s.Failed())
+		}
+		commit(t.Context(), s, create("b")).want(t, true, nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if b.asks != 11 {
+			t.Errorf("asked %d times", b.asks)
+		}
+	})
 }

@@ -41,6 +41,7 @@ type Store struct {
 	revision uint64
 	failure  error
 	failed   atomic.Pointer[error] // failure, for everybody
+	full     atomic.Pointer[error] // why there is no room; nil: there is
 
 	counts  counts
 	current atomic.Pointer[Snapshot]
@@ -136,8 +137,11 @@ func newStore(v view, revision uint64, cfg Config) *Store {
 	return s
 }
 
-// Failed gives the error for which the store takes no more writes, or nil. For health checks.
+// Failed gives the error for which the store takes no writes, or nil: for good, or until there is room again. For health checks.
 func (s *Store) Failed() error {
+	if err := s.full.Load(); err != nil {
+		return *err
+	}
 	if err := s.failed.Load(); err != nil {
 		return *err
 	}

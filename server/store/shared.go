@@ -198,7 +198,7 @@ func (s *Store) commitShared(ctx context.Context, ops []Op, drafts []draft) ([]*
 	if err == nil {
 		err = s.reach(ctx, revision)
 	}
-	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotWritten) {
 		return nil, err
 	}
 	if err != nil {

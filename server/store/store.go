@@ -92,7 +92,9 @@ func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.
 // key without resource or name, gives ErrMalformed; a closed store ErrClosed.
 // When ctx ends before the batch is taken, nothing is written and the error is
 // that of ctx; after that the outcome is awaited.
-// A failure of the backend is final for the store: this and all later commits
+// If the backend says that it wrote nothing, because there is no room (ErrFull) or the values can't be encrypted, the error
+// unwraps to ErrNotWritten, and later commits may succeed. Every other failure of
+// the backend is final for the store: this and all later commits
 // give an error that unwraps to ErrFailed, while reads go on.
 func (s *Store) Commit(ctx context.Context, ops ...Op) ([]*Object, error) {
 	return s.commit(ctx, ops)

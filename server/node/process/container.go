@@ -5,16 +5,17 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	corev1 "k8s.io/api/core/v1"
 
 	"kelson.dev/server/node"
@@ -35,6 +36,8 @@ const drain = time.Second
 type container struct {
 	id      string
 	started time.Time
+	place   place             // nil for one of an earlier agent
+	files   *os.Root          // its directory; nil for one of an earlier agent
 	log     *containerlog.Log // nil when there is none left
 	done    chan struct{}
 	detach  func() bool
@@ -54,8 +57,8 @@ type container struct {
 	exit   node.Exit // set before done is closed
 }
 
-// start runs the command of spec in dir.
-func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+// start runs the command of spec in dir, which files is. The container owns place and files then.
+func start(path, dir string, p place, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -64,38 +67,30 @@ func start(path, dir string, spec node.ContainerSpec, log *containerlog.Log) (*c
 			workingDir = filepath.Join(dir, w)
 		}
 	}
-	if info, err := os.Stat(workingDir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("container %q: working directory %s is not there", spec.Container.Name, workingDir)
+	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
+	c := &container{
+		log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
+		place: p, files: files,
 	}
-	program, err := lookPath(spec.Command[0], workingDir, env)
-	if err != nil {
-		return nil, err
-	}
-	message := ""
-	if p := spec.Container.TerminationMessagePath; p != "" {
-		message = filepath.Join(dir, filepath.Clean("/"+p))
-		if err := os.MkdirAll(filepath.Dir(message), 0o700); err != nil {
-			return nil, fmt.Errorf("make a place for the termination message: %w", err)
-		}
-	}
-
-	cmd := &exec.Cmd{
-		Path: program, Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir,
-	}
-	c := &container{log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce}
 	sources, err := c.begin(spec)
-	if err != nil {
+	var early *startError
+	switch {
+	case errors.As(err, &early) && early.NoDir:
+		return nil, fmt.Errorf("container %q: %w", spec.Container.Name, err)
+	case early != nil && !early.Exec:
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("run container %q: %w", spec.Container.Name, err)
 	}
 	c.id, c.started = fmt.Sprintf(idFormat, cmd.Process.Pid)+string(spec.Pod.UID), time.Now()
-	go c.wait(sources, spec.Container, message)
+	go c.wait(sources, spec.Container)
 	return c, nil
 }
 
 // begin starts the command on a terminal, or on pipes, as the spec wants it. The result is what it prints.
 func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
 	if spec.Container.TTY {
-		terminal, err := pty.Start(c.cmd)
+		terminal, err := startOnTerminal(c.place, c.cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +109,7 @@ func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
 		c.stdin, err = c.cmd.StdinPipe()
 	}
 	if err == nil {
-		err = c.cmd.Start()
+		err = c.place.start(c.cmd)
 	}
 	c.cmd.Stdout.(*os.File).Close()
 	c.cmd.Stderr.(*os.File).Close()
@@ -143,18 +138,18 @@ func pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
-	errors, errWriter, err := os.Pipe()
+	errOut, errWriter, err := os.Pipe()
 	if err != nil {
 		out.Close()
 		outWriter.Close()
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	cmd.Stdout, cmd.Stderr = outWriter, errWriter
-	return []*os.File{out, errors}, nil
+	return []*os.File{out, errOut}, nil
 }
 
 // wait sees the container through to its end.
-func (c *container) wait(sources []*os.File, spec *corev1.Container, message string) {
+func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	var copying sync.WaitGroup
 	writers := []io.Writer{
 		c.outputs.tee(c.log.Writer(containerlog.Stdout), func(s *node.Streams) io.Writer { return s.Stdout }),
@@ -187,7 +182,9 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container, message str
 		source.Close()
 	}
 	c.log.Close()
-	exit.Message = c.message(exit.Code, spec.TerminationMessagePolicy, message)
+	exit.Message = c.message(exit.Code, spec)
+	c.place.close()
+	c.files.Close()
 	c.mu.Lock()
 	c.exit = exit
 	c.mu.Unlock()
@@ -205,16 +202,13 @@ func exitOf(state *os.ProcessState) node.Exit {
 }
 
 // message is the termination message: the file's, or the end of the log after a failure where the policy says so.
-func (c *container) message(code int32, policy corev1.TerminationMessagePolicy, path string) string {
-	if path != "" {
-		if file, err := os.Open(path); err == nil {
-			defer file.Close()
-			if text, err := io.ReadAll(io.LimitReader(file, messageBytes)); err == nil && len(text) > 0 {
-				return string(text)
-			}
+func (c *container) message(code int32, spec *corev1.Container) string {
+	if path := strings.Trim(filepath.Clean("/"+spec.TerminationMessagePath), "/"); path != "" {
+		if text := c.read(path, messageBytes); text != "" {
+			return text
 		}
 	}
-	if policy != corev1.TerminationMessageFallbackToLogsOnError || code == 0 {
+	if spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError || code == 0 {
 		return ""
 	}
 	lines := int64(messageLogLines)
@@ -222,6 +216,24 @@ func (c *container) message(code int32, policy corev1.TerminationMessagePolicy, 
 	defer reader.Close()
 	text, _ := io.ReadAll(reader)
 	return string(bytes.ToValidUTF8(text[max(0, len(text)-messageLogBytes):], nil))
+}
+
+// read returns the beginning of a file that the container has written, if it is one in its directory: a link that leads out of it could be
+// to any file of the machine, and a pipe would never end.
+func (c *container) read(name string, most int64) string {
+	file, err := c.files.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most))
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 func (c *container) ID() string            { return c.id }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -33,9 +34,8 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 	if len(command) == 0 {
 		return errors.New("no command is given")
 	}
-	program, err := lookPath(command[0], c.workingDir, c.env)
-	if err != nil {
-		return err
+	if c.place == nil {
+		return fmt.Errorf("container %s has ended", c.id)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,13 +48,15 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		case <-ended:
 		}
 	}()
-	cmd := exec.CommandContext(ctx, program, command[1:]...)
-	cmd.Args[0], cmd.Env, cmd.Dir, cmd.WaitDelay = command[0], c.env, c.workingDir, drain
+	cmd := exec.CommandContext(ctx, command[0])
+	cmd.Err = nil // the place finds the program, not this process
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir, cmd.WaitDelay = "", slices.Clone(command), c.env, c.workingDir, drain
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var err error
 	if s.TTY {
-		err = runOnTerminal(cmd, s)
+		err = runOnTerminal(c.place, cmd, s)
 	} else {
-		err = run(cmd, s)
+		err = run(c.place, cmd, s)
 	}
 	if cmd.Process != nil {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left behind
@@ -69,7 +71,7 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 }
 
 // run runs a command on plain streams.
-func run(cmd *exec.Cmd, s node.Streams) error {
+func run(p place, cmd *exec.Cmd, s node.Streams) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 	if s.Stdin != nil {
@@ -83,17 +85,27 @@ func run(cmd *exec.Cmd, s node.Streams) error {
 			in.Close()
 		}()
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("run %q: %w", cmd.Args[0], err)
+	name := cmd.Args[0]
+	if err := p.start(cmd); err != nil {
+		return notStarted(name, err)
 	}
 	return cmd.Wait()
 }
 
+// notStarted says which command could not be run, where the error does not.
+func notStarted(name string, err error) error {
+	if early := (*startError)(nil); errors.As(err, &early) && !early.NoDir && !early.Exec {
+		return err
+	}
+	return fmt.Errorf("run %q: %w", name, err)
+}
+
 // runOnTerminal runs a command as the leader of a session on a terminal of its own.
-func runOnTerminal(cmd *exec.Cmd, s node.Streams) error {
-	terminal, err := pty.Start(cmd)
+func runOnTerminal(p place, cmd *exec.Cmd, s node.Streams) error {
+	name := cmd.Args[0]
+	terminal, err := startOnTerminal(p, cmd)
 	if err != nil {
-		return fmt.Errorf("run %q: %w", cmd.Args[0], err)
+		return notStarted(name, err)
 	}
 	output := terminalStreams(terminal, s)
 	err = cmd.Wait()

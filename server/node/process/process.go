@@ -2,9 +2,10 @@
 
 // Package process is a node runtime that really runs containers' commands, as processes of this machine.
 //
-// It isolates nothing: a container has the agent's user, network and files. It is meant for one's own pods on one's own machine,
-// and for tests, and runs only where someone asked for it. What is like a container:
+// Containers share the machine's network, processors and memory, but not the agent's files: see [Confinement]. The runtime is meant for one's
+// own pods on one's own machine, and for tests, and runs only where a user asked for it. What is like a container:
 //
+//   - a root directory with the system's programs, without the agent's data, home directories and /run, and an unprivileged user
 //   - a process group of its own; the container ends when its first process does, and the rest of the group is killed then
 //   - a fresh directory for each attempt, which is its working directory and HOME
 //   - an environment of PATH, HOME and HOSTNAME and what the pod says, nothing of the agent's own
@@ -18,6 +19,7 @@
 //
 //	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
 //	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
+//	<Root>/<pod uid>/.tmp/                      the /tmp of the pod's containers
 //
 // Processes end with the context of their sandbox: they do not outlive the agent that started them.
 //
@@ -55,6 +57,10 @@ type Config struct {
 	LogBytes int64
 	// HostIP is every pod's address. Empty: 127.0.0.1.
 	HostIP string
+	// Hidden are files and directories that pods can't see although they are among the system's, such as a data directory in /opt.
+	Hidden []string
+	// Unconfined runs pods with the user and the files of this process, on every system.
+	Unconfined bool
 }
 
 // defaultPath is the PATH of container images that say nothing else.
@@ -64,9 +70,16 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const shutdownGrace = 2 * time.Second
 
 // Runtime implements node.Runtime.
-type Runtime struct{ config Config }
+type Runtime struct {
+	config      Config
+	confinement Confinement
+}
 
-// New returns a runtime that keeps its containers below config.Root.
+// Confinement says what separates pods from this process.
+func (r *Runtime) Confinement() Confinement { return r.confinement }
+
+// New returns a runtime that keeps its containers below config.Root. Unless config says Unconfined, it runs a program to see which
+// [Confinement] the system allows, and fails with [ErrNotConfined] when there is none.
 func New(config Config) (*Runtime, error) {
 	if config.Root == "" {
 		return nil, errors.New("process runtime: Root is empty")
@@ -85,7 +98,25 @@ func New(config Config) (*Runtime, error) {
 	if config.HostIP == "" {
 		config.HostIP = "127.0.0.1"
 	}
-	return &Runtime{config}, nil
+	r := &Runtime{config, Unconfined}
+	if config.Unconfined {
+		return r, nil
+	}
+	if r.confinement, err = r.confine(); err == nil && r.confinement == ConfinedUser {
+		r.config.Root, err = openDirectory(root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	return r, nil
+}
+
+// dirMode lets the users of pods pass where they have the machine's root directory.
+func (r *Runtime) dirMode() os.FileMode {
+	if r.confinement == ConfinedUser {
+		return 0o711
+	}
+	return 0o700
 }
 
 // Info has this machine's processors; its memory is not known and not limited, so the node offers plenty.
@@ -107,7 +138,7 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 		}
 	}
 	dir := filepath.Join(r.config.Root, string(pod.UID))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, r.dirMode()); err != nil {
 		return nil, fmt.Errorf("make the pod's directory: %w", err)
 	}
 	return &sandbox{runtime: r, ctx: ctx, dir: dir}, nil
@@ -148,11 +179,11 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	}
 	base := filepath.Join(s.dir, spec.Container.Name)
 	dir := filepath.Join(base, fmt.Sprint(spec.Attempt))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(base, s.runtime.dirMode()); err != nil {
 		return nil, fmt.Errorf("make the container's directory: %w", err)
 	}
-	if err := writeFiles(dir, spec); err != nil {
-		return nil, err
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make the container's directory: %w", err)
 	}
 	if spec.Attempt >= 2 { // only the previous attempt's log is ever asked for
 		old := filepath.Join(base, fmt.Sprint(spec.Attempt-2))
@@ -164,7 +195,7 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	if err != nil {
 		return nil, err
 	}
-	c, err := start(s.runtime.config.Path, dir, spec, log)
+	c, err := s.start(dir, spec, log)
 	if err != nil {
 		log.Release()
 		return nil, err
@@ -176,8 +207,44 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	return c, nil
 }
 
-// writeFiles puts the service account's files where the container would have them, below its directory.
-func writeFiles(dir string, spec node.ContainerSpec) error {
+// start makes the container's files and its place, and starts it.
+func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.Log) (_ *container, err error) {
+	// A container of the pod may have written here before: no link is followed out of the directory.
+	files, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the container's directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			files.Close()
+		}
+	}()
+	p, err := s.runtime.placeOf(spec.Pod, s.dir, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err := writeFiles(p, files, spec); err != nil {
+		return nil, err
+	}
+	if err := p.own(files, "."); err != nil {
+		return nil, fmt.Errorf("give the container its directory: %w", err)
+	}
+	return start(s.runtime.config.Path, dir, p, files, spec, log)
+}
+
+// writeFiles puts the service account's files where the container would have them, below its directory, and makes the place of the
+// termination message.
+func writeFiles(p place, dir *os.Root, spec node.ContainerSpec) error {
+	if path := spec.Container.TerminationMessagePath; path != "" {
+		if err := makeDirs(p, dir, filepath.Dir(path)); err != nil {
+			return fmt.Errorf("make a place for the termination message: %w", err)
+		}
+	}
 	if spec.Files == nil {
 		return nil
 	}
@@ -186,11 +253,15 @@ func writeFiles(dir string, spec node.ContainerSpec) error {
 		return err
 	}
 	for _, file := range files {
-		name := filepath.Join(dir, filepath.Clean("/"+file.Path))
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		name := strings.Trim(filepath.Clean("/"+file.Path), "/")
+		if err := makeDirs(p, dir, filepath.Dir(name)); err != nil {
 			return fmt.Errorf("make a place for the service account's files: %w", err)
 		}
-		if err := os.WriteFile(name, file.Data, 0o600); err != nil {
+		err := dir.WriteFile(name, file.Data, 0o600)
+		if err == nil {
+			err = p.own(dir, name)
+		}
+		if err != nil {
 			return fmt.Errorf("write the service account's files: %w", err)
 		}
 	}

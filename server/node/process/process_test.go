@@ -26,8 +26,8 @@ func specOf(command ...string) node.ContainerSpec {
 	return node.ContainerSpec{Pod: pod, Container: &pod.Spec.Containers[0], Command: command}
 }
 
-// place is a sandbox of a runtime in a directory of the test.
-func place(t *testing.T, ctx context.Context, spec node.ContainerSpec) node.Sandbox {
+// sandboxFor is a sandbox of a runtime in a directory of the test.
+func sandboxFor(t *testing.T, ctx context.Context, spec node.ContainerSpec) node.Sandbox {
 	t.Helper()
 	r, err := New(Config{Root: t.TempDir()})
 	if err != nil {
@@ -47,7 +47,7 @@ func place(t *testing.T, ctx context.Context, spec node.ContainerSpec) node.Sand
 
 func start1(t *testing.T, spec node.ContainerSpec) node.Container {
 	t.Helper()
-	c, err := place(t, t.Context(), spec).Start(t.Context(), spec)
+	c, err := sandboxFor(t, t.Context(), spec).Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestCanNotStart(t *testing.T) {
 		{specOf("true"), "/no/such/directory", `container "app": working directory /no/such/directory is not there`},
 	} {
 		test.spec.Container.WorkingDir = test.dir
-		_, err := place(t, t.Context(), test.spec).Start(t.Context(), test.spec)
+		_, err := sandboxFor(t, t.Context(), test.spec).Start(t.Context(), test.spec)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("got  %v\nwant %s", err, test.want)
 		}
@@ -242,7 +242,7 @@ func TestRefusesVolumes(t *testing.T) {
 func TestAgentGoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	spec := shell("echo here; sleep 1000")
-	s := place(t, ctx, spec)
+	s := sandboxFor(t, ctx, spec)
 	c, err := s.Start(ctx, spec)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestAgentGoes(t *testing.T) {
 
 func TestRemoveAndOldAttempts(t *testing.T) {
 	spec := shell("echo x")
-	s := place(t, t.Context(), spec)
+	s := sandboxFor(t, t.Context(), spec)
 	dir := s.(*sandbox).dir
 	for spec.Attempt = 0; spec.Attempt < 4; spec.Attempt++ {
 		c, err := s.Start(t.Context(), spec)
@@ -297,7 +297,7 @@ func TestLeftover(t *testing.T) {
 		t.Skip("this system does not show processes' environments")
 	}
 	spec := shell("echo here; sleep 1000")
-	s := place(t, t.Context(), spec)
+	s := sandboxFor(t, t.Context(), spec)
 	c, err := s.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,16 @@ func Status(err error) *metav1.Status {
 
 func translate(err error) *apierrors.StatusError {
 	switch {
-	case errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrClosed):
+	// What the storage says names files of this machine: it is in the log.
+	case errors.Is(err, store.ErrFull):
+		full := apierrors.NewServiceUnavailable("the storage of the server is full; nothing was written")
+		full.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+		return full
+	case errors.Is(err, store.ErrNotWritten):
+		return apierrors.NewInternalError(store.ErrNotWritten)
+	case errors.Is(err, store.ErrFailed):
+		return apierrors.NewServiceUnavailable("the storage of the server failed; no more writes are accepted until it is restarted")
+	case errors.Is(err, store.ErrClosed):
 		return apierrors.NewServiceUnavailable(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,13 +190,20 @@ func TestStatus(t *testing.T) {
 	}{
 		{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "a"), 404},
 		{fmt.Errorf("do: %w", apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("x"))), 409},
-		{fmt.Errorf("commit: %w", store.ErrFailed), 503},
+		{fmt.Errorf("commit: %w: write /data: input/output error", store.ErrFailed), 503},
+		{fmt.Errorf("write /data: %w: no space left on device", store.ErrFull), 503},
+		{fmt.Errorf("%w: encrypt: plugin at /data", store.ErrNotWritten), 500},
 		{&store.ConflictError{Reason: store.ErrConflict}, 409},
 		{errors.New("x"), 500},
 	} {
 		if s := Status(c.err); s.Code != c.code || s.Status != "Failure" || s.Kind != "Status" {
 			t.Errorf("%v: %+v", c.err, s)
+		} else if strings.Contains(s.Message, "/data") {
+			t.Errorf("a client is told where the data is: %s", s.Message)
 		}
+	}
+	if s := Status(store.ErrFull); s.Details == nil || s.Details.RetryAfterSeconds == 0 {
+		t.Errorf("a full disk: %+v", s)
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	req.Header.Set("Accept", "text/html")

@@ -20,7 +20,13 @@ type Report struct {
 	Objects  int
 	// Torn is the number of bytes at the end that a crash left unfinished. The next start cuts them off.
 	Torn int64
+	// Acknowledged is the newest revision of which it is known that it was acknowledged; more than Revision when acknowledged writes are missing.
+	Acknowledged uint64
+	missing      string
 }
+
+// Missing is at least how many acknowledged revisions are not in the directory any more.
+func (r Report) Missing() uint64 { return max(r.Acknowledged, r.Revision) - r.Revision }
 
 // Check reads a data directory whole and says what is in it, or what is wrong with it. It changes nothing. [store.ErrLocked] when a
 // Backend has it open.
@@ -61,7 +67,12 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 	if err != nil {
 		return r, fmt.Errorf("read %s: %w", dir, err)
 	}
-	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged, Objects: f.objects}
+	last, err := readMark(files, dir)
+	if err != nil {
+		return r, err
+	}
+	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged, Objects: f.objects,
+		Acknowledged: last.revision, missing: last.missing(f.revision)}
 	for _, c := range f.logs {
 		r.Batches += c.frames
 		r.Torn += c.torn
@@ -71,7 +82,11 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 
 // String is for people.
 func (r Report) String() string {
-	s := fmt.Sprintf("sound: %d objects at revision %d", r.Objects, r.Revision)
+	begin := "sound: "
+	if r.missing != "" {
+		begin = r.missing + "; what is there is sound: "
+	}
+	s := begin + fmt.Sprintf("%d objects at revision %d", r.Objects, r.Revision)
 	if r.StateBytes > 0 {
 		s += fmt.Sprintf("; state at revision %d, %d bytes", r.State, r.StateBytes)
 	}

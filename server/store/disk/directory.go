@@ -72,6 +72,7 @@ type found struct {
 	logs      []logContent // since the state
 	torn      string       // the log whose end is torn
 	keep      int64        // how much of it is good
+	cut       int64        // how much is not
 }
 
 // read calls each with every record that is stored. Nothing is changed.
@@ -131,7 +132,7 @@ func (l *listing) readLogs(f *found) (map[store.Key]store.Record, error) {
 		case !whole && i < len(l.logs)-1:
 			return nil, &damage{name, content.size - content.torn, "a frame can't be read, and another log follows"}
 		case !whole:
-			f.torn, f.keep = name, content.size-content.torn
+			f.torn, f.keep, f.cut = name, content.size-content.torn, content.torn
 		}
 		if content.size-content.torn > 0 {
 			f.revision = content.newest

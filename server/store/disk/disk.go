@@ -3,6 +3,7 @@
 //	lock                          who has the directory
 //	<revision>.state              the state at that revision (package archive)
 //	<revision>.log                what was written after that revision, up to where the next one begins
+//	mark                          which revision was acknowledged last, as of a second ago
 //
 // Every batch of writes is one frame at the end of the newest log, written by one call and synced before it is acknowledged. Small ones go over zeros that
 // were written ahead, so that a sync has no metadata to write. When the
@@ -12,6 +13,13 @@
 // After a crash the last frame may be torn: it was not acknowledged, and is cut off. Anything else that is not as it was written (a
 // frame that is bad with a good one behind it, a file that is missing, a state that does not fit its checksums) fails closed: nothing is
 // loaded, nothing is changed, and the error names file and place.
+//
+// An end that is missing as a whole (a log that was cut between two frames, or whose file is gone) looks like an earlier state. The mark shows it: a
+// start then continues with what is there, reports how much is missing, and gives no revision again that was acknowledged.
+//
+// If there is no space for a frame, the log is cut behind the last one that was acknowledged, and synced. Then it is certain that nothing of the
+// new one remains, and writing can go on as soon as there is space. After an error of a sync nothing is certain, whatever the file shows: the
+// operating system may have dropped what it could not write. Then nothing is written until the next start.
 //
 // One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
 //
@@ -26,8 +34,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"kelson.dev/server/durations"
 	"kelson.dev/server/store"
@@ -41,9 +51,12 @@ type Options struct {
 	NoSync bool
 	// CheckpointBytes is how large the logs grow at least before the state is written anew; 0 means 64 MiB.
 	CheckpointBytes int64
+	// Log receives what a start cut off or misses; nil: the default logger.
+	Log *slog.Logger
 
-	files   fileSystem // tests have one that loses, tears and fails
-	reserve int64      // of a log at once
+	files   fileSystem    // tests have one that loses, tears and fails
+	reserve int64         // of a log at once
+	mark    time.Duration // how long a write may be without the mark
 }
 
 const defaultCheckpointBytes = 64 << 20
@@ -57,8 +70,9 @@ type Backend struct {
 
 	// The committer's.
 	log      *logWriter // nil: none was begun yet
-	revision uint64     // the newest
+	revision uint64     // the newest in the files
 	loaded   bool
+	marker   marker
 
 	logged        int64 // bytes in logs since the state
 	wanted        bool  // the state is to be written anew however little was logged
@@ -89,7 +103,13 @@ func OpenWith(dir string, opts Options) (store.Backend, error) {
 	if opts.reserve == 0 {
 		opts.reserve = reserveBytes
 	}
-	b := &Backend{dir: dir, opts: opts, fs: opts.files}
+	if opts.mark == 0 {
+		opts.mark = markEvery
+	}
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	b := &Backend{dir: dir, opts: opts, fs: opts.files, marker: marker{files: opts.files, dir: dir, every: opts.mark}}
 	if err := b.fs.MakeDir(dir); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -104,7 +124,7 @@ func OpenWith(dir string, opts Options) (store.Backend, error) {
 	return b, nil
 }
 
-// Load implements [store.Backend].
+// Load implements [store.Backend]. The revision is the acknowledged one where the logs end before it.
 func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 	l, err := list(b.fs, b.dir)
 	if err != nil {
@@ -114,13 +134,24 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", b.dir, err)
 	}
+	last, err := readMark(b.fs, b.dir)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", b.dir, err)
+	}
 	if err := l.clean(found); err != nil {
 		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
+	}
+	if found.torn != "" {
+		b.opts.Log.Warn("the end of the log was unfinished and is cut off", "directory", b.dir, "file", found.torn, "bytes", found.cut, "revision", found.revision)
+	}
+	if missing := last.missing(found.revision); missing != "" {
+		b.opts.Log.Error(missing, "directory", b.dir)
 	}
 	b.revision, b.logged, b.loaded = found.revision, found.logged, true
 	b.logBytes.Store(b.logged)
 	b.stateSize.Store(found.stateSize)
-	return b.revision, nil
+	b.marker.newest = max(b.revision, last.revision)
+	return b.marker.newest, nil
 }
 
 var errNotLoaded = errors.New("written to before it was loaded")
@@ -133,21 +164,50 @@ func (b *Backend) Append(records []store.Record) error {
 	if !b.loaded {
 		return fmt.Errorf("write %s: %w", b.dir, errNotLoaded)
 	}
-	if b.log == nil {
-		log, err := newLog(b.fs, b.dir, b.revision, b.opts)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", b.dir, err)
-		}
-		b.log = log
-		b.log.syncs = &b.syncs
+	if err := b.begin(); err != nil {
+		return err
 	}
 	n, err := b.log.append(records)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", b.dir, err)
+		return b.refused(err)
 	}
 	b.logged += int64(n)
 	b.logBytes.Store(b.logged)
 	b.revision = records[len(records)-1].Revision
+	b.marker.note(b.revision)
+	return nil
+}
+
+// begin begins a log if there is none.
+func (b *Backend) begin() error {
+	if b.log != nil {
+		return nil
+	}
+	log, err := newLog(b.fs, b.dir, b.revision, b.opts)
+	if err != nil {
+		return b.refused(err)
+	}
+	b.log = log
+	b.log.syncs = &b.syncs
+	return nil
+}
+
+// refused makes the error of an Append: store.ErrFull where it is certain that nothing of it remains.
+func (b *Backend) refused(err error) error {
+	if errors.Is(err, errCertain) {
+		return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrFull, err)
+	}
+	return fmt.Errorf("write %s: %w", b.dir, err)
+}
+
+// Recover implements [store.Recoverer]. There is room when a log's reserve can be written.
+func (b *Backend) Recover() error {
+	if err := b.begin(); err != nil {
+		return err
+	}
+	if err := b.log.try(); err != nil {
+		return b.refused(err)
+	}
 	return nil
 }
 
@@ -193,6 +253,7 @@ func (b *Backend) Close() error {
 		err = b.log.close()
 		b.log = nil
 	}
+	b.marker.close()
 	if err = errors.Join(err, b.lock.Close()); err != nil {
 		return fmt.Errorf("close %s: %w", b.dir, err)
 	}
@@ -264,7 +325,11 @@ func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	if err != nil {
 		return fmt.Errorf("read backup: %w", err)
 	}
-	if _, err := writeState(context.Background(), disk.fs, dir, revision+ahead, slices.Values(records)); err != nil {
+	err = ignoreMissing(disk.fs.Remove(disk.path(markName))) // of a state that was here before
+	if err == nil {
+		_, err = writeState(context.Background(), disk.fs, dir, revision+ahead, slices.Values(records))
+	}
+	if err != nil {
 		return fmt.Errorf("restore to %s: %w", dir, err)
 	}
 	return nil

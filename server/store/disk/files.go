@@ -36,6 +36,8 @@ type file interface {
 	io.WriteCloser
 	// Reserve has so many zeros follow what was written, which writes go over. A sync need not write then where the file is and how long.
 	Reserve(bytes int64) error
+	// Rewind ends the file at a size that it has had, where the next write begins.
+	Rewind(size int64) error
 	// Trim ends the file behind what was written.
 	Trim() error
 	// Sync makes what was written durable, and the file's size.
@@ -132,6 +134,14 @@ func (f *osFile) Reserve(bytes int64) error {
 	n, err := f.file.WriteAt(make([]byte, max(0, f.at+bytes-from)), from)
 	f.reserved = from + int64(n)
 	return err
+}
+
+func (f *osFile) Rewind(size int64) error {
+	if err := f.file.Truncate(size); err != nil {
+		return err
+	}
+	f.at, f.reserved = size, size
+	return nil
 }
 
 func (f *osFile) Trim() error  { return f.file.Truncate(f.at) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"kelson.dev/server/durations"
@@ -58,23 +59,37 @@ func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWr
 	name := join(dir, fileName(revision, logSuffix))
 	f, err := files.Create(name)
 	if err != nil {
-		return nil, err
+		return nil, certain(err, nil) // there was no space for its name
 	}
 	w := &logWriter{file: f, sync: !opts.NoSync, newest: revision, reserve: opts.reserve}
 	header := binary.LittleEndian.AppendUint32(nil, logVersion)
 	header = binary.LittleEndian.AppendUint64(header, revision)
 	w.buf = append(append(w.buf, logTag...), header...)
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, archive.Sum(header))
-	_, err = f.Write(w.buf)
-	w.size = int64(len(w.buf))
-	if err == nil && w.sync {
-		err = files.SyncDir(dir)
+	if _, err = f.Write(w.buf); err != nil {
+		return nil, certain(err, errors.Join(f.Close(), files.Remove(name), files.SyncDir(dir)))
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+	w.size = int64(len(w.buf))
+	if w.sync {
+		if err = files.SyncDir(dir); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	return w, nil
 }
+
+// errCertain says that nothing remains of a write that failed.
+var errCertain = errors.New("what was written of it is removed")
+
+// certain is the error of a write for which there was no space, and after which undone removed what it left, if it is nil.
+func certain(err, undone error) error {
+	if undone == nil && isFull(err) {
+		return fmt.Errorf("%w: %w", errCertain, err)
+	}
+	return errors.Join(err, undone)
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // append writes a frame and returns its size.
 func (w *logWriter) append(records []store.Record) (int, error) {
@@ -94,19 +109,51 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 		w.buf = nil // a rare one: its memory is not kept
 	}
 	w.makeRoom(int64(len(buf)))
-	_, err := w.file.Write(buf)
-	if err == nil && w.sync {
-		start := time.Now()
-		err = w.file.Sync()
-		w.syncs.Since(start)
+	if _, err := w.file.Write(buf); err != nil {
+		return 0, w.takeBack(err)
 	}
-	if err != nil {
-		w.failed = true
-		return 0, err
+	if w.sync {
+		start := time.Now()
+		err := w.file.Sync()
+		w.syncs.Since(start)
+		if err != nil {
+			w.failed = true
+			return 0, err
+		}
 	}
 	w.size += int64(len(buf))
 	w.newest = records[len(records)-1].Revision
 	return len(buf), nil
+}
+
+// takeBack cuts off what a failed write left behind the last frame, and makes that durable.
+func (w *logWriter) takeBack(err error) error {
+	w.failed = true // until it is certain
+	if !isFull(err) {
+		return err
+	}
+	undone := w.file.Rewind(w.size)
+	if undone == nil {
+		undone = w.file.Sync()
+	}
+	if err = certain(err, undone); undone == nil {
+		w.failed, w.reserved = false, w.size
+	}
+	return err
+}
+
+// try finds out whether there is space, by reserving some where a frame would be.
+func (w *logWriter) try() error {
+	reserve := max(w.reserve, maxReserved)
+	if err := w.file.Reserve(reserve); err != nil {
+		return w.takeBack(err)
+	}
+	w.reserved = w.size + reserve
+	if err := w.file.Sync(); err != nil {
+		w.failed = true
+		return err
+	}
+	return nil
 }
 
 // makeRoom reserves what a frame needs, and more.
@@ -115,7 +162,7 @@ func (w *logWriter) makeRoom(frame int64) {
 		return
 	}
 	if err := w.file.Reserve(w.reserve); err != nil {
-		w.reserve = 0 // the disk may be full, and the frame fit in all the same
+		w.reserved = w.size + frame // the disk may be full, and the frame fit in all the same; it is tried again with the next
 		return
 	}
 	w.reserved = w.size + w.reserve

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"kelson.dev/server/store"
 )
@@ -33,7 +34,7 @@ type lossy struct {
 var (
 	errPower = errors.New("power was lost")
 	errDisk  = errors.New("input/output error")
-	errFull  = errors.New("no space left on device")
+	errFull  = error(syscall.ENOSPC)
 )
 
 // lossyDir is a directory: what it looks like now, and what of it is durable.
@@ -261,6 +262,17 @@ func (f *lossyFile) Reserve(bytes int64) error {
 	}
 	f.node.put(make([]byte, zeros), len(f.node.content))
 	return err
+}
+
+func (f *lossyFile) Rewind(size int64) error {
+	f.files.mu.Lock()
+	defer f.files.mu.Unlock()
+	if err := f.files.call("rewind", f.name); err != nil {
+		return err
+	}
+	f.at = int(size)
+	f.node.content = f.node.content[:f.at:f.at]
+	return nil
 }
 
 func (f *lossyFile) Trim() error {

@@ -187,10 +187,18 @@ func (b *Backend) Append(records []store.Record) error {
 	for i, r := range records {
 		var err error
 		if kept[i], err = now.encrypt(r); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 		}
 	}
 	return b.inner.Append(kept)
+}
+
+// Recover implements [store.Recoverer], as the backend behind does.
+func (b *Backend) Recover() error {
+	if r, ok := b.inner.(store.Recoverer); ok {
+		return r.Recover()
+	}
+	return nil
 }
 
 // rewriter is a backend that can be told to write the state as a whole.

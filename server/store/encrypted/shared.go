@@ -2,6 +2,7 @@ package encrypted
 
 import (
 	"context"
+	"fmt"
 
 	"kelson.dev/server/store"
 )
@@ -85,7 +86,7 @@ func (s *shared) Commit(ctx context.Context, ops []store.Op) (uint64, bool, erro
 	for i, op := range ops {
 		r, err := now.encrypt(store.Record{Key: op.Key, Data: op.Data})
 		if err != nil {
-			return 0, false, err
+			return 0, false, fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 		}
 		kept[i] = store.Op{Key: op.Key, Data: r.Data, Expect: op.Expect}
 	}

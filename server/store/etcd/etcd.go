@@ -50,7 +50,8 @@ type Log struct {
 
 	watching context.Context // of all watches, so that their progress can be asked for
 	end      context.CancelFunc
-	applied  atomic.Uint64 // the revision that the watch has come to
+	applied  atomic.Uint64                      // the revision that the watch has come to
+	stop     atomic.Pointer[context.CancelFunc] // ends the present watch; nil: there is none
 
 	asking sync.Mutex
 	ask    *question // that has not been sent yet; nil: none
@@ -152,17 +153,18 @@ func (l *Log) parse(key []byte) (k store.Key, ok bool) {
 	return k, k.Resource != "" && k.Name != ""
 }
 
-const page = 5000
+// Objects are read in pages. A page that does not come in time is asked for again with fewer, and with the fewest once.
+const page, smallestPage = 5000, 50
 
 // Load implements [store.Shared].
 func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision uint64, err error) {
-	from, end := l.prefix, clientv3.GetPrefixRangeEnd(l.prefix)
+	from, limit := l.prefix, int64(page)
 	for {
-		opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page)}
-		if revision > 0 {
-			opts = append(opts, clientv3.WithRev(int64(revision)))
+		answer, err := l.page(ctx, from, limit, revision)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && limit > smallestPage {
+			limit = max(limit/10, smallestPage)
+			continue
 		}
-		answer, err := l.client.Get(ctx, from, opts...)
 		if err != nil {
 			return 0, fmt.Errorf("read etcd: %w", err)
 		}
@@ -178,12 +180,50 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 				return 0, err
 			}
 		}
-		if !answer.More {
+		if !answer.More || len(answer.Kvs) == 0 {
 			l.advance(revision)
 			return revision, nil
 		}
 		from = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
 	}
+}
+
+// page reads objects from a key on, at a revision; 0 is the newest.
+func (l *Log) page(ctx context.Context, from string, limit int64, revision uint64) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	opts := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(l.prefix)), clientv3.WithLimit(limit)}
+	if revision > 0 {
+		opts = append(opts, clientv3.WithRev(int64(revision)))
+	}
+	answer, err := l.client.Get(ctx, from, opts...)
+	if err != nil {
+		return nil, inTime(ctx, err)
+	}
+	return answer, plausible(answer.Header.Revision, 0)
+}
+
+// inTime is err, or that the time is over: clients of gRPC say so in words of their own.
+func inTime(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
+}
+
+// ErrWentBack says that the cluster has a lower revision than it had: it was restored from a backup, or a member answers by itself. What is in memory
+// is no state of this cluster.
+var ErrWentBack = errors.New("the revision of etcd went back: after a restore from a backup its control planes must be restarted")
+
+// plausible checks the revision of an answer against one that the cluster had before it was asked.
+func plausible(revision int64, before uint64) error {
+	if revision <= 0 {
+		return fmt.Errorf("%w: it says %d", ErrWentBack, revision)
+	}
+	if uint64(revision) < before {
+		return fmt.Errorf("%w: it says %d after %d", ErrWentBack, revision, before)
+	}
+	return nil
 }
 
 // advance notes how far the view has come.
@@ -202,6 +242,7 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 	watching, cancel := context.WithCancel(l.watching)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
+	l.stop.Store(&cancel)
 	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1), clientv3.WithProgressNotify())
 	for answer := range answers {
 		switch err := answer.Err(); {
@@ -209,6 +250,8 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 			return store.ErrCompacted
 		case err != nil:
 			return fmt.Errorf("watch etcd: %w", err)
+		case plausible(answer.Header.Revision, 0) != nil:
+			return fmt.Errorf("watch etcd: %w", plausible(answer.Header.Revision, 0))
 		case answer.IsProgressNotify():
 			revision := uint64(answer.Header.Revision)
 			apply(revision, nil)
@@ -281,6 +324,9 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	case err != nil:
 		return 0, false, fmt.Errorf("write etcd: %w", err)
 	}
+	if err := plausible(answer.Header.Revision, 0); err != nil {
+		return 0, false, fmt.Errorf("write etcd: %w", err)
+	}
 	return uint64(answer.Header.Revision), answer.Succeeded, nil
 }
 
@@ -329,7 +375,11 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	defer l.reads.Since(time.Now())
+	before := l.applied.Load()
 	answer, err := l.client.Get(ctx, l.prefix, clientv3.WithCountOnly())
+	if err == nil {
+		err = plausible(answer.Header.Revision, before)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("ask etcd: %w", err)
 	}
@@ -337,13 +387,21 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 }
 
 // hurry asks the watch for its progress until it has come to a revision, which events alone do not bring about when others write
-// elsewhere in the cluster. Most often they do, so they get a moment first.
+// elsewhere in the cluster. Most often they do, so they get a moment first. A watch that makes no progress in the time of an answer is ended, so that
+// another one begins, perhaps at another member: a member may answer everything else and have forgotten its watches.
 func (l *Log) hurry(revision uint64) {
+	stop, from, end := l.stop.Load(), l.applied.Load(), time.Now().Add(l.timeout)
 	for wait := 5 * time.Millisecond; l.applied.Load() < revision; wait = min(2*wait, 200*time.Millisecond) {
 		select {
 		case <-l.watching.Done():
 			return
 		case <-time.After(wait):
+		}
+		if now := l.applied.Load(); now > from {
+			from, end = now, time.Now().Add(l.timeout)
+		} else if stop != nil && time.Now().After(end) {
+			(*stop)() // of no effect if there is another one by now
+			stop, end = l.stop.Load(), time.Now().Add(l.timeout)
 		}
 		if l.applied.Load() < revision {
 			l.client.RequestProgress(l.watching) // an error is a stream that is being made anew

@@ -1,0 +1,170 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"unsafe"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// A process that is not root may make a mount namespace only for a new process, in a user namespace of its own, and a program with threads
+// can't do it between fork and exec. So this program runs itself, under another name: it makes the view, gives up its rights, and
+// becomes the container's command.
+//
+//	kelson ── clone: user and mount namespace ──▶ kelson, named reexecName: init, below ──▶ the command
+//	    └───────── reexecSpec, in a pipe ──────────▲      │
+//	    ◀──────── startError, in a pipe; or its end ──────┘
+//
+// That costs the start of this program, some tens of milliseconds. An agent that is root uses a thread instead.
+
+// reexecName is the name under which this program becomes a container's command.
+const reexecName = "kelson: container"
+
+// What it finds beside its standard streams.
+const (
+	specFile  = 3
+	errorFile = 4
+)
+
+// reexecSpec is what to run, and where.
+type reexecSpec struct {
+	View view
+	Args []string
+	Env  []string
+	Dir  string
+}
+
+// reexecuted starts processes with the agent's user, in namespaces of their own.
+type reexecuted struct {
+	open
+	view view
+}
+
+func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
+	spec, err := json.Marshal(reexecSpec{View: p.view, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir})
+	if err != nil {
+		return err
+	}
+	specReader, specWriter, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer specWriter.Close()
+	errReader, errWriter, err := os.Pipe()
+	if err != nil {
+		specReader.Close()
+		return err
+	}
+	defer errReader.Close()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	user, group := os.Geteuid(), os.Getegid()
+	a := cmd.SysProcAttr
+	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: user, Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: group, HostID: group, Size: 1}}
+	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = "/proc/self/exe", []string{reexecName}, []string{}, "/"
+	cmd.ExtraFiles = []*os.File{specReader, errWriter}
+	err = cmd.Start()
+	specReader.Close()
+	errWriter.Close()
+	if err != nil {
+		return err
+	}
+	if _, err = specWriter.Write(spec); err == nil {
+		err = specWriter.Close()
+	}
+	failure, readErr := io.ReadAll(errReader) // ends when the process has become the command, or has ended
+	if err = errors.Join(err, readErr); err == nil && len(failure) == 0 {
+		return nil
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	cmd.Process, cmd.ProcessState = nil, nil // the command never ran
+	if err != nil {
+		return err
+	}
+	var s startError
+	if err := json.Unmarshal(failure, &s); err != nil {
+		return fmt.Errorf("read why the container did not start: %w", err)
+	}
+	return &s
+}
+
+func (p *reexecuted) terminal() (master, slave *os.File, err error) { return pty.Open() }
+
+// init becomes a container's command if this process was started for that. It comes before main, and before the tests in a test binary.
+func init() {
+	if len(os.Args) != 1 || os.Args[0] != reexecName {
+		return
+	}
+	err := become()
+	var s *startError
+	if !errors.As(err, &s) {
+		s = &startError{Exec: true, Text: err.Error()}
+	}
+	text, _ := json.Marshal(s)
+	os.NewFile(errorFile, "error").Write(text)
+	os.Exit(1)
+}
+
+// become returns only with an error. init functions run on the main thread, whose rights are the command's.
+func become() error {
+	unix.CloseOnExec(specFile)
+	unix.CloseOnExec(errorFile)
+	in := os.NewFile(specFile, "spec")
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read what to run: %w", err)
+	}
+	var spec reexecSpec
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return fmt.Errorf("read what to run: %w", err)
+	}
+	if err := spec.View.enter(false); err != nil {
+		return err
+	}
+	if err := renounce(); err != nil {
+		return err
+	}
+	cmd := &exec.Cmd{Args: spec.Args, Env: spec.Env, Dir: spec.Dir}
+	if err := find(cmd); err != nil {
+		return err
+	}
+	if err := os.Chdir(spec.Dir); err != nil {
+		return &startError{Exec: true, Text: err.Error()}
+	}
+	err = syscall.Exec(cmd.Path, cmd.Args, cmd.Env)
+	return &startError{Exec: true, Text: (&os.PathError{Op: "fork/exec", Path: cmd.Path, Err: err}).Error()}
+}
+
+// renounce gives up what the user namespace gave: all capabilities, and the way to more. Where the kernel can, it also keeps signals and
+// abstract sockets of other processes of the same user out of reach.
+func renounce() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	scope := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
+	if rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&scope)), unsafe.Sizeof(scope), 0); errno == 0 {
+		_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0)
+		unix.Close(int(rules))
+		if errno != 0 {
+			return fmt.Errorf("restrict signals: %w", errno)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	none := [2]unix.CapUserData{}
+	return unix.Capset(&header, &none[0])
+}
