@@ -11,6 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/server/flowcontrol"
 )
 
 // Config says what a Chain is made of.
@@ -42,12 +44,14 @@ type Config struct {
 	// Metrics is shown at /metrics and gets the request metrics; nil: neither.
 	Metrics *prometheus.Registry
 
-	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once; more are answered
-	// with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
+	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and MaxMutatingInFlight do.
+	FlowControl *flowcontrol.Controller
+	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once without FlowControl; more
+	// are answered with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
 	MaxInFlight, MaxMutatingInFlight int
-	// MaxLastingPerUser is how many long-running requests, such as watches, a user may have at once; more are answered with 429, but for
-	// those of system:masters. 0 means 10,000; negative: any number.
-	MaxLastingPerUser int
+	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at once, and all service accounts of a namespace
+	// together; more are answered with 429, but for those of system:masters. 0 means 10,000; negative: any number.
+	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
 	// Log hears of panics; nil: the default logger.
@@ -62,7 +66,7 @@ type Chain struct {
 	metrics *metrics
 
 	reading, mutating seats
-	lasting           seatsByUser
+	longRunning       seatsByUser
 
 	paths map[string]http.Handler
 }
@@ -79,7 +83,7 @@ func New(cfg Config) *Chain {
 	c.metrics = c.newMetrics(cfg.Metrics)
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
-	c.lasting.bound(cfg.MaxLastingPerUser, defaultMaxLasting)
+	c.longRunning.bound(cfg.MaxLongRunningPerUser, defaultMaxLongRunning)
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
