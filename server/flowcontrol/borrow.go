@@ -86,11 +86,12 @@ func (c *Controller) adjust() {
 	for name := range now.draining {
 		if now.levels[name].idle() { // a level that was deleted has served its last request
 			now = c.read(now.changed)
-			c.current.Store(now)
 			break
 		}
 	}
-	if c.divide(now, true) {
+	busy := c.divide(now, true)
+	c.current.Store(now)
+	if busy {
 		c.adjuster.Reset(adjustEvery)
 		return
 	}

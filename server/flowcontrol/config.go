@@ -75,6 +75,7 @@ func (c *Controller) read(changed uint64) *config {
 			}
 		}
 	}
+	c.forget(next)
 	for name, l := range next.levels {
 		of := sharesOf(l.spec)
 		nominal := int(math.Ceil(float64(c.seats) * float64(of.nominal) / shares))
@@ -89,6 +90,19 @@ func (c *Controller) read(changed uint64) *config {
 		}
 	}
 	return next
+}
+
+// forget drops the counts of FlowSchemas that are not in force any more and have no requests. The caller holds mu.
+func (c *Controller) forget(next *config) {
+	used := map[*counts]bool{c.counted[countsKey{exemptName, exemptName}]: true}
+	for _, s := range next.schemas {
+		used[s.counts] = true
+	}
+	for key, n := range c.counted {
+		if !used[n] && n.executing.Load() == 0 && n.queued.Load() == 0 {
+			delete(c.counted, key)
+		}
+	}
 }
 
 // level returns the level of a name, a new one if there is none.

@@ -82,7 +82,7 @@ func (e *RejectedError) Error() string {
 // and user under Kubernetes' keys. The ticket has the values of the response headers in both cases.
 func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestInfo, u user.Info) error {
 	c.Classify(t, info, u)
-	t.level, t.info, t.user, t.arrived = t.schema.level, info, u.GetName(), arrival(req.Context())
+	t.level, t.info, t.user = t.schema.level, info, u.GetName()
 	t.work = fcrequest.WorkEstimate{InitialSeats: 1}
 	if t.level.name != exemptName {
 		t.flow = t.schema.flow(info, u)
@@ -95,7 +95,6 @@ func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestIn
 		c.dropped.RecordDroppedRequest(level.name)
 		return &RejectedError{reason, c.dropped.GetRetryAfter(level.name)}
 	}
-	t.started = time.Now()
 	t.schema.dispatched.Add(1)
 	t.schema.executing.Add(1)
 	t.schema.executingSeats.Add(int64(t.work.MaxSeats()))
@@ -137,8 +136,8 @@ func (c *Controller) configuration() *config {
 		return now
 	}
 	next := c.read(changed)
-	c.current.Store(next)
 	c.divide(next, false)
+	c.current.Store(next)
 	return next
 }
 

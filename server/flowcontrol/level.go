@@ -93,6 +93,7 @@ func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool
 	free := l.direct+seats <= l.limit || seats > l.limit && l.direct == 0
 	switch {
 	case exempt, l.queued == 0 && free:
+		t.started = time.Now()
 		l.direct += seats
 		l.running++
 		t.prev, t.next = l.executing.prev, &l.executing
@@ -114,6 +115,7 @@ func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool
 
 // wait takes the request through the queues. The request is rejected for the reason full when they do not take it.
 func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full string) (rejected string) {
+	t.arrived = arrival(ctx)
 	ctx, cancel := waitContext(ctx, t.arrived)
 	defer cancel()
 	req, _ := queues.StartRequest(ctx, &t.work, t.schema.hash(t.flow), t.flow, t.schema.fs.Name, t.info, t.user, nil)

@@ -18,8 +18,8 @@ type Ticket struct {
 	info    *request.RequestInfo
 	user    string
 	flow    string
-	arrived time.Time
-	started time.Time
+	arrived time.Time // of a request that went through the queues
+	started time.Time // of one that did not: that is when it arrived
 
 	// released ends the execution of a request that went through the queues, and finished says that the queues have seen it; nil for a request
 	// that did not go through them.
@@ -56,7 +56,7 @@ var noUID = []string{""}
 
 func (t *Ticket) dump() debug.RequestDump {
 	return debug.RequestDump{
-		MatchedFlowSchema: t.schema.fs.Name, FlowDistinguisher: t.flow, ArriveTime: t.arrived, StartTime: t.started,
+		MatchedFlowSchema: t.schema.fs.Name, FlowDistinguisher: t.flow, ArriveTime: t.started, StartTime: t.started,
 		WorkEstimate: t.work, UserName: t.user, RequestInfo: *t.info,
 	}
 }
