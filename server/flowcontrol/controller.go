@@ -42,6 +42,7 @@ type Controller struct {
 	current  atomic.Pointer[config]
 	exempted atomic.Pointer[exempted]
 	exempt   *level
+	needed   chan struct{} // closed when the configuration is first read
 
 	mu       sync.Mutex // held to change current, and what follows
 	counted  map[countsKey]*counts
@@ -60,7 +61,7 @@ func New(cfg Config) *Controller {
 		store: cfg.Store, seats: cfg.Seats, rest: cfg.REST, counted: map[countsKey]*counts{},
 		maxSeats: upstream.NewMaxSeatsTracker(), watches: upstream.NewWatchTracker(), dropped: upstream.NewDroppedRequestsTracker(),
 	}
-	c.exempt = newLevel(exemptName, c)
+	c.exempt, c.needed = newLevel(exemptName, c), make(chan struct{})
 	c.estimate = fcrequest.NewWorkEstimator(c.objects, c.watches.GetInterestedWatchCount, fcrequest.DefaultWorkEstimatorConfig(), c.maxSeats.GetMaxSeats)
 	return c
 }
@@ -137,7 +138,9 @@ func (c *Controller) configuration() *config {
 	}
 	next := c.read(changed)
 	c.divide(next, false)
-	c.current.Store(next)
+	if c.current.Swap(next) == nil {
+		close(c.needed)
+	}
 	return next
 }
 

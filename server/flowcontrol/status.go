@@ -18,27 +18,48 @@ import (
 	"kelson.dev/server/typed"
 )
 
-// Run writes into the status of each FlowSchema whether its priority level exists, as Kubernetes does, until ctx ends. It does nothing while
-// neither kind of object changes. After it no limits are adjusted any more.
+// Run writes into the status of each FlowSchema whether its priority level exists, as Kubernetes does, until ctx ends. It begins when one of
+// these objects changes, or when the configuration is first needed: to read it costs more than the rest of a start. After Run no limits are
+// adjusted any more.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.stop()
+	cursors, err := c.follow(c.store.Snapshot())
+	if err != nil {
+		return err
+	}
+	wake, again := (<-chan struct{})(c.needed), (<-chan time.Time)(nil)
 	for {
-		cursors, pending, err := c.writeStatuses(ctx)
-		if err != nil {
-			return err
-		}
-		var again <-chan time.Time
-		if pending {
-			again = time.After(adjustEvery) // other servers of the same store may have been faster
-		}
 		select {
 		case <-cursors[0].Ready():
 		case <-cursors[1].Ready():
+		case <-wake:
 		case <-again:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		wake, again = nil, nil
+		sn := c.store.Snapshot()
+		if cursors, err = c.follow(sn); err != nil {
+			return err
+		}
+		pending, err := c.writeStatuses(ctx, sn)
+		if err != nil {
+			return err
+		}
+		if pending {
+			again = time.After(adjustEvery) // other servers of the same store may have been faster
+		}
 	}
+}
+
+// follow returns cursors that are ready when something has changed since a state.
+func (c *Controller) follow(sn *store.Snapshot) (cursors [2]*store.Cursor, err error) {
+	for i, resource := range []string{flowSchemas, priorityLevels} {
+		if cursors[i], err = c.store.Watch(resource, sn.Revision()); err != nil {
+			return cursors, fmt.Errorf("follow %s: %w", resource, err)
+		}
+	}
+	return cursors, nil
 }
 
 func (c *Controller) stop() {
@@ -50,15 +71,8 @@ func (c *Controller) stop() {
 	}
 }
 
-// writeStatuses brings all statuses up to date. It returns cursors that are ready when something has changed since, and whether some status
-// could not be written.
-func (c *Controller) writeStatuses(ctx context.Context) (cursors [2]*store.Cursor, pending bool, err error) {
-	sn := c.store.Snapshot()
-	for i, resource := range []string{flowSchemas, priorityLevels} {
-		if cursors[i], err = c.store.Watch(resource, sn.Revision()); err != nil {
-			return cursors, false, fmt.Errorf("follow %s: %w", resource, err)
-		}
-	}
+// writeStatuses brings the statuses of a state up to date, and reports whether some could not be written.
+func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pending bool, err error) {
 	for fs, err := range typed.List[flowcontrolv1.FlowSchema](sn, flowSchemas, "") {
 		if err != nil {
 			continue
@@ -74,12 +88,12 @@ func (c *Controller) writeStatuses(ctx context.Context) (cursors [2]*store.Curso
 		}
 		if err := c.writeStatus(ctx, fs.Name, want); err != nil && !apierrors.IsNotFound(err) {
 			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
-				return cursors, false, err
+				return false, err
 			}
 			pending = true
 		}
 	}
-	return cursors, pending, nil
+	return pending, nil
 }
 
 // dangling is the condition that says whether a FlowSchema's level is missing, in Kubernetes' words.
