@@ -75,7 +75,6 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 		if err != nil {
 			w.fail(err)
 		}
-		w.pending.release()
 	}
 	if wsstream.IsWebSocketRequest(s.req) {
 		if !hijackable(s.w) {
@@ -116,8 +115,11 @@ type watcher struct {
 	sent uint64
 }
 
-// close ends the use of the ResponseWriter.
-func (w *watcher) close() { w.writing.close() }
+// close ends the use of the ResponseWriter, and gives buffers up.
+func (w *watcher) close() {
+	w.writing.close()
+	w.pending.release()
+}
 
 // initialized returns what only the initial events need.
 func (w *watcher) initialized() {
