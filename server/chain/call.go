@@ -12,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/server/flowcontrol"
 )
 
 // call is the context of a request. What the stages find out lies here in one place, under Kubernetes' own keys: a context for each of
@@ -29,6 +31,7 @@ type call struct {
 	allowed   bool                 // every stage let it through
 	user      user.Info            // nil: not known yet
 	audiences authenticator.Audiences
+	ticket    flowcontrol.Ticket                      // of flow control
 	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/server/flowcontrol"
 )
 
 // Config says what a Chain is made of.
@@ -46,12 +48,14 @@ type Config struct {
 	// in Metrics. It must be cheap and safe for concurrent use. nil: no request metric has the labels of a resource.
 	Serves func(*request.RequestInfo) bool
 
-	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once; more are answered
-	// with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
+	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and MaxMutatingInFlight do.
+	FlowControl *flowcontrol.Controller
+	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once without FlowControl; more
+	// are answered with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
 	MaxInFlight, MaxMutatingInFlight int
-	// MaxLastingPerUser is how many long-running requests, such as watches, a user may have at once; more are answered with 429, but for
-	// those of system:masters. 0 means 10,000; negative: any number.
-	MaxLastingPerUser int
+	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at once, and all service accounts of a namespace
+	// together; more are answered with 429, but for those of system:masters. 0 means 10,000; negative: any number.
+	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
 	// Stall bounds how long the transfer of a short request's body, or of its answer, may make no progress; see received and recorder for
@@ -74,7 +78,7 @@ type Chain struct {
 	metrics *metrics
 
 	reading, mutating seats
-	lasting           seatsByUser
+	longRunning       seatsByUser
 	arriving          budget // of bytes that have come, of bodies that are not whole or wait for decoding
 	decoding          budget // of what decoding bodies takes
 
@@ -99,7 +103,7 @@ func New(cfg Config) *Chain {
 	c.metrics = c.newMetrics(cfg.Metrics)
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
-	c.lasting.bound(cfg.MaxLastingPerUser, defaultMaxLasting)
+	c.longRunning.bound(cfg.MaxLongRunningPerUser, defaultMaxLongRunning)
 	arriving, decoding := cfg.Bodies.limits()
 	c.arriving.limit(arriving)
 	c.decoding.limit(decoding)

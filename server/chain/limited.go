@@ -6,18 +6,20 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// What kube-apiserver serves at once by default.
+// The limits of kube-apiserver's --max-requests-inflight and --max-mutating-requests-inflight.
 const (
 	defaultMaxReading  = 400
 	defaultMaxMutating = 200
 )
 
-// defaultMaxLasting is how many long-running requests a user may have. kube-apiserver has no such limit, so it lies far above what clients need.
-const defaultMaxLasting = 10_000
+// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no such limit. The controllers that watch most
+// (one watch for each of some thousand kinds) stay below it, and a user with all of them unread holds less than half a GiB: see TestUnreadWatches.
+const defaultMaxLongRunning = 10_000
 
 // seats are those of one kind of short requests.
 type seats struct {
@@ -32,7 +34,7 @@ func (s *seats) bound(limit, otherwise int) {
 	s.limit = int64(limit)
 }
 
-// take says whether there is one more.
+// take reports whether there is one more.
 func (s *seats) take() bool {
 	if n := s.taken.Add(1); s.limit < 0 || n <= s.limit {
 		return true
@@ -43,7 +45,7 @@ func (s *seats) take() bool {
 
 func (s *seats) leave() { s.taken.Add(-1) }
 
-// seatsByUser are those of long-running requests, such as watches: so many for each user.
+// seatsByUser are those of long-running requests, such as watches: so many for each owner.
 type seatsByUser struct {
 	limit int // negative: any number
 	mu    sync.Mutex
@@ -57,65 +59,93 @@ func (s *seatsByUser) bound(limit, otherwise int) {
 	s.limit, s.taken = limit, map[string]int{}
 }
 
-// take says whether a user has one more.
-func (s *seatsByUser) take(name string) bool {
+// take reports whether an owner has one more.
+func (s *seatsByUser) take(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.limit >= 0 && s.taken[name] >= s.limit {
+	if s.limit >= 0 && s.taken[owner] >= s.limit {
 		return false
 	}
-	s.taken[name]++
+	s.taken[owner]++
 	return true
 }
 
-func (s *seatsByUser) leave(name string) {
+func (s *seatsByUser) leave(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[name]--; s.taken[name] == 0 {
-		delete(s.taken, name)
+	if s.taken[owner]--; s.taken[owner] == 0 {
+		delete(s.taken, owner)
 	}
 }
 
-// limited answers requests beyond what is served at once with 429: short ones of all users together, long-running ones of each. Administrators
-// are always served: they may be needed to end what the others do.
+// owner is who has a user's long-running requests. Users with the right to create service accounts can have any number of them, so those of a
+// namespace share their seats.
+func owner(name string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return name
+}
+
+// limited bounds what is served at once. Flow control decides about short requests, and about watches until they have sent their initial
+// events; without it, more than so many short requests are answered with 429. Long-running requests are limited by user as well.
 func (c *Chain) limited(next http.Handler) http.Handler {
+	short, watch := c.inFlight(next), next
+	if c.cfg.FlowControl != nil {
+		short, watch = c.flowControlled(next), c.watching(next)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if exempt(call.info) {
-			next.ServeHTTP(w, req)
-			return
-		}
-		if call.lasts {
-			name := userName(req)
-			if !c.lasting.take(name) {
-				if !privileged(req) {
-					refuse(w)
-					return
-				}
-			} else {
-				defer c.lasting.leave(name)
-			}
-			next.ServeHTTP(w, req)
-			return
-		}
-		kind := &c.mutating
-		if reads(call.info.Verb) {
-			kind = &c.reading
-		}
 		switch {
-		case kind.take():
-			defer kind.leave()
+		case exempt(call.info):
+			c.classified(w, req)
 			next.ServeHTTP(w, req)
-		case privileged(req):
-			next.ServeHTTP(w, req)
-		default:
-			refuse(w)
+			return
+		case !call.lasts:
+			short.ServeHTTP(w, req)
+			return
 		}
+		name := owner(userName(req))
+		if c.longRunning.take(name) {
+			defer c.longRunning.leave(name)
+		} else if !privileged(req) {
+			refuse(w)
+			return
+		}
+		if call.info.Verb == "watch" {
+			watch.ServeHTTP(w, req)
+			return
+		}
+		next.ServeHTTP(w, req)
 	})
 }
 
-func refuse(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "1")
+// inFlight refuses short requests beyond MaxInFlight and MaxMutatingInFlight, but for administrators': they may be needed to end what the
+// others do.
+func (c *Chain) inFlight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		kind := c.kindOf(callOf(req).info)
+		if kind.take() {
+			defer kind.leave()
+		} else if !privileged(req) {
+			refuse(w)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func (c *Chain) kindOf(info *request.RequestInfo) *seats {
+	if reads(info.Verb) {
+		return &c.reading
+	}
+	return &c.mutating
+}
+
+func refuse(w http.ResponseWriter) { refuseAfter(w, "1") }
+
+func refuseAfter(w http.ResponseWriter, seconds string) {
+	w.Header().Set("Retry-After", seconds)
 	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 }
 

@@ -70,10 +70,18 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Limits are how many short requests that read, and that write, are served at once, and how many long-running ones, such as watches, of each
-// user. More are answered with 429, but for those of system:masters. 0 is the default: 400 and 200, as in kube-apiserver, and 10,000; negative:
-// any number.
-type Limits struct{ InFlight, MutatingInFlight, LastingPerUser int }
+// Limits bound what is served at once. 0 is the default: 400, 200 and 10,000; negative: any number.
+type Limits struct {
+	// InFlight and MutatingInFlight together are the seats that priority and fairness divides; one that is negative adds none. Without priority and
+	// fairness they are how many short requests that read, and that write, are served at once.
+	InFlight, MutatingInFlight int
+	// LongRunningPerUser is how many long-running requests, such as watches, each user may have, and all service accounts of a namespace
+	// together. More are answered with 429, but for those of system:masters.
+	LongRunningPerUser int
+	// NoPriorityAndFairness answers all short requests beyond InFlight and MutatingInFlight with 429, but for those of system:masters, whichever
+	// user they are of. FlowSchemas and PriorityLevelConfigurations then have no effect.
+	NoPriorityAndFairness bool
+}
 
 // ServiceAccounts is about the tokens of service accounts. The zero value signs them with a key that is made for this control plane
 // alone: its tokens end with it.

@@ -124,7 +124,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Authorizer: may,
 		CatchUp:    catchUp(p.store, definitions),
 	})
-	if p.chain, err = newChain(cfg, registry, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
+	flows, err := p.newFlowControl(cfg, registry)
+	if err != nil {
+		return nil, err
+	}
+	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
@@ -138,6 +142,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	p.goRun(ctx, "definitions", definitions.Run)
+	if flows != nil {
+		p.goRun(ctx, "flow control", flows.Run)
+		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
+	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may); err != nil {
 			return err

@@ -151,7 +151,8 @@ type oracle struct {
 }
 
 func newOracle(t *testing.T) *oracle {
-	plane, err := Start(t.Context(), Config{NoControllers: true})
+	// Flow control would write into the status of FlowSchemas meanwhile.
+	plane, err := Start(t.Context(), Config{NoControllers: true, Limits: Limits{NoPriorityAndFairness: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"kelson.dev/server/chain"
 	"kelson.dev/server/crd"
 	"kelson.dev/server/discovery"
+	"kelson.dev/server/flowcontrol"
 	"kelson.dev/server/openapi"
 	"kelson.dev/server/resource"
 	verbs "kelson.dev/server/rest"
@@ -27,7 +28,7 @@ import (
 )
 
 // newChain puts the pipeline before what answers requests.
-func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*chain.Chain, error) {
 	found := discovery.New(registry)
 	groups := caughtUp(catchUp(st, definitions), found)
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions, Packed: openapispec.Archive}))
@@ -39,6 +40,9 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 		BackupPath:  backup(st),
 	}
 	maps.Copy(paths, issuer.Discovery())
+	if flows != nil {
+		maps.Copy(paths, flows.Pages())
+	}
 	if cfg.Profiling {
 		maps.Copy(paths, profiling())
 	}
@@ -55,7 +59,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, st *store.Store, issuer 
 		Checks:        chain.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
 		Serves:        serves(registry),
-		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLastingPerUser: cfg.Limits.LastingPerUser,
+		FlowControl:   flows,
+		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
 		Log: cfg.Log,
 	}), nil
 }

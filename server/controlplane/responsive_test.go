@@ -120,7 +120,7 @@ func TestOthersAreServedMeanwhile(t *testing.T) {
 // API-03: a client with as many watches as it may have gets no more; others, and administrators, have theirs.
 func TestManyWatchesOfOneClient(t *testing.T) {
 	const most = 50
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LastingPerUser: most}})
+	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for _, name := range []string{"mallory", "ann"} {
 		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding(name, "cluster-admin", name), createOpts); err != nil {
@@ -173,7 +173,7 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 
 // API-03: requests whose bodies do not arrive take no places: neither their user nor others are kept from reading, watching and writing.
 func TestUnsentBodiesTakeNoPlaces(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2}})
+	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +103,7 @@ func (i invention) send(h http.Handler, name string) *httptest.ResponseRecorder 
 
 // API-02, issue 28: what clients invent makes no time series and is not kept, whichever early response they get.
 func TestInventedNamesMakeNoSeries(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LastingPerUser: 1}})
+	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: 1}})
 	response := must[*http.Response](t)
 	post := func(path, body string) {
 		t.Helper()
@@ -226,15 +225,6 @@ func seriesOf(t *testing.T, s *site) map[string]bool {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// held is the size of the objects that are in use.
-func held() uint64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.GC() // what pools held
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 func trusting(ca *pki.Authority) *tls.Config { return &tls.Config{RootCAs: ca.Pool()} }

@@ -68,6 +68,15 @@ func (fr *frames) object(typ watch.EventType, obj *store.Object) ([]byte, error)
 	return wire.Event(fr.form.media, typ, fr.form.kind(), bare)
 }
 
+// parts makes the frame of a stored object without copying the object's encoding, which is shared. It is not for tables.
+func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, after []byte, err error) {
+	if bare, err = fr.form.bare(obj); err != nil {
+		return nil, nil, nil, err
+	}
+	before, after, err = wire.EventAround(fr.form.media, typ, fr.form.kind(), len(bare))
+	return before, bare, after, err
+}
+
 // event makes the frame of an event, as typ. An object that leaves a selection is shown as it last was in it, at the event's
 // revision.
 func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
-	"kelson.dev/server/https/gather"
 	"kelson.dev/server/metrics"
 	"kelson.dev/server/rest/wire"
 	"kelson.dev/server/store"
@@ -26,8 +25,6 @@ const (
 	bookmarkEvery = time.Minute
 	// watchTimeout is how long a watch lasts at least if the client doesn't say; at most it is twice that.
 	watchTimeout = 30 * time.Minute
-	// flushAt is how many bytes of frames are gathered before they are sent.
-	flushAt = 256 << 10
 	// gatherAt is from where on frames are sent as several records of TLS.
 	gatherAt = 4 << 10
 )
@@ -49,7 +46,11 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if err != nil {
 		return err
 	}
-	w := &watcher{scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks}
+	w := &watcher{
+		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
+		writing: writing{w: s.w, req: s.req, seated: true, last: time.Now().Add(mostInitial)},
+	}
+	defer w.close()
 	if w.sel.namespace != "" && s.namespace == "" {
 		w.namespace = w.sel.namespace
 	} else {
@@ -60,13 +61,14 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	// Where the watch begins is settled before the client hears of it: what it does from then on, the watch sees.
-	snap, err := w.begin(opts, revision)
+	// Where the watch begins is settled before the client sees an answer: what the client does from then on, the watch sees.
+	err = w.begin(opts, revision)
 	serve := func() {
 		// From here on errors are events.
-		if err == nil && snap != nil {
-			err = w.initial(snap)
+		if err == nil {
+			err = w.initial()
 		}
+		w.initialized()
 		if err == nil {
 			err = w.run(timeout)
 		}
@@ -102,53 +104,67 @@ type watcher struct {
 	sending   metrics.Watch
 	done      <-chan struct{} // closed when the client is gone, or the server ends
 	flusher   http.Flusher
-	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are gathered in buf
+	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are written
 	bookmarks bool
 	cursor    *store.Cursor
-	buf       []byte
+	snap      *store.Snapshot // the state to send first; nil: none, or sent
+	pending   pending
+	unflushed bool // something was written since the last flush
+	writing   writing
 	// sent is the revision up to which everything was sent.
 	sent uint64
 }
 
-// begin sets the cursor, and gives the state to send first, where that is asked for.
-func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (snap *store.Snapshot, err error) {
+// close ends the use of the ResponseWriter, and gives buffers up.
+func (w *watcher) close() {
+	w.writing.close()
+	w.pending.release()
+}
+
+// initialized returns what only the initial events need.
+func (w *watcher) initialized() {
+	w.snap = nil
+	w.writing.initialized()
+}
+
+// begin sets the cursor, and the state to send first, where that is asked for.
+func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (err error) {
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
-		if snap, err = w.newest(opts.ResourceVersion); err != nil {
-			return nil, err
+		if w.snap, err = w.newest(opts.ResourceVersion); err != nil {
+			return err
 		}
-		revision = snap.Revision()
+		revision = w.snap.Revision()
 	case revision == 0: // sendInitialEvents=false and no revision: from now on
 		now, err := w.newest("")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		revision = now.Revision()
 	}
 	w.sent = revision
 	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
-		return nil, w.expired(err, revision)
+		return w.expired(err, revision)
 	}
-	return snap, nil
+	return nil
 }
 
-// initial sends the objects of a state as if they were just added, and the bookmark after them.
-func (w *watcher) initial(snap *store.Snapshot) error {
-	for obj := range w.selected(snap) {
+// initial sends the objects of the first state as if they were just added, and the bookmark after them.
+func (w *watcher) initial() error {
+	if w.snap == nil {
+		return nil
+	}
+	for obj := range w.selected(w.snap) {
 		if ok, err := w.sel.matches(obj); err != nil {
 			return err
 		} else if !ok {
 			continue
 		}
-		frame, err := w.frames.object(watch.Added, obj)
-		if err != nil {
-			return err
-		}
-		if err := w.put(frame); err != nil {
+		if err := w.added(obj); err != nil {
 			return err
 		}
 	}
-	if w.bookmarks { // whoever names no revision gets initial events unasked, and then this bookmark too
+	if w.bookmarks { // clients that name no revision get initial events unasked, and then this bookmark too
 		if err := w.bookmark(true); err != nil {
 			return err
 		}
@@ -157,6 +173,22 @@ func (w *watcher) initial(snap *store.Snapshot) error {
 		return errGone
 	}
 	return nil
+}
+
+// added sends an object as if it were just added. Its encoding is shared with other watches; the frame around it is not kept.
+func (w *watcher) added(obj *store.Object) error {
+	if w.message != nil || w.frames.table != nil {
+		frame, err := w.frames.object(watch.Added, obj)
+		if err != nil {
+			return err
+		}
+		return w.put(frame)
+	}
+	before, bare, after, err := w.frames.parts(watch.Added, obj)
+	if err != nil {
+		return err
+	}
+	return w.put(before, bare, after)
 }
 
 // selected yields the objects among which are those that the watch selects.
@@ -290,39 +322,57 @@ func (w *watcher) event(e *store.Event) error {
 	return w.put(frame)
 }
 
-func (w *watcher) put(frame []byte) error {
-	w.sending.Sent(len(frame))
+// put sends a frame, which may come in parts: now, or with others.
+func (w *watcher) put(parts ...[]byte) error {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	w.sending.Sent(size)
 	if w.message != nil {
-		if w.message(frame) != nil {
+		if w.message(parts[0]) != nil {
 			return errGone
 		}
 		return nil
 	}
-	w.buf = append(w.buf, frame...)
-	if len(w.buf) < flushAt {
+	if w.pending.append(parts...) {
 		return nil
 	}
-	if w.flush() != nil {
+	if w.write() != nil {
 		return errGone
 	}
+	for _, part := range parts {
+		if w.pending.append(part) {
+			continue
+		}
+		if w.write() != nil || w.writing.write(part) != nil {
+			return errGone
+		}
+		w.unflushed = true
+	}
 	return nil
+}
+
+// write writes what is pending.
+func (w *watcher) write() error {
+	p := w.pending.bytes()
+	if len(p) == 0 {
+		return nil
+	}
+	err := w.writing.write(p)
+	w.pending.release() // an idle watch holds no memory
+	w.unflushed = true
+	return err
 }
 
 // errGone ends a watch whose client has gone.
 var errGone = errors.New("client gone")
 
 func (w *watcher) flush() error {
-	if len(w.buf) == 0 {
-		return nil
-	}
-	if len(w.buf) > gatherAt {
-		defer gather.Begin(w.ctx)()
-	}
-	_, err := w.w.Write(w.buf)
-	w.flusher.Flush()
-	w.buf = w.buf[:0]
-	if cap(w.buf) > flushAt {
-		w.buf = nil // an idle watch holds no memory of its initial events
+	err := w.write()
+	if w.unflushed {
+		w.unflushed = false
+		w.writing.flush(w.flusher)
 	}
 	return err
 }

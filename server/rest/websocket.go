@@ -42,6 +42,16 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 		default:
 			w.message = func(frame []byte) error { return websocket.Message.Send(conn, frame) }
 		}
+		send := w.message
+		w.message = func(frame []byte) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := conn.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+				return err
+			}
+			return send(frame)
+		}
 		serve()
 	}).ServeHTTP(hijacker{w.w}, w.req)
 }

@@ -1,4 +1,5 @@
-// Package bootstrappolicy furnishes a control plane with the cluster roles, roles and bindings that Kubernetes has from the start.
+// Package bootstrappolicy furnishes a control plane with the cluster roles, roles and bindings, and with the objects of priority and fairness,
+// that Kubernetes has from the start.
 //
 // [Ensure] creates what is missing, all in one commit, and brings what was changed up to date as kube-apiserver does when it starts:
 // rights and subjects that are missing are added, what users added stays, and what has the annotation
@@ -165,7 +166,7 @@ func (cfg *Config) reconcile(ctx context.Context, c clients, o *object) error {
 			}
 		}
 	}
-	run, err := c.reconciliation(o)
+	run, err := cfg.reconciliation(ctx, c, o)
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func fresh(m metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // reconciliation returns Kubernetes' own way to bring an object up to date.
-func (c clients) reconciliation(o *object) (func() error, error) {
+func (cfg *Config) reconciliation(ctx context.Context, c clients, o *object) (func() error, error) {
 	switch o.key.Resource {
 	case clusterRoles:
 		role, err := wanted[rbacv1.ClusterRole](o)
@@ -251,6 +252,8 @@ func (c clients) reconciliation(o *object) (func() error, error) {
 			RoleBinding: reconciliation.RoleBindingAdapter{RoleBinding: binding},
 			Client:      reconciliation.RoleBindingClientAdapter{Client: c.rbac, NamespaceClient: c.core.Namespaces()},
 		}), nil
+	case priorityLevels, flowSchemas:
+		return func() error { return cfg.ensureFlows(ctx, o.key) }, nil
 	}
 	return nil, fmt.Errorf("no policy for %s", o.key.Resource)
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/client-go/kubernetes"
 	upstream "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
@@ -24,6 +25,7 @@ var update = flag.Bool("update", false, "write the text of the policy anew")
 var resources = []string{
 	"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
 	"roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",
+	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
 }
 
 // The text is what the API stores of the objects of Kubernetes' own policy; -update makes it so. AUTHZ-02
@@ -71,6 +73,7 @@ var marked = []struct {
 }{
 	{regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`), `"uid":"<uid>"`},
 	{regexp.MustCompile(`"creationTimestamp":"[0-9TZ:-]{20}"`), `"creationTimestamp":"<time>"`},
+	{regexp.MustCompile(`"lastTransitionTime":"[0-9TZ:-]{20}"`), `"lastTransitionTime":"<time>"`},
 	{regexp.MustCompile(`"time":"[0-9TZ:-]{20}"`), `"time":"<time>"`},
 	{regexp.MustCompile(`"resourceVersion":"\d+"`), `"resourceVersion":"<revision>"`},
 }
@@ -136,6 +139,24 @@ func create(t *testing.T, plane *controlplane.ControlPlane) {
 	for namespace, list := range upstream.NamespaceRoleBindings() {
 		for _, o := range list {
 			check(client.RoleBindings(namespace).Create(t.Context(), &o, metav1.CreateOptions{}))
+		}
+	}
+	createFlows(t, plane)
+}
+
+// createFlows posts the objects of priority and fairness as kube-apiserver's hook does.
+func createFlows(t *testing.T, plane *controlplane.ControlPlane) {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
+	opts := metav1.CreateOptions{FieldManager: "api-priority-and-fairness-config-producer-v1"}
+	for _, o := range slices.Concat(bootstrap.SuggestedPriorityLevelConfigurations, bootstrap.MandatoryPriorityLevelConfigurations) {
+		if _, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range slices.Concat(bootstrap.SuggestedFlowSchemas, bootstrap.MandatoryFlowSchemas) {
+		if _, err := client.FlowSchemas().Create(t.Context(), o, opts); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

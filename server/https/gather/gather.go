@@ -22,6 +22,11 @@ import (
 // most is how much lies ready for the next call; who has more must wait.
 const most = 128 << 10
 
+// mostGathering bounds how many connections gather at a time, and with them the memory that clients which do not read hold: 16 MiB.
+const mostGathering = 64
+
+var gathering atomic.Int32
+
 // buffers are used in pairs, as long as a connection is written to.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
 
@@ -150,6 +155,10 @@ func (c *conn) take(p []byte) (taken bool, err error) {
 		return false, c.err
 	}
 	if !c.writing {
+		if gathering.Add(1) > mostGathering {
+			gathering.Add(-1)
+			return false, nil
+		}
 		c.writing, c.ready = true, buffers.Get().(*[]byte)
 		go c.write()
 	}
@@ -177,5 +186,6 @@ func (c *conn) write() {
 	buffers.Put(c.ready)
 	buffers.Put(spare)
 	c.writing, c.ready = false, nil
+	gathering.Add(-1)
 	c.free.Signal()
 }

@@ -1,0 +1,172 @@
+package flowcontrol
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+)
+
+// Busy levels borrow seats from idle ones. Kubernetes divides the seats again every ten seconds, for ever. Here that begins when a level
+// is busy (some of its requests wait, or more than half of its seats are taken) and ends when none was busy for a whole period: what the division
+// remembers of the time in between is known without counting, because nothing is demanded then.
+
+const (
+	// adjustEvery is Kubernetes' borrowing adjustment period.
+	adjustEvery = 10 * time.Second
+	// smoothing is how much of the smoothed demand remains after a period: half of it after five minutes.
+	smoothing = 0.977
+)
+
+// stats describe the demand for a level's seats.
+type stats struct {
+	average, deviation float64
+	highest            int     // in the last period
+	smoothed           float64 // falls slowly after a peak
+}
+
+// update takes in what was observed during a period.
+func (s *stats) update(seen fq.IntegratorResults) {
+	s.highest = int(math.Round(seen.Max))
+	if seen.Duration <= 0 {
+		return
+	}
+	if math.IsNaN(seen.Deviation) {
+		seen.Deviation = 0
+	}
+	s.average, s.deviation = seen.Average, seen.Deviation
+	envelope := seen.Average + seen.Deviation
+	s.smoothed = max(envelope, smoothing*s.smoothed+(1-smoothing)*envelope)
+}
+
+// beginAdjusting makes the division of seats follow the demand, if it does not already.
+func (c *Controller) beginAdjusting() {
+	if c.adjusting.Load() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped || c.adjusting.Load() {
+		return
+	}
+	now := c.current.Load()
+	if now == nil {
+		return
+	}
+	for _, l := range now.levels {
+		l.resume(time.Since(c.adjusted))
+	}
+	c.adjusting.Store(true)
+	c.divide(now, false)
+	if c.adjuster == nil {
+		c.adjuster = time.AfterFunc(adjustEvery, c.adjust)
+	} else {
+		c.adjuster.Reset(adjustEvery)
+	}
+}
+
+// resume begins to observe a level's demand, after a time without any.
+func (l *level) resume(idle time.Duration) {
+	now := l.inDirect.Load() + l.inQueues.Load()
+	l.demand.Set(float64(now))
+	l.demand.Reset()
+	l.smoothed.highest = int(now)
+	l.smoothed.smoothed *= math.Pow(smoothing, idle.Seconds()/adjustEvery.Seconds())
+}
+
+// adjust divides the seats after a period.
+func (c *Controller) adjust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	now := c.current.Load()
+	for name := range now.draining {
+		if now.levels[name].idle() { // a level that was deleted has served its last request
+			now = c.read(now.changed)
+			break
+		}
+	}
+	busy := c.divide(now, true)
+	c.current.Store(now)
+	if busy {
+		c.adjuster.Reset(adjustEvery)
+		return
+	}
+	c.adjusting.Store(false)
+}
+
+// divide gives each level its limit: its share, corrected by what it and the others need. It reports whether some level is busy. The caller
+// holds mu.
+func (c *Controller) divide(now *config, observed bool) (busy bool) {
+	c.adjusted = time.Now()
+	var items []wish
+	var levels []*level
+	rest, mins, leasts := now.nominals, 0, 0
+	for _, l := range now.levels {
+		if observed {
+			l.smoothed.update(l.demand.Reset())
+		}
+		highest := l.smoothed.highest
+		if l == c.exempt {
+			rest -= max(l.bounds.min, highest)
+			continue
+		}
+		busy = busy || 2*highest > l.limit
+		least := max(l.bounds.min, min(l.bounds.nominal, highest))
+		mins, leasts = mins+l.bounds.min, leasts+least
+		levels = append(levels, l)
+		items = append(items, wish{low: float64(least), high: float64(l.bounds.max), target: max(float64(least), l.smoothed.smoothed)})
+	}
+	limits := allocate(float64(now.nominals), items)
+	for i, l := range levels {
+		limit := int(math.Round(limits[i]))
+		switch {
+		case rest <= mins: // what is exempt leaves no more than the minimum
+			limit = l.bounds.min
+		case rest <= leasts:
+			share := float64(rest-mins) / float64(leasts-mins)
+			limit = l.bounds.min + int(math.Round((items[i].low-float64(l.bounds.min))*share))
+		}
+		l.setLimit(limit)
+	}
+	return busy
+}
+
+// wish is what one level asks for: target seats, or in the same proportion as the others more or fewer of them, within bounds.
+type wish struct{ low, high, target float64 }
+
+// allocate divides a number of seats. Each gets its target times the same factor, within its bounds. Where the bounds make the sum impossible,
+// all get their lower or their upper bound.
+func allocate(sum float64, wishes []wish) []float64 {
+	const least = 0.001 // a target of nothing would never grow
+	at := func(factor float64) (all []float64, total float64) {
+		for _, w := range wishes {
+			seats := min(max(factor*max(w.target, least), w.low), w.high)
+			all, total = append(all, seats), total+seats
+		}
+		return all, total
+	}
+	factors := []float64{0} // between two of them the total is linear
+	for _, w := range wishes {
+		factors = append(factors, w.low/max(w.target, least), w.high/max(w.target, least))
+	}
+	slices.Sort(factors)
+	before, below := 0.0, 0.0
+	for i, factor := range factors {
+		all, total := at(factor)
+		if total < sum {
+			before, below = factor, total
+			continue
+		}
+		if i == 0 || total == below {
+			return all
+		}
+		all, _ = at(before + (sum-below)*(factor-before)/(total-below))
+		return all
+	}
+	all, _ := at(before)
+	return all
+}

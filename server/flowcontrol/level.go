@@ -1,0 +1,285 @@
+package flowcontrol
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiserver/pkg/util/flowcontrol/debug"
+	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/eventclock"
+	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
+	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+)
+
+// level is the state of one priority level. Its limit is divided between requests that execute directly and Kubernetes' queue set:
+//
+//	limit ─┬─ direct: seats of requests that found enough free seats and no request before them
+//	       └─ the rest: the queue set's limit, as long as requests are queued or execute after they were queued
+//
+// While the queue set has requests, all others go through it too, and what direct ones give back becomes the queue set's. So the queue set, which
+// costs microseconds and allocations, exists only for levels that are busy, and decides alone as soon as there is something to decide.
+type level struct {
+	name  string
+	owner *Controller
+
+	mu        sync.Mutex
+	spec      *flowcontrolv1.PriorityLevelConfiguration
+	bounds    bounds
+	limit     int    // seats that may be taken now
+	direct    int    // seats taken without the queue set
+	executing Ticket // the ring of those that took them
+	running   int    // number of them
+	queued    int    // requests in the queue set: waiting or executing
+	queues    fq.QueueSet
+
+	// demand is how many seats are taken or waited for, over time; it is fed while the controller adjusts limits.
+	demand   fq.Integrator
+	inDirect atomic.Int64 // = direct, readable without mu
+	inQueues atomic.Int64 // seats that the queue set's requests take or wait for
+	smoothed stats
+}
+
+// bounds are what the configuration says of a level's seats.
+type bounds struct{ nominal, min, max int }
+
+func newLevel(name string, owner *Controller) *level {
+	l := &level{name: name, owner: owner, demand: fq.NewNamedIntegrator(eventclock.Real{}, name)}
+	l.executing.prev, l.executing.next = &l.executing, &l.executing
+	return l
+}
+
+// exempt reports whether the level does not limit its requests. The caller holds mu.
+func (l *level) exempt() bool {
+	return l.spec == nil || l.spec.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
+}
+
+// queuing returns the configuration of the queues; nil if requests are rejected instead. The caller holds mu.
+func (l *level) queuing() *flowcontrolv1.QueuingConfiguration {
+	if l.spec.Spec.Limited == nil {
+		return nil
+	}
+	return l.spec.Spec.Limited.LimitResponse.Queuing
+}
+
+// Why a request is rejected, as Kubernetes' metric names it.
+const (
+	queueFull        = "queue-full"
+	concurrencyLimit = "concurrency-limit"
+	timeOut          = "time-out"
+)
+
+// start returns when the request may execute, or must be rejected for a reason. ctx bounds the wait.
+func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
+	rejected, queues, busy := l.enter(t)
+	if busy {
+		l.owner.beginAdjusting()
+	}
+	if queues != nil {
+		return l.wait(ctx, t, queues, rejected)
+	}
+	return rejected
+}
+
+// enter lets a request execute directly, rejects it, or returns the queues by which it must go, and why it is rejected if they do not take it.
+func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seats, exempt := t.work.MaxSeats(), l.exempt()
+	busy = !exempt && (l.queued > 0 || 2*(l.direct+seats) > l.limit)
+	// A request wider than the whole level executes alone.
+	free := l.direct+seats <= l.limit || seats > l.limit && l.direct == 0
+	switch {
+	case exempt, l.queued == 0 && free:
+		t.started = time.Now()
+		l.direct += seats
+		l.running++
+		t.prev, t.next = l.executing.prev, &l.executing
+		t.prev.next, t.next.prev = t, t
+		l.observeDirect()
+		return "", nil, busy
+	case l.queuing() == nil:
+		rejected = concurrencyLimit
+	default:
+		rejected = queueFull
+	}
+	if l.queued == 0 && l.queuing() == nil {
+		return rejected, nil, busy
+	}
+	l.queued++
+	l.configure()
+	return rejected, l.queues, busy
+}
+
+// wait takes the request through the queues. The request is rejected for the reason full when they do not take it.
+func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full string) (rejected string) {
+	t.arrived = arrival(ctx)
+	ctx, cancel := waitContext(ctx, t.arrived)
+	defer cancel()
+	req, _ := queues.StartRequest(ctx, &t.work, t.schema.hash(t.flow), t.flow, t.schema.fs.Name, t.info, t.user, nil)
+	if req == nil {
+		l.leave()
+		return full
+	}
+	t.schema.queued.Add(1)
+	t.schema.queuedSeats.Add(int64(t.work.MaxSeats()))
+	granted, released, finished := make(chan bool, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		defer l.leave()
+		executes := false
+		req.Finish(func() {
+			executes = true
+			queueset.OnRequestDispatched(req)
+			granted <- true
+			<-released
+		})
+		if !executes {
+			granted <- false
+		}
+	}()
+	executes := <-granted
+	t.schema.queued.Add(-1)
+	t.schema.queuedSeats.Add(-int64(t.work.MaxSeats()))
+	t.schema.waited(time.Since(t.arrived), executes)
+	if !executes {
+		return timeOut
+	}
+	t.released, t.finished = released, finished
+	return ""
+}
+
+// waitContext bounds how long a request waits, as Kubernetes does: a quarter of the time it has, at most a minute. Requests without a
+// deadline, such as watches, wait as long as those with the default deadline of a minute.
+func waitContext(ctx context.Context, arrived time.Time) (context.Context, context.CancelFunc) {
+	limit := defaultWait
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(deadline.Sub(arrived)/4, time.Minute)
+	}
+	return context.WithDeadline(ctx, arrived.Add(limit))
+}
+
+const defaultWait = 15 * time.Second
+
+// leave notes that the queue set has one request less.
+func (l *level) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queued--
+}
+
+// finish gives the seats of a request back, after the time for which its events occupy the server.
+func (l *level) finish(t *Ticket) {
+	t.schema.executing.Add(-1)
+	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
+	if t.released != nil {
+		close(t.released)
+		<-t.finished // the seats are free now, or after the additional latency, which the queue set adds
+		return
+	}
+	if t.work.AdditionalLatency > 0 {
+		time.AfterFunc(t.work.AdditionalLatency, func() { l.giveBack(t) })
+		return
+	}
+	l.giveBack(t)
+}
+
+func (l *level) giveBack(t *Ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.prev.next, t.next.prev = t.next, t.prev
+	l.direct -= t.work.MaxSeats()
+	l.running--
+	l.observeDirect()
+	if l.queued > 0 {
+		l.configure()
+	}
+}
+
+// setLimit changes how many seats there are. Waiting requests get those that became free.
+func (l *level) setLimit(limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit = limit; l.queued > 0 {
+		l.configure()
+	}
+}
+
+// configure gives the queue set the seats that direct requests do not have, and makes it if it does not exist. The caller holds mu.
+func (l *level) configure() {
+	cfg := fq.QueuingConfig{Name: l.name}
+	if q := l.queuing(); q != nil {
+		cfg.DesiredNumQueues, cfg.QueueLengthLimit, cfg.HandSize = int(q.Queues), int(q.QueueLengthLimit), int(q.HandSize)
+	}
+	var completer fq.QueueSetCompleter
+	var err error
+	if l.queues == nil {
+		completer, err = queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
+			metrics.RatioedGaugePair{RequestsWaiting: unseen{}, RequestsExecuting: unseen{}}, unseen{}, queueDemand{l})
+	} else {
+		completer, err = l.queues.BeginConfigChange(cfg)
+	}
+	if err != nil { // checked when the configuration was read
+		return
+	}
+	seats := max(l.limit-l.direct, 0)
+	l.queues = completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: seats, ConcurrencyDenominator: max(seats, 1)})
+}
+
+// idle reports whether no request of the level exists.
+func (l *level) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running == 0 && l.queued == 0
+}
+
+// observeDirect notes the demand of direct requests. The caller holds mu.
+func (l *level) observeDirect() {
+	l.inDirect.Store(int64(l.direct))
+	l.observe()
+}
+
+func (l *level) observe() {
+	if l.owner.adjusting.Load() {
+		l.demand.Set(float64(l.inDirect.Load() + l.inQueues.Load()))
+	}
+}
+
+// snapshot describes the level for dumps: what the queue set says, and the direct requests as if they had no queue.
+func (l *level) snapshot() (d debug.QueueSetDump) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queues != nil {
+		d = l.queues.Dump(true)
+	}
+	for t := l.executing.next; t != &l.executing; t = t.next {
+		d.QueuelessExecutingRequests = append(d.QueuelessExecutingRequests, t.dump())
+	}
+	d.Executing += l.running
+	d.SeatsInUse += l.direct
+	return d
+}
+
+// queueDemand is the gauge by which the queue set tells its demand. It is called with the queue set locked.
+type queueDemand struct{ *level }
+
+func (d queueDemand) Set(x float64) {
+	d.inQueues.Store(int64(x))
+	d.observe()
+}
+func (d queueDemand) Add(x float64)     { d.Set(float64(d.inQueues.Load()) + x) }
+func (d queueDemand) Inc()              { d.Add(1) }
+func (d queueDemand) Dec()              { d.Add(-1) }
+func (d queueDemand) SetToCurrentTime() {}
+
+// unseen is a gauge that nothing reads: [Controller.Collect] reads the state itself.
+type unseen struct{}
+
+func (unseen) Set(float64)            {}
+func (unseen) Add(float64)            {}
+func (unseen) Inc()                   {}
+func (unseen) Dec()                   {}
+func (unseen) SetToCurrentTime()      {}
+func (unseen) SetDenominator(float64) {}

@@ -1,0 +1,94 @@
+package flowcontrol
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The metrics have the names and labels of Kubernetes'. Labels are names of FlowSchemas and priority levels only.
+var (
+	flowLabels  = []string{"priority_level", "flow_schema"}
+	levelLabels = flowLabels[:1]
+
+	dispatchedDesc     = describe("dispatched_requests_total", "Number of requests executed by API Priority and Fairness subsystem", flowLabels...)
+	rejectedDesc       = describe("rejected_requests_total", "Number of requests rejected by API Priority and Fairness subsystem", "priority_level", "flow_schema", "reason")
+	executingDesc      = describe("current_executing_requests", "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem", flowLabels...)
+	executingSeatsDesc = describe("current_executing_seats", "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem", flowLabels...)
+	queuedDesc         = describe("current_inqueue_requests", "Number of requests currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
+	queuedSeatsDesc    = describe("current_inqueue_seats", "Number of seats currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
+	waitDesc           = describe("request_wait_duration_seconds", "Length of time a request spent waiting in its queue", "priority_level", "flow_schema", "execute")
+	nominalDesc        = describe("nominal_limit_seats", "Nominal number of execution seats configured for each priority level", levelLabels...)
+	lowerDesc          = describe("lower_limit_seats", "Configured lower bound on number of execution seats available to each priority level", levelLabels...)
+	upperDesc          = describe("upper_limit_seats", "Configured upper bound on number of execution seats available to each priority level", levelLabels...)
+	currentDesc        = describe("current_limit_seats", "current derived number of execution seats available to each priority level", levelLabels...)
+	highestDesc        = describe("demand_seats_high_watermark", "High watermark, over last adjustment period, of demand_seats", levelLabels...)
+	averageDesc        = describe("demand_seats_average", "Time-weighted average, over last adjustment period, of demand_seats", levelLabels...)
+	deviationDesc      = describe("demand_seats_stdev", "Time-weighted standard deviation, over last adjustment period, of demand_seats", levelLabels...)
+	smoothedDesc       = describe("demand_seats_smoothed", "Smoothed seat demands", levelLabels...)
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
+}
+
+// Describe implements [prometheus.Collector]: the metrics there are depend on the configuration.
+func (c *Controller) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c *Controller) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, n := range c.counted {
+		labels := []string{strings.Clone(key.level), strings.Clone(key.schema)}
+		n.collect(to, labels)
+	}
+	now := c.current.Load()
+	if now == nil {
+		return
+	}
+	for name, l := range now.levels {
+		gauge := func(desc *prometheus.Desc, value float64) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, name)
+		}
+		gauge(nominalDesc, float64(l.bounds.nominal))
+		gauge(lowerDesc, float64(l.bounds.min))
+		gauge(upperDesc, float64(l.bounds.max))
+		gauge(currentDesc, float64(l.limit))
+		gauge(highestDesc, float64(l.smoothed.highest))
+		gauge(averageDesc, l.smoothed.average)
+		gauge(deviationDesc, l.smoothed.deviation)
+		gauge(smoothedDesc, l.smoothed.smoothed)
+	}
+}
+
+func (n *counts) collect(to chan<- prometheus.Metric, labels []string) {
+	gauge := func(desc *prometheus.Desc, value int64) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	dispatched := n.dispatched.Load()
+	to <- prometheus.MustNewConstMetric(dispatchedDesc, prometheus.CounterValue, float64(dispatched), labels...)
+	for reason, count := range map[string]uint64{queueFull: n.full.Load(), concurrencyLimit: n.limited.Load(), timeOut: n.timedOut.Load()} {
+		if count > 0 {
+			to <- prometheus.MustNewConstMetric(rejectedDesc, prometheus.CounterValue, float64(count), append(labels[:2:2], reason)...)
+		}
+	}
+	gauge(executingDesc, n.executing.Load())
+	gauge(executingSeatsDesc, n.executingSeats.Load())
+	gauge(queuedDesc, n.queued.Load())
+	gauge(queuedSeatsDesc, n.queuedSeats.Load())
+	if labels[0] == exemptName {
+		return
+	}
+	// Requests that did not go through a queue waited for no time.
+	queued, _, _ := n.waitedAndExecuted.read(0)
+	for execute, waits := range map[string]*waits{"true": &n.waitedAndExecuted, "false": &n.waitedAndRejected} {
+		zeros := uint64(0)
+		if execute == "true" {
+			zeros = dispatched - min(queued, dispatched)
+		}
+		if count, sum, buckets := waits.read(zeros); count > 0 {
+			to <- prometheus.MustNewConstHistogram(waitDesc, count, sum, buckets, append(labels[:2:2], execute)...)
+		}
+	}
+}

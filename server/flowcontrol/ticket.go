@@ -1,0 +1,62 @@
+package flowcontrol
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/flowcontrol/debug"
+	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+)
+
+// Ticket is the permission of one request to execute. The zero value is ready for [Controller.Begin].
+type Ticket struct {
+	schema *schema
+	level  *level
+	work   fcrequest.WorkEstimate
+
+	info    *request.RequestInfo
+	user    string
+	flow    string
+	arrived time.Time // of a request that went through the queues
+	started time.Time // of one that did not: that is when it arrived
+
+	// released ends the execution of a request that went through the queues, and finished says that the queues have seen it; nil for a request
+	// that did not go through them.
+	released, finished chan struct{}
+	done               atomic.Bool
+	prev, next         *Ticket // among those that execute without having gone through the queues
+}
+
+// Release gives the seats back. Only the first call has an effect; a ticket that was refused, or never used, has nothing to give back.
+func (t *Ticket) Release() {
+	if t.level == nil || t.done.Swap(true) {
+		return
+	}
+	t.level.finish(t)
+}
+
+// Signal implements Kubernetes' InitializationSignal: a watch needs its seats only until it has sent its initial events.
+func (t *Ticket) Signal() { t.Release() }
+
+// Wait implements Kubernetes' InitializationSignal. Nothing waits for a ticket.
+func (t *Ticket) Wait() {}
+
+// Headers are the values of the response headers that name the FlowSchema and the priority level by their UIDs. They are shared: the caller
+// must not change them.
+func (t *Ticket) Headers() (flowSchema, priorityLevel []string) {
+	if t.schema == nil {
+		return noUID, noUID
+	}
+	return t.schema.uid, t.schema.levelUID
+}
+
+// noUID stands for an object that does not exist (yet).
+var noUID = []string{""}
+
+func (t *Ticket) dump() debug.RequestDump {
+	return debug.RequestDump{
+		MatchedFlowSchema: t.schema.fs.Name, FlowDistinguisher: t.flow, ArriveTime: t.started, StartTime: t.started,
+		WorkEstimate: t.work, UserName: t.user, RequestInfo: *t.info,
+	}
+}

@@ -1,0 +1,99 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+)
+
+// deaf is the ResponseWriter of a client that does not read.
+type deaf struct {
+	http.ResponseWriter
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (d *deaf) Write([]byte) (int, error) {
+	<-d.ended
+	return 0, http.ErrHandlerTimeout
+}
+
+func (d *deaf) SetWriteDeadline(at time.Time) error {
+	if at.Before(time.Now()) {
+		d.once.Do(func() { close(d.ended) })
+	}
+	return nil
+}
+
+// signal notes when the seats of a watch are given back.
+type signal struct{ at time.Time }
+
+func (s *signal) Signal() { s.at = time.Now() }
+func (s *signal) Wait()   {}
+
+// API-03: a watch whose client accepts nothing gives its seats back soon, and is ended later.
+func TestStalledWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		given, start := &signal{}, time.Now()
+		req := (&http.Request{}).WithContext(flowcontrol.WithInitializationSignal(context.Background(), given))
+		w := &writing{w: &deaf{ended: make(chan struct{})}, req: req, seated: true, last: start.Add(mostInitial)}
+		if w.write([]byte("x")) == nil {
+			t.Error("written")
+		}
+		if took := time.Since(start); took != stall {
+			t.Errorf("ended after %s", took)
+		}
+		if took := given.at.Sub(start); took != patience {
+			t.Errorf("seats were given back after %s", took)
+		}
+		w.close()
+		time.Sleep(time.Hour)
+
+		// Initial events that come slowly do not keep an old state for ever.
+		start = time.Now()
+		w = &writing{w: &deaf{ended: make(chan struct{})}, req: req, last: start.Add(10 * time.Second)}
+		if w.write([]byte("x")) == nil || time.Since(start) != 10*time.Second {
+			t.Errorf("ended after %s", time.Since(start))
+		}
+		w.close()
+	})
+}
+
+// Small frames are gathered in small buffers, and in large ones while there are such.
+func TestPending(t *testing.T) {
+	var all []*pending
+	frame := make([]byte, 10<<10)
+	for range largeBuffers + 5 {
+		p := &pending{}
+		all = append(all, p)
+		if !p.append(frame) {
+			t.Fatal("no room for a small frame")
+		}
+		if got, want := p.append(frame, frame), len(all) <= largeBuffers; got != want {
+			t.Errorf("buffer %d: %v, want %v", len(all), got, want)
+		}
+		if want := 10 << 10; len(p.bytes()) != want && len(all) > largeBuffers {
+			t.Errorf("%d bytes, want %d", len(p.bytes()), want)
+		}
+	}
+	for _, p := range all {
+		p.release()
+		p.release()
+		if len(p.bytes()) != 0 {
+			t.Error("released, and not empty")
+		}
+	}
+	p := &pending{}
+	if p.append(make([]byte, largeBuffer+1)) || !p.append(make([]byte, largeBuffer)) {
+		t.Error("a large buffer has another size")
+	}
+	p.release()
+	if largeTaken.Load() != 0 {
+		t.Errorf("%d large buffers are taken", largeTaken.Load())
+	}
+}
