@@ -116,7 +116,7 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 		errs = append(errs, loader.Errorf(m.Pos, "+"+m.Name+": "+format, args...))
 	}
 	lower := strings.ToLower(t.Name)
-	k := &ClientKind{Type: t, Resource: Plural(lower), Namespaced: true, verbs: slices.Clone(Verbs), HasList: p.Type(t.Name+"List") != nil}
+	k := &ClientKind{Type: t, Resource: Plural(t.Name), Namespaced: true, verbs: slices.Clone(Verbs), HasList: p.Type(t.Name+"List") != nil}
 	for _, f := range t.Fields {
 		k.HasStatus = k.HasStatus || f.Name == "Status"
 	}

@@ -97,7 +97,7 @@ func (a *API) findResources() (errs []error) {
 			key := [2]string{p.Group, t.Name}
 			r := found[key]
 			if r == nil {
-				plural := Plural(strings.ToLower(t.Name))
+				plural := Plural(t.Name)
 				r = &Resource{Group: p.Group, Kind: t.Name, ListKind: t.Name + "List", Plural: plural, Singular: strings.ToLower(t.Name), Namespaced: true}
 				found[key] = r
 			}

@@ -101,7 +101,7 @@ func (p *Project) valuesOf(r *Resource) values {
 	v.Resource = *r
 	v.Lower, v.Many, v.Qualified = strings.ToLower(r.Kind), r.Plural, r.QualifiedGroup()
 	if v.Many == "" {
-		v.Many = model.Plural(v.Lower)
+		v.Many = model.Plural(r.Kind)
 	}
 	v.Alias = packageName(r.Group) + r.Version
 	if r.Core {
