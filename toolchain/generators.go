@@ -167,7 +167,9 @@ func (r *run) definitionOptions() crd.Options {
 }
 
 func (r *run) roles() {
-	doc, err := rbac.YAML(rbac.Roles(r.api))
+	roles, warnings := rbac.Roles(r.api, r.ws)
+	r.warnings = append(r.warnings, warnings...)
+	doc, err := rbac.YAML(roles)
 	r.fail(err, r.out.add(filepath.Join(r.dir, "config", "rbac", rbac.FileName), doc))
 }
 

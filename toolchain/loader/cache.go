@@ -32,7 +32,7 @@ type cached struct {
 	once     sync.Once
 	src      []byte
 	included bool // by name and build constraints
-	marked   bool // a comment looks like a marker
+	marked   bool // generators read it: a comment looks like a marker, or there is a method Finalize
 	declares bool // a type, a constant, or a method that generators ask for
 	readErr  error
 
@@ -70,7 +70,7 @@ func (e *cached) read() {
 		dir, base := filepath.Split(e.name)
 		match, err := ctx.MatchFile(dir, base)
 		e.included = match || err != nil // a header that does not scan is for the parser to explain
-		e.marked = markerLine.Match(e.src)
+		e.marked = markerLine.Match(e.src) || bytes.Contains(e.src, []byte(") Finalize("))
 		e.declares = declares(e.src)
 	})
 }

@@ -218,11 +218,25 @@ func (p *Package) imported(f *File, name string) (*Package, error) {
 	return nil, fmt.Errorf("no import is named %s", name)
 }
 
-// Params are the types of a function's parameters.
+// Params returns the types of a function's parameters.
 func (p *Package) Params(f *Func) []Type {
+	return scope{pkg: p, file: f.File}.list(f.Decl.Type.Params)
+}
+
+// Signature returns the types of a method's parameters and results. m must be a method of a type of
+// p. The parameters of a generic receiver are Invalid.
+func (p *Package) Signature(m *Method) (params, results []Type) {
+	s := scope{pkg: p, file: m.File}
+	return s.list(m.Func.Type.Params), s.list(m.Func.Type.Results)
+}
+
+// list returns the type of each name in a list of parameters or results.
+func (s scope) list(fields *ast.FieldList) []Type {
+	if fields == nil {
+		return nil
+	}
 	var types []Type
-	s := scope{pkg: p, file: f.File}
-	for _, field := range f.Decl.Type.Params.List {
+	for _, field := range fields.List {
 		for range max(1, len(field.Names)) {
 			types = append(types, s.eval(field.Type))
 		}

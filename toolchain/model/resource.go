@@ -1,6 +1,7 @@
 package model
 
 import (
+	"path"
 	"strings"
 
 	"kelson.dev/toolchain/loader"
@@ -63,6 +64,34 @@ func (t *Type) IsRoot() bool {
 		}
 	}
 	return typeMeta && objectMeta
+}
+
+// ResourceOf returns the API group and the resource of a kind, which may be declared in an imported
+// package. ok is false if the type is not a kind, or its group is unknown: the package has no
+// +groupName and is not one of k8s.io/api, whose older packages have none.
+func (a *API) ResourceOf(d *loader.Decl) (group, resource string, ok bool) {
+	t := a.Type(d)
+	if t.Generic() || !t.IsRoot() {
+		return "", "", false
+	}
+	if m := a.PackageMarkers(d.Pkg).Get("groupName"); m != nil {
+		group = m.Text()
+	} else if rest, ok := strings.CutPrefix(d.Pkg.Path, "k8s.io/api/"); ok {
+		group = path.Dir(rest) // GROUP/VERSION
+	} else {
+		return "", "", false
+	}
+	for _, r := range a.Resources {
+		if r.Group == group && r.Kind == d.Name {
+			return group, r.Plural, true
+		}
+	}
+	for _, m := range t.Markers {
+		if plural := m.String("path"); m.Name == "kubebuilder:resource" && plural != "" {
+			return group, plural, true
+		}
+	}
+	return group, Plural(d.Name), true
 }
 
 // embedded is the type of an embedded field that may be metadata. Others are not resolved, to load no packages for them.
