@@ -22,7 +22,7 @@ const Layout = "kelson.dev/v1"
 const settingsKey = "scaffold." + Layout
 
 // projectHeader stands above the PROJECT file.
-const projectHeader = "# What kelson has made here; the format is kubebuilder's. It is read and written by kelson create, edit, delete and upgrade.\n"
+const projectHeader = "# The parts of this project that kelson scaffolded, in kubebuilder's format. kelson create, edit, delete and upgrade maintain this file.\n"
 
 // Project is a PROJECT file: kubebuilder's format, version 3. Fields that are not known here are kept.
 type Project struct {

@@ -18,7 +18,7 @@ var embedded embed.FS
 
 // TemplateVersion grows with every change of what projects are made of. The files that were otherwise before are then kept in _former, in a
 // folder of the version before, so that kelson upgrade knows what projects were made of; the file .absent there names those that were not.
-const TemplateVersion = 2
+const TemplateVersion = 3
 
 // blueprint is a template: its files by their names, which begin with the step that they belong to.
 type blueprint map[string][]byte

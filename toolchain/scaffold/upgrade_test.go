@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ func next(t *testing.T) blueprint {
 	delete(all, "project/.dockerignore")
 	change("project/Makefile", "##@ Build\n", "##@ Build it\n")
 	change("project/cmd/main.go.tmpl", "// Command", "// Program")
-	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example:", "// foo is only an example:")
+	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example. Replace", "// foo is only an example. Replace")
 	return all
 }
 
@@ -67,7 +68,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		}
 	}
 	edit("Makefile", "KELSON         ?= kelson", "KELSON         ?= ../kelson")
-	edit("api/v1/welcome_types.go", "// foo is an example: put", "// foo is mine: put")
+	edit("api/v1/welcome_types.go", "// foo is an example. Replace", "// foo is mine. Replace")
 	edit("cmd/main.go", "operator.Main(", "operator.Main( // all of it")
 	if err := os.Remove(filepath.Join(dir, "hack/boilerplate.go.txt")); err != nil {
 		t.Fatal(err)
@@ -114,9 +115,9 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		"Makefile":                {"?= ../kelson", "##@ Build it"},
 		"cmd/main.go":             {"// Program p", "operator.Main( // all of it", "controller.WelcomeController()"},
 		"CONTRIBUTING.md":         {"# p"},
-		"api/v2/welcome_types.go": {"// foo is only an example: put"},
-		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine: put", ">>>>>>> template"},
-		"PROJECT":                 {"template: 3"},
+		"api/v2/welcome_types.go": {"// foo is only an example. Replace"},
+		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine. Replace", ">>>>>>> template"},
+		"PROJECT":                 {fmt.Sprint("template: ", TemplateVersion+1)},
 	} {
 		for _, part := range parts {
 			if text := read(name); !strings.Contains(text, part) {
