@@ -34,7 +34,7 @@ func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.Nodes(node),
+	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
 		testenv.Operator(controller.Parts()...))
 }
 
