@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// next is a later template: a file more, one less, one changed, and a changed type.
+// next is a later template with one file added, one removed, and several changed.
 func next(t *testing.T) blueprint {
 	t.Helper()
 	all := present()
@@ -81,7 +81,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		return templateOf(version)
 	}
 
-	// Not in git, then not committed.
+	// First outside git, then with uncommitted files.
 	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "all")
 
-	// The version of today changes nothing.
+	// An upgrade to the same version changes nothing.
 	if done, err := Upgrade(dir, checkout, false); err != nil || len(done.Changes) > 0 {
 		t.Fatalf("%+v %v", done, err)
 	}
@@ -137,7 +137,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 }
 
-// A disk that fails in the middle leaves what was there.
+// A commit that fails half-way leaves the disk unchanged.
 func TestNothingIsHalfWritten(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Log("as root no folder is read-only: a file stands where a folder should be")
