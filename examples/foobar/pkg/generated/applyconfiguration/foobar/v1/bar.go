@@ -16,7 +16,7 @@ import (
 type BarApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says how it should be.
+	// spec is the desired state.
 	Spec *BarSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -16,9 +16,9 @@ import (
 type FooApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says how it should be.
+	// spec is the desired state.
 	Spec *FooSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how it was last seen to be.
+	// status is the observed state.
 	Status *FooStatusApplyConfiguration `json:"status,omitempty"`
 }
 
