@@ -150,7 +150,7 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 			named := strings.Split(m.Text(), ",")
 			for _, v := range named {
 				if !slices.Contains(Verbs, v) {
-					fail(m, "there is no verb %q; there are %s", v, strings.Join(Verbs, ", "))
+					fail(m, "unknown verb %q; known verbs: %s", v, strings.Join(Verbs, ", "))
 				}
 			}
 			if m.Name == "genclient:skipVerbs" {

@@ -146,7 +146,7 @@ func (s *stage) commit() ([]Change, error) {
 		}
 		return nil, err
 	}
-	beside := map[string]string{}
+	temporary := map[string]string{}
 	for _, c := range all {
 		name := s.path(c.Path)
 		if c.What == Deleted {
@@ -166,7 +166,7 @@ func (s *stage) commit() ([]Change, error) {
 		if err := os.WriteFile(tmp, s.files[c.Path], mode); err != nil {
 			return fail(err)
 		}
-		beside[c.Path] = tmp
+		temporary[c.Path] = tmp
 	}
 	for _, c := range all {
 		name := s.path(c.Path)
@@ -184,7 +184,7 @@ func (s *stage) commit() ([]Change, error) {
 		if c.What == Deleted {
 			err = os.Remove(name)
 		} else {
-			err = os.Rename(beside[c.Path], name)
+			err = os.Rename(temporary[c.Path], name)
 		}
 		if err != nil {
 			return fail(err)

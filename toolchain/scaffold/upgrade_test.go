@@ -140,7 +140,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 // A commit that fails half-way leaves the disk unchanged.
 func TestNothingIsHalfWritten(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Log("as root no folder is read-only: a file stands where a folder should be")
+		t.Log("root can write to read-only folders, so a file takes the place of a folder")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644); err != nil {

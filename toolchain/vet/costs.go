@@ -49,8 +49,8 @@ type Bound struct {
 
 func (b Bound) String() string { return b.Keyword + " of " + b.Path }
 
-// dear is the cost above which Costs looks for missing bounds: a tenth of the limit.
-const dear = RuleLimit / 10
+// expensive is the cost above which Costs looks for missing bounds: a tenth of the limit.
+const expensive = RuleLimit / 10
 
 // Costs estimates the rules of a definition as an API server does. A rule that does not compile has
 // cost 0; the server reports its error.
@@ -73,7 +73,7 @@ func Costs(d Definition) []Rule {
 					File: d.File, Line: d.Line(fmt.Sprintf("%s%s.x-kubernetes-validations[%d]", at, where.inSchema(), n)),
 					Definition: d.Name, Version: v.Name, Path: where.String(), Rule: s.XValidations[n].Rule, Cost: cost,
 				}
-				if cost > dear {
+				if cost > expensive {
 					r.Missing = est.missing(where, s, n, cost)
 				}
 				rules = append(rules, r)
@@ -88,7 +88,7 @@ func Costs(d Definition) []Rule {
 func advice(d Definition, rules []Rule) []Finding {
 	var findings []Finding
 	for _, r := range rules {
-		if r.Cost <= dear || len(r.Missing) == 0 {
+		if r.Cost <= expensive || len(r.Missing) == 0 {
 			continue
 		}
 		bounds := make([]string, 0, 3)

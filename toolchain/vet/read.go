@@ -221,7 +221,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	var plain, content map[string]any
 	err := yaml.Unmarshal(doc, &node)
 	if err == nil {
-		err = node.Decode(&plain) // refuses a name that stands there twice
+		err = node.Decode(&plain) // rejects duplicate keys
 	}
 	if err == nil {
 		err = utilyaml.Unmarshal(doc, &content) // with the types that JSON has
@@ -233,7 +233,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	switch {
 	case err != nil && named:
 		return nil, err
-	case err != nil || len(content) == 0: // in a folder it may be a template, or somebody's configuration
+	case err != nil || len(content) == 0: // in a folder it may be a template or a configuration file
 		return nil, nil
 	}
 	if group := obj.GroupVersionKind().Group; group == "kustomize.config.k8s.io" {

@@ -130,20 +130,20 @@ func TestCosts(t *testing.T) {
 	if len(rules) != 2 {
 		t.Fatalf("%d rules: %+v", len(rules), rules)
 	}
-	cheap, dear := rules[0], rules[1]
+	cheap, expensive := rules[0], rules[1]
 	if cheap.Path != "spec" || cheap.Line != 30 || cheap.Cost == 0 || cheap.Cost > 100 || len(cheap.Missing) > 0 {
 		t.Errorf("%+v", cheap)
 	}
 	var missing []string
-	for _, b := range dear.Missing {
+	for _, b := range expensive.Missing {
 		missing = append(missing, b.String())
-		if b.Cost >= dear.Cost {
-			t.Errorf("%+v is no better than %d", b, dear.Cost)
+		if b.Cost >= expensive.Cost {
+			t.Errorf("%+v is not cheaper than %d", b, expensive.Cost)
 		}
 	}
 	slices.Sort(missing)
-	if dear.Path != "spec.hosts" || dear.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
-		t.Errorf("%+v", dear)
+	if expensive.Path != "spec.hosts" || expensive.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
+		t.Errorf("%+v", expensive)
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// parserPath is the import path of the package that knows the schemas.
+// parserPath returns the import path of the package with the schemas.
 func (g *generator) parserPath() string { return g.Output.ApplyConfigurations() + "/internal" }
 
-// modelName is the name of a kind's schema, which runtime.Scheme gives it too.
+// modelName returns the name of a kind's schema, as runtime.Scheme does.
 func (g *generator) modelName(p *model.Package, t *model.Type) string {
 	prefix := p.Path
 	if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
@@ -32,15 +32,14 @@ func (g *generator) modelName(p *model.Package, t *model.Type) string {
 	return util.ToRESTFriendlyName(prefix + "." + t.Name)
 }
 
-// learn adds a kind's schema to those that are known: the one by which a server that has the kind
-// as a CustomResourceDefinition tells who set which field. A kind for which there can be none has
-// no Extract functions.
+// learn adds the schema of a kind: the schema of its CustomResourceDefinition, with which a server
+// tracks field ownership. A kind without a schema has no Extract functions.
 func (g *generator) learn(p *model.Package, t *model.Type) error {
 	props, err := g.crds.Schema(t)
 	if err != nil {
 		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
-	// The plural is in paths only, which are not looked at.
+	// The plural occurs only in paths, which are not used.
 	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
 		Scope: apiextensionsv1.NamespaceScoped,
@@ -100,7 +99,7 @@ func each(s *spec.Schema, f func(string)) {
 	}
 }
 
-// parser writes the package that knows the schemas.
+// parser generates the package with the schemas.
 func (g *generator) parser() ([]byte, error) {
 	schema, err := schemaconv.ToSchemaFromOpenAPI(g.models, false)
 	if err != nil {

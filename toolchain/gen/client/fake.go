@@ -143,7 +143,7 @@ func newFake$Plural(fake *$Fake, namespace string) $typed.${Kind}Interface {
 	g.add(f, path.Join("fake_"+strings.ToLower(k.Name)+".go"))
 }
 
-// fakeMethod writes a method beside the verbs: it invokes an action.
+// fakeMethod generates a method other than the verbs. It invokes an action.
 func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.ClientMethod, vars source.Vars) {
 	result := typeOf(f, k, m.Result, vars["T"])
 	if m.Verb == "list" {

@@ -207,7 +207,8 @@ func celRule(s *props, m *marker.Marker) error {
 	return nil
 }
 
-// oneOfRule makes the CEL rule of a marker that names fields; nil if it is no such marker.
+// oneOfRule returns the CEL rule of an AtMostOneOf, ExactlyOneOf or AtLeastOneOf marker, or nil for
+// other markers.
 func oneOfRule(name string) func(fields []string) *apiextensionsv1.ValidationRule {
 	make := func(each, join, compare, message string) func([]string) *apiextensionsv1.ValidationRule {
 		return func(fields []string) *apiextensionsv1.ValidationRule {

@@ -80,7 +80,7 @@ func (b *builder) named(n *loader.Named) *props {
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
 	if loader.Implements(n, "MarshalJSON") {
-		// What such a type looks like only its author knows, who may tell with
+		// Only the author knows the JSON form of such a type, and can declare it with
 		// +kubebuilder:validation:Type.
 		s := &props{}
 		if t.Markers.Has("kubebuilder:validation:Type") {
@@ -160,8 +160,8 @@ func (b *builder) basic(t *loader.Basic) *props {
 	return &props{}
 }
 
-// reference stands for a named type. The type's basic form is told, because markers on the field
-// are checked against it.
+// reference returns a reference to a named type. It includes the basic JSON type, because markers
+// on the field are checked against it.
 func (b *builder) reference(n *loader.Named) *props {
 	key := n.String()
 	s := b.named(n)

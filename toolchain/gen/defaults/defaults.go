@@ -156,7 +156,7 @@ func (g *generator) fields(n *loader.Named) []*model.Field {
 	return g.API.Fields(owner.Pkg, st)
 }
 
-// inner is the name of the function for a type that is no kind.
+// inner returns the name of the function for a type that is not a kind.
 func (g *generator) inner(n *loader.Named) string {
 	name := n.Decl.Name
 	for _, a := range n.Args {
@@ -198,7 +198,7 @@ func (g *generator) field(f *model.Field) {
 	g.below(f.Type(), "in."+f.Name)
 }
 
-// below fills in what lies in a value, which expr denotes.
+// below generates the defaults of the values inside expr.
 func (g *generator) below(t loader.Type, expr string) {
 	if !g.needed(t, map[string]bool{}) {
 		return
@@ -326,7 +326,7 @@ func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero
 			}
 			literal = v.String()
 		default:
-			return "", "", fmt.Errorf("is no %s", u.Name)
+			return "", "", fmt.Errorf("is not a valid %s", u.Name)
 		}
 		zero = map[string]string{"string": `""`, "bool": "false"}[u.Name]
 		if zero == "" {

@@ -109,7 +109,7 @@ func (b *builder) hook(m *marker.Marker) {
 		b.fail(m, "admissionReviewVersions is empty")
 	}
 	if v := m.Strings("webhookVersions"); len(v) > 0 && !slices.Equal(v, []string{"v1"}) {
-		b.fail(m, "webhookVersions is v1; there is no other")
+		b.fail(m, "webhookVersions must be v1")
 	}
 	h.Rules = rules(m)
 	h.FailurePolicy = new(choose(m.String("failurePolicy"), admissionv1.Ignore, admissionv1.Fail))
