@@ -3,6 +3,7 @@ module kelson.dev
 go 1.26.0
 
 require (
+	github.com/gobuffalo/flect v1.0.3
 	github.com/tidwall/btree v1.8.2
 	go.etcd.io/bbolt v1.5.0
 	k8s.io/apiextensions-apiserver v0.37.2

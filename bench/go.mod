@@ -186,6 +186,7 @@ require (
 require (
 	github.com/creack/pty v1.1.24 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
+	github.com/gobuffalo/flect v1.0.3 // indirect
 	github.com/tidwall/btree v1.8.2 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect

@@ -9,7 +9,8 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// GEN-02: cold is the first run of a process, warm the next run of one that watches.
+// GEN-02: cold is the first run of a process; warm is a later run with a shared Cache, as in watch
+// mode.
 func BenchmarkGenerate(b *testing.B) {
 	for _, project := range []string{"resource", "types"} {
 		ar, err := txtar.ParseFile("testdata/" + project + ".txtar")

@@ -12,7 +12,7 @@ import (
 func ExampleGenerate() {
 	res, err := toolchain.Generate(context.Background(), toolchain.Options{Dir: "gen/deepcopy/internal/fixture", Check: true})
 	if at := new(loader.Error); errors.As(err, &at) {
-		fmt.Println("the first thing that is wrong stands at", at.Pos)
+		fmt.Println("first error at", at.Pos)
 	}
 	for _, f := range res.Files {
 		fmt.Println(f.Path, f.Changed)

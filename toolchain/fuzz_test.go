@@ -11,7 +11,7 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// GEN-01: whatever stands in a source file, the answer is files or errors, never a panic. Every generator runs.
+// GEN-01: any source file leads to generated files or errors, never to a panic, in every generator.
 func FuzzGenerate(f *testing.F) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
@@ -43,7 +43,7 @@ func FuzzGenerate(f *testing.F) {
 	}
 	cache := &loader.Cache{}
 	f.Fuzz(func(t *testing.T, src string) {
-		t.Setenv("PATH", "") // nobody is to ask the go command where packages are that cannot be
+		t.Setenv("PATH", "") // the go command must not search for packages that do not exist
 		dir, _ := writeProject(t, &txtar.Archive{Files: []txtar.File{{Name: "api/v1/types.go", Data: []byte(src)}}})
 		for _, lenient := range []bool{false, true} {
 			_, _ = toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: all, Check: true, Lenient: lenient, Cache: cache})

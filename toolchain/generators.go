@@ -17,37 +17,37 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Generator is one kind of output.
+// Generator produces one kind of output.
 type Generator struct {
-	Name   string // as one asks for it
-	Output string // where it writes, for people
+	Name   string // in Options.Generators and +kelson:generate
+	Output string // the files that it writes, for documentation
 	Doc    string
-	// Default says that it runs unless others are asked for by name.
+	// Default means that it runs unless Options.Generators names others.
 	Default bool
 
 	emit func(*run)
 }
 
-// Generators are all there are, in the order in which they run.
+// Generators returns all generators in the order in which they run.
 func Generators() []Generator {
 	return []Generator{
 		{"object", "zz_generated.deepcopy.go", "DeepCopy, DeepCopyInto and DeepCopyObject methods.", true, (*run).object},
 		{"crd", "config/crd/GROUP_PLURAL.yaml", "CustomResourceDefinitions, one file for each kind.", true, (*run).definitions},
 		{"rbac", "config/rbac/role.yaml", "ClusterRoles and Roles.", true, (*run).roles},
-		{"webhook", "config/webhook/manifests.yaml", "The configurations of admission webhooks.", true, (*run).webhooks},
+		{"webhook", "config/webhook/manifests.yaml", "Configurations of admission webhooks.", true, (*run).webhooks},
 		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false, (*run).registration},
-		{"defaults", "zz_generated.defaults.go", "Functions that fill in what objects leave out, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
-		{"conversion", "zz_generated.conversion.go and its test", "Functions between a version and its hub, and tests that they lose nothing.", false, (*run).conversions},
-		{"applyconfiguration", "OUTPUT/applyconfiguration", "Types with optional fields, With and Extract functions, for server-side apply.", false, (*run).applyConfigurations},
-		{"client", "OUTPUT/clientset", "Typed clients of the kinds marked +genclient, and fakes of them.", false, (*run).clients},
-		{"lister", "OUTPUT/listers", "Listers of those kinds.", false, (*run).listers},
+		{"defaults", "zz_generated.defaults.go", "Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
+		{"conversion", "zz_generated.conversion.go and its test", "Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
+		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
+		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
+		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},
 		{"openapi", "OUTPUT/openapi and zz_generated.model_name.go", "OpenAPI definitions.", false, (*run).definitionsOfOpenAPI},
-		{"docs", "docs/api/GROUP.VERSION.md", "A reference of the API for its users.", false, (*run).documentation},
-		{"informer", "OUTPUT/informers", "A factory of shared informers of those kinds.", false, (*run).informers},
+		{"docs", "docs/api/GROUP.VERSION.md", "API reference documentation.", false, (*run).documentation},
+		{"informer", "OUTPUT/informers", "A factory of shared informers for the kinds marked +genclient.", false, (*run).informers},
 	}
 }
 
-// selected finds generators by name; all if there are no names.
+// selected returns the named generators, or all if there are no names.
 func selected(names []string) ([]Generator, error) {
 	all := Generators()
 	if len(names) == 0 {
@@ -59,13 +59,13 @@ func selected(names []string) ([]Generator, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("unknown generator %q; there are %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown generator %q; known generators: %s", n, strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(g Generator) bool { return !slices.Contains(names, g.Name) }), nil
 }
 
-// run is one call of Generate.
+// run is the state of one call of Generate.
 type run struct {
 	opts     Options
 	ws       *loader.Workspace
@@ -75,12 +75,12 @@ type run struct {
 	out      output
 	errs     []error
 	warnings []error
-	only     []*model.Package // those that the generator is to look at; nil is all
+	only     []*model.Package // the packages of the current generator; nil means all
 }
 
 func (r *run) fail(errs ...error) { r.errs = append(r.errs, errs...) }
 
-// packages are those that the generator at work is to look at.
+// packages returns the packages that the current generator processes.
 func (r *run) packages() []*model.Package {
 	if r.only != nil {
 		return r.only
@@ -88,7 +88,7 @@ func (r *run) packages() []*model.Package {
 	return r.api.Packages
 }
 
-// askedFor are the packages that name a generator with +kelson:generate.
+// askedFor returns the packages that request a generator with +kelson:generate.
 func (r *run) askedFor(name string) []*model.Package {
 	var found []*model.Package
 	for _, p := range r.api.Packages {
@@ -99,7 +99,7 @@ func (r *run) askedFor(name string) []*model.Package {
 	return found
 }
 
-// checkAsked reports generators that packages ask for and that do not exist.
+// checkAsked reports generators that packages request but that do not exist.
 func (r *run) checkAsked() {
 	for _, p := range r.api.Packages {
 		if m := p.Markers.Get("kelson:generate"); m != nil {
@@ -110,7 +110,8 @@ func (r *run) checkAsked() {
 	}
 }
 
-// file takes a file in a package's directory. Where there is nothing to generate any longer, what was generated before goes.
+// file records a generated file in a package's directory. If src is nil, it removes the file that
+// an earlier run generated.
 func (r *run) file(p *model.Package, name string, src []byte, err error) {
 	name = filepath.Join(p.Dir, name)
 	r.fail(err, r.out.add(name, src))
@@ -142,8 +143,8 @@ func (r *run) definitions() {
 	r.removeStale(crds, dir)
 }
 
-// definitionOptions are those of this call, and what packages ask for with +kelson:crd, which is for all of the project: its packages share
-// types.
+// definitionOptions returns the options of this call, merged with those of +kelson:crd. A
+// +kelson:crd in one package applies to the whole project, because packages share types.
 func (r *run) definitionOptions() crd.Options {
 	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta, Descriptions: r.opts.Descriptions}
 	for _, p := range r.api.Packages {
@@ -167,7 +168,9 @@ func (r *run) definitionOptions() crd.Options {
 }
 
 func (r *run) roles() {
-	doc, err := rbac.YAML(rbac.Roles(r.api))
+	roles, warnings := rbac.Roles(r.api, r.ws)
+	r.warnings = append(r.warnings, warnings...)
+	doc, err := rbac.YAML(roles)
 	r.fail(err, r.out.add(filepath.Join(r.dir, "config", "rbac", rbac.FileName), doc))
 }
 

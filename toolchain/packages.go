@@ -17,7 +17,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// defaultOutput is where packages of clients go, from the project's directory.
+// defaultOutput is the directory of generated client packages, relative to the project's directory.
 const defaultOutput = "pkg/generated"
 
 func (r *run) registration() {
@@ -27,7 +27,7 @@ func (r *run) registration() {
 	}
 }
 
-// registered says that a package's registration is generated.
+// registered reports whether the registration of a package is generated.
 func (r *run) registered(p *model.Package) bool {
 	asked := slices.Contains(p.Asks(), "register") || slices.Contains(r.opts.Generators, "register")
 	return asked && p.HasAPI && !p.Declares("AddToScheme") && len(p.Objects()) > 0
@@ -48,7 +48,7 @@ func (r *run) conversions() {
 	}
 }
 
-// outputs are the packages that the generator looks at, by where what is made of them goes.
+// outputs returns the packages of the current generator by output directory.
 func (r *run) outputs() map[string][]*model.Package {
 	byOutput := map[string][]*model.Package{}
 	for _, p := range r.packages() {
@@ -59,7 +59,7 @@ func (r *run) outputs() map[string][]*model.Package {
 		if m := p.Markers.Get("kelson:output"); m != nil {
 			out = m.Text()
 			if !filepath.IsLocal(filepath.FromSlash(out)) {
-				r.fail(loader.Errorf(m.Pos, "+kelson:output: %q is not a directory below the project's", out))
+				r.fail(loader.Errorf(m.Pos, "+kelson:output: %q is not a directory inside the project", out))
 				continue
 			}
 		}
@@ -68,7 +68,7 @@ func (r *run) outputs() map[string][]*model.Package {
 	return byOutput
 }
 
-// each calls emit for every output that has kinds with clients.
+// each calls emit for every output directory that has kinds with clients.
 func (r *run) each(emit func([]*model.ClientGroup, client.Output) ([]client.File, error)) {
 	for dir, pkgs := range r.outputs() {
 		groups, errs := r.api.Clients(pkgs)
@@ -93,7 +93,7 @@ func (r *run) output(dir string) (client.Output, error) {
 	return client.Output{Base: base, Header: r.header, Apply: apply}, err
 }
 
-// add takes files that are named by their packages.
+// add records files that are named by import path.
 func (r *run) add(files []client.File) {
 	for _, f := range files {
 		name, err := r.ws.Directory(f.Name)

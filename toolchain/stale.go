@@ -9,12 +9,14 @@ import (
 	"kelson.dev/toolchain/gen/crd"
 )
 
-// removeStale takes away the definitions of kinds that the project had and has no longer. They are told from those that somebody wrote by
-// hand or took from elsewhere: their group is one of the project's, no type of the kind is left, and the file is as a generator leaves it.
+// removeStale removes the CustomResourceDefinitions of kinds that the project no longer has. It
+// keeps files that were written by hand or copied from another project: it removes a file only if
+// its group is one of the project's, the project has no type of its kind, and its content is
+// exactly what the generator writes.
 func (r *run) removeStale(crds *crd.Generator, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	r.fail(err)
-	kustomization, _ := os.ReadFile(filepath.Join(r.dir, "config", "crd", "kustomization.yaml")) // it need not be there
+	kustomization, _ := os.ReadFile(filepath.Join(r.dir, "config", "crd", "kustomization.yaml")) // optional
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -28,13 +30,13 @@ func (r *run) removeStale(crds *crd.Generator, dir string) {
 		removed, err := r.out.remove(name)
 		r.fail(err)
 		if removed && bytes.Contains(kustomization, []byte(filepath.Base(name))) {
-			r.warnings = append(r.warnings, fmt.Errorf("there is no %s in %s any longer; config/crd/kustomization.yaml still names %s",
+			r.warnings = append(r.warnings, fmt.Errorf("kind %s of group %s is gone; remove %s from config/crd/kustomization.yaml",
 				def.Spec.Names.Kind, def.Spec.Group, filepath.Base(name)))
 		}
 	}
 }
 
-// gone says that a group is one of the project's, and that the kind is not in it.
+// gone reports whether a group is one of the project's and no longer has the kind.
 func (r *run) gone(group, kind string) bool {
 	ours := false
 	for _, p := range r.api.Packages {

@@ -1,20 +1,39 @@
-// Package toolchain generates what follows from API types and controllers: deep copies, CustomResourceDefinitions, RBAC roles.
+// Package toolchain generates code and manifests from API types and controllers.
 //
 //	done, err := toolchain.Generate(ctx, toolchain.Options{Dir: "."})
 //
-// It reads the packages below Dir (see [loader]), their comments' markers (see [marker]), makes one model of the API (see [model]), and
-// lets the emitters write:
+// It reads the packages below Dir (see [loader]) and the markers in their comments (see [marker]),
+// builds one model of the API (see [model]), and runs the generators. These run by default:
 //
-//	zz_generated.deepcopy.go              beside the types       gen/deepcopy
-//	config/crd/<group>_<plural>.yaml      one per kind           gen/crd
-//	config/rbac/role.yaml                                        gen/rbac
-//	config/webhook/manifests.yaml                                gen/webhook
+//	object              zz_generated.deepcopy.go            next to the types    gen/deepcopy
+//	crd                 config/crd/GROUP_PLURAL.yaml        one per kind         gen/crd
+//	rbac                config/rbac/role.yaml                                    gen/rbac
+//	webhook             config/webhook/manifests.yaml                            gen/webhook
 //
-// A project that has config/crd/bases, as kubebuilder lays it out, gets its definitions there. The text of hack/boilerplate.go.txt, if it
-// exists, stands above generated Go files. Files are written only if their content changes; if anything is wrong nothing is written, and
-// every error is reported, each with its place in the source.
+// These run for packages that request them with +kelson:generate, or if Options.Generators names
+// them:
 //
-// Generate calls no other program, except the go command where a package is not in the module cache.
+//	register            zz_generated.register.go            next to the types      gen/register
+//	defaults            zz_generated.defaults.go            next to the types      gen/defaults
+//	conversion          zz_generated.conversion.go, _test   next to the types      gen/conversion
+//	applyconfiguration  OUTPUT/applyconfiguration           for server-side apply  gen/applyconfiguration
+//	client              OUTPUT/clientset                    clients and fakes      gen/client
+//	lister              OUTPUT/listers                                             gen/lister
+//	openapi             OUTPUT/openapi                      definitions            gen/openapi
+//	                    zz_generated.model_name.go          next to the types
+//	docs                docs/api/GROUP.VERSION.md           one per version        gen/docs
+//	informer            OUTPUT/informers                    a shared factory       gen/informer
+//
+// OUTPUT is pkg/generated unless +kelson:output names another directory. [Generators] returns the
+// same list.
+//
+// If the project has config/crd/bases, as in kubebuilder's layout, the CustomResourceDefinitions
+// are written there. Generated Go files begin with the text of hack/boilerplate.go.txt, if that
+// file exists. Generate writes only files whose content changes. If there is any error it writes
+// nothing and reports all errors, each with its position in the source.
+//
+// Generate runs no other program, except the go command for packages that are not in the module
+// cache.
 package toolchain
 
 import (
@@ -33,34 +52,38 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// ErrStale says that Options.Check found files that are not as they would be generated. The Result names them.
+// ErrStale is returned with Options.Check if generated files are out of date. The Result lists
+// them.
 var ErrStale = errors.New("generated files are not up to date")
 
-// Options say what to generate.
+// Options configure Generate.
 type Options struct {
-	// Dir is the project's directory, in a Go module; "" is the current one.
+	// Dir is the project's directory, which must be in a Go module; "" is the current directory.
 	Dir string
-	// Generators are the names of those to run. None: those that are Default, and what packages ask for with +kelson:generate.
+	// Generators names the generators to run. If it is empty, the Default generators run, and those
+	// that packages request with +kelson:generate.
 	Generators []string
-	// Check writes nothing, and is ErrStale if something would be written.
+	// Check makes Generate write nothing, and return ErrStale if it would have written something.
 	Check bool
-	// Lenient makes markers that are unknown, misplaced or malformed warnings instead of errors, and passes them over.
+	// Lenient makes unknown, misplaced and malformed markers warnings instead of errors. They have
+	// no effect.
 	Lenient bool
 	// AllowFloats permits float fields in API types.
 	AllowFloats bool
-	// EmbeddedObjectMeta gives metadata inside of objects a schema, so that servers keep it.
+	// EmbeddedObjectMeta generates a schema for metadata inside objects, so that servers do not
+	// prune it.
 	EmbeddedObjectMeta bool
-	// Descriptions bounds the documentation in CustomResourceDefinitions.
+	// Descriptions limits the length of descriptions in CustomResourceDefinitions.
 	Descriptions crd.Budget
-	// Cache, if given, keeps parsed files from one call to the next; watchers do so.
+	// Cache, if not nil, keeps parsed files between calls. It makes repeated calls faster.
 	Cache *loader.Cache
 }
 
-// Result says what Generate did.
+// Result is what Generate did.
 type Result struct {
-	// Files are all generated files, by path.
+	// Files lists all generated files, sorted by path.
 	Files []File
-	// Warnings are what was passed over, and what a reader should know.
+	// Warnings lists problems that did not stop the generators.
 	Warnings []error
 }
 
@@ -68,11 +91,11 @@ type Result struct {
 type File struct {
 	Path    string // relative to Options.Dir, with slashes
 	Content []byte
-	Changed bool // it was written or removed, or, with Options.Check, would have been
-	Removed bool // the definition of a kind that is no longer there
+	Changed bool // the file was written or removed, or would have been without Options.Check
+	Removed bool // the file was generated from something that no longer exists
 }
 
-// Changed are the paths of the files that were (or would have been) written or removed.
+// Changed returns the paths of the files that were, or would have been, written or removed.
 func (r Result) Changed() []string {
 	var paths []string
 	for _, f := range r.Files {
@@ -83,8 +106,9 @@ func (r Result) Changed() []string {
 	return paths
 }
 
-// Generate writes all generated files of the project. The error joins everything that is wrong: *[loader.Error] with their places for the
-// source, others for files. Calls for one Dir must not overlap.
+// Generate writes the generated files of the project. The error joins all errors: a
+// *[loader.Error], which has a position, for each error in the source, and others for files. Calls
+// for one Dir must not overlap.
 func Generate(ctx context.Context, opts Options) (Result, error) {
 	wanted, err := selected(opts.Generators)
 	if err != nil {
@@ -130,8 +154,8 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	return res, err
 }
 
-// definitionDir is where the project keeps its CustomResourceDefinitions: config/crd/bases if that is there, or if the kustomization beside
-// it says that they will be.
+// definitionDir returns the directory of the project's CustomResourceDefinitions: config/crd/bases
+// if it exists or config/crd/kustomization.yaml lists files in it, else config/crd.
 func definitionDir(dir string) string {
 	crds := filepath.Join(dir, "config", "crd")
 	bases := filepath.Join(crds, "bases")
@@ -144,14 +168,14 @@ func definitionDir(dir string) string {
 	return crds
 }
 
-// output gathers files before any is written.
+// output collects files, so that none is written if there is an error.
 type output struct {
 	dir     string
 	content map[string][]byte
 	removed []string
 }
 
-// add takes a file's content; nil is no file.
+// add records a file to write. It ignores nil content.
 func (o *output) add(name string, content []byte) error {
 	if content == nil {
 		return nil
@@ -162,13 +186,13 @@ func (o *output) add(name string, content []byte) error {
 	}
 	rel = filepath.ToSlash(rel)
 	if _, twice := o.content[rel]; twice {
-		return fmt.Errorf("%s would be generated twice; give one of the kinds another plural with +kubebuilder:resource:path", rel)
+		return fmt.Errorf("%s would be generated twice; set another plural for one of the kinds with +kubebuilder:resource:path", rel)
 	}
 	o.content[rel] = content
 	return nil
 }
 
-// remove takes a file away, unless it is one that is written.
+// remove records a file to remove and returns true, unless the file is to be written.
 func (o *output) remove(name string) (bool, error) {
 	rel, err := filepath.Rel(o.dir, name)
 	if err != nil {
@@ -181,7 +205,7 @@ func (o *output) remove(name string) (bool, error) {
 	return true, nil
 }
 
-// write brings the disk up to date, each file at once, or says what it would write.
+// write writes and removes the recorded files. With check it only reports what it would do.
 func (o *output) write(check bool) (Result, error) {
 	var res Result
 	var errs []error
@@ -207,7 +231,7 @@ func (o *output) write(check bool) (Result, error) {
 	return res, errors.Join(errs...)
 }
 
-// writeFile replaces a file in one step, so that a reader (a running compiler) never sees half of it.
+// writeFile replaces a file atomically, so that a running compiler never reads a partial file.
 func writeFile(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("write generated file: %w", err)
@@ -228,7 +252,7 @@ func writeFile(name string, content []byte) error {
 	return nil
 }
 
-// report joins errors, each message once, in the order of their places.
+// report joins errors in the order of their positions, without duplicate messages.
 func report(errs []error) error {
 	var flat []error
 	seen := map[string]bool{}

@@ -26,7 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the expected output of the golden tests")
 
-// goMod is that of the golden tests' projects. The modules are those that this module's own tests need, so they are there.
+// goMod is the go.mod of the golden tests' projects. It requires only modules that this module
+// requires too, so they are in the module cache.
 const goMod = `module example.com/shapes
 
 go 1.26.0
@@ -38,7 +39,8 @@ require (
 )
 `
 
-// writeProject writes a txtar archive's files to a directory, except those under want/, which are returned.
+// writeProject writes the files of a txtar archive to a new directory, except those below want/,
+// which it returns.
 func writeProject(t testing.TB, ar *txtar.Archive) (dir string, want map[string]string) {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
@@ -65,8 +67,9 @@ func write(t testing.TB, dir, name, content string) {
 	}
 }
 
-// GEN-01, GEN-02, GEN-03: each archive in testdata is a project, and under want/ what is generated for it, or the errors.
-// The definitions and roles were compared with controller-gen v0.23.0's, except those of beyond.txtar.
+// GEN-01, GEN-02, GEN-03: each archive in testdata has a project and, below want/, the generated
+// files or the errors. Except in beyond.txtar, the definitions and roles equal those of
+// controller-gen v0.23.0.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -129,7 +132,7 @@ func rewrite(t *testing.T, name string, ar *txtar.Archive, got map[string]string
 	}
 }
 
-// accepted checks a definition as an API server does when it is created.
+// accepted validates a definition as an API server does on creation.
 func accepted(t *testing.T, data []byte) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -149,11 +152,11 @@ func accepted(t *testing.T, data []byte) {
 		}
 	}
 	for _, err := range validation.ValidateCustomResourceDefinition(t.Context(), crd) {
-		t.Errorf("a server refuses %s: %v", v1.Name, err)
+		t.Errorf("a server rejects %s: %v", v1.Name, err)
 	}
 }
 
-// GEN-02: only what changed is written, and a check writes nothing.
+// GEN-02: only files whose content changes are written, and a check writes none.
 func TestWritesOnlyChanges(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
 	if err != nil {
@@ -165,10 +168,10 @@ func TestWritesOnlyChanges(t *testing.T) {
 
 	_, err = toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true})
 	if !errors.Is(err, toolchain.ErrStale) {
-		t.Fatalf("check of nothing generated: %v", err)
+		t.Fatalf("check before anything was generated: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "config")); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal("a check has written")
+		t.Fatal("a check wrote files")
 	}
 	generate := func(want ...string) {
 		t.Helper()
@@ -184,7 +187,7 @@ func TestWritesOnlyChanges(t *testing.T) {
 		"config/crd/shop.example.com_pizzas.yaml", "config/crd/shop.example.com_policies.yaml")
 	generate()
 	if _, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true}); err != nil {
-		t.Fatalf("check of what is up to date: %v", err)
+		t.Fatalf("check of an up-to-date project: %v", err)
 	}
 
 	types := filepath.Join(dir, "api/v1/types.go")
@@ -234,8 +237,9 @@ func TestNoModule(t *testing.T) {
 	}
 }
 
-// GEN-02: the definition of a kind that is no longer there goes; one that was written by hand, or is of another's group, stays.
-func TestStaleDefinitionsGo(t *testing.T) {
+// GEN-02: the definition of a kind that no longer exists is removed. A definition that was written
+// by hand, or is of another group, is kept.
+func TestStaleDefinitionsAreRemoved(t *testing.T) {
 	kind := func(name string) string {
 		return "// +kubebuilder:object:root=true\ntype " + name + " struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata,omitempty\"`\n}\n\n"
 	}
@@ -262,15 +266,15 @@ func TestStaleDefinitionsGo(t *testing.T) {
 	write(t, dir, "api/v1/t.go", head+kind("Thing"))
 
 	if _, err := generate(true); !errors.Is(err, toolchain.ErrStale) || !strings.Contains(err.Error(), "["+other+"]") {
-		t.Fatalf("the check says %v", err)
+		t.Fatalf("check: %v", err)
 	}
 	res, err := generate(false)
-	if err != nil || !slices.Equal(res.Changed(), []string{other}) || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].Error(), "still names a.example.com_others.yaml") {
+	if err != nil || !slices.Equal(res.Changed(), []string{other}) || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].Error(), "remove a.example.com_others.yaml from config/crd/kustomization.yaml") {
 		t.Fatalf("%v, %v, %v", res.Changed(), res.Warnings, err)
 	}
 	for name, there := range map[string]bool{other: false, hand: true, foreign: true, "config/crd/a.example.com_things.yaml": true} {
 		if _, err := os.Stat(filepath.Join(dir, name)); there != (err == nil) {
-			t.Errorf("%s: there is %t to be one: %v", name, there, err)
+			t.Errorf("%s: want it to exist: %t; stat: %v", name, there, err)
 		}
 	}
 	if res, err := generate(true); err != nil || len(res.Changed()) > 0 {

@@ -59,11 +59,21 @@ type options struct {
 	crds   []string
 	scheme *runtime.Scheme
 	run    []func(context.Context, *rest.Config) error
+	rbac   []string
+	user   string // that Run and Operator act as; "" is an administrator
 }
 
 // CRDs installs the manifests in folders or files.
 func CRDs(paths ...string) Option {
 	return func(o *options) { o.crds = append(o.crds, paths...) }
+}
+
+// RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and their
+// namespaces. What Run and Operator start then has the rights of the ServiceAccount among them instead
+// of an administrator's, so a rule that is missing in a role fails the test. There must be exactly one
+// ServiceAccount. RBAC may be given once.
+func RBAC(paths ...string) Option {
+	return func(o *options) { o.rbac = paths }
 }
 
 // Scheme makes the Env's client know more types than those of Kubernetes.
@@ -126,14 +136,23 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
+	manifests, user, err := o.manifests()
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	if user != "" {
+		o.user = user
+	}
 	env := &Env{plane: plane, client: c, made: o}
-	env.install(t, o.crds)
+	env.install(t, manifests)
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if err := run(ctx, plane.RESTConfig()); err != nil && ctx.Err() == nil {
+			config := plane.RESTConfig()
+			config.Impersonate.UserName = o.user
+			if err := run(ctx, config); err != nil && ctx.Err() == nil {
 				t.Errorf("testenv: the operator ended: %v", err)
 			}
 		}()
@@ -210,15 +229,25 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool)
 	}
 }
 
-func (e *Env) install(t testing.TB, paths []string) {
+// manifests reads what CRDs and RBAC name, and finds the user of the ServiceAccount.
+func (o *options) manifests() (all []manifest.Manifest, user string, err error) {
+	if len(o.crds) > 0 {
+		if all, err = manifest.Read(o.crds...); err != nil {
+			return nil, "", err
+		}
+	}
+	if len(o.rbac) > 0 {
+		var rbac []manifest.Manifest
+		if rbac, user, err = manifest.RBAC(o.rbac...); err != nil {
+			return nil, "", err
+		}
+		all = append(all, rbac...)
+	}
+	return all, user, nil
+}
+
+func (e *Env) install(t testing.TB, manifests []manifest.Manifest) {
 	t.Helper()
-	if len(paths) == 0 {
-		return
-	}
-	manifests, err := manifest.Read(paths...)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
 	for _, m := range manifests {
 		if err := e.client.Create(t.Context(), m.Object); err != nil {
 			t.Fatalf("testenv: install %s: %v", m.File, err)

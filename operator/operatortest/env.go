@@ -46,11 +46,21 @@ type options struct {
 	node   Node
 	run    []func(context.Context, *rest.Config) error
 	fork   string // id of the plane to begin with
+	rbac   []string
+	user   string // that Run and Operator act as; "" is an administrator
 }
 
 // CRDs installs the manifests in folders or files.
 func CRDs(paths ...string) Option {
 	return func(o *options) { o.crds = append(o.crds, paths...) }
+}
+
+// RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and their
+// namespaces. What Run and Operator start then has the rights of the ServiceAccount among them instead
+// of an administrator's, so a rule that is missing in a role fails the test. There must be exactly one
+// ServiceAccount. RBAC may be given once.
+func RBAC(paths ...string) Option {
+	return func(o *options) { o.rbac = paths }
 }
 
 // Scheme makes the Env's client know more types than those of Kubernetes.
@@ -84,12 +94,12 @@ func New(t testing.TB, opts ...Option) *Env {
 // Fork gets a control plane that begins with the present state of this one: its objects, its custom kinds, its revision. Writes in one are not seen in
 // the other. It takes the same time whatever the state holds.
 //
-// The fork ends with t. It has the nodes and the scheme of e unless opts say otherwise; what was given to Run runs in e alone. CRDs of opts
+// The fork ends with t. It has the nodes, the scheme and the ServiceAccount of e unless opts say otherwise; what was given to Run runs in e alone. CRDs of opts
 // are installed beside those that are there. e must not have ended.
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := e.made
-	o.crds, o.run = nil, nil
+	o.crds, o.rbac, o.run = nil, nil, nil
 	o.fork = e.plane.ID
 	return start(t, o, opts)
 }
@@ -110,6 +120,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if len(o.crds) > 0 {
 		manifests, err = manifest.Read(o.crds...)
 		check(err)
+	}
+	if len(o.rbac) > 0 {
+		rbac, user, err := manifest.RBAC(o.rbac...)
+		check(err)
+		manifests, o.user = append(manifests, rbac...), user
 	}
 	s, err := serverFor(o.node)
 	check(err)
@@ -133,12 +148,14 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		}
 		check(s.installed(t.Context(), made, o, manifests))
 	}
+	runConfig := rest.CopyConfig(config)
+	runConfig.Impersonate.UserName = o.user
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if err := run(ctx, rest.CopyConfig(config)); err != nil && ctx.Err() == nil {
+			if err := run(ctx, rest.CopyConfig(runConfig)); err != nil && ctx.Err() == nil {
 				t.Errorf("operatortest: the operator ended: %v", err)
 			}
 		}()

@@ -1,14 +1,15 @@
-// Package loader reads Go packages: their syntax, and of their types as much as is asked for.
+// Package loader parses Go packages and resolves their types lazily.
 //
-// A generator looks at a handful of API packages and at single types of a few others (metav1.Time, corev1.PodSpec). Type-checking
-// everything those import costs a second; this package parses instead, and parses a package only when one of its types is used:
+// A generator needs a few API packages and single types of other packages (metav1.Time,
+// corev1.PodSpec). Type-checking everything that they import takes a second. This package only
+// parses, and parses a package when one of its types is first used:
 //
 //	ws, err := loader.Open(ctx, loader.Config{Dir: "."})
 //	for _, pkg := range ws.Packages() {            // the packages below Dir that carry markers
 //		at := pkg.Type("At")                       // a *loader.Decl: syntax, file, name
 //		st, ok := at.Type().Underlying().(*loader.Struct)
 //		for _, f := range st.Fields {
-//			f.Type()                               // resolved here and now, other packages loaded as needed
+//			f.Type()                               // resolved now; other packages are loaded as needed
 //		}
 //	}
 //
@@ -20,15 +21,18 @@
 //	          ├── Method (of the few that matter to generators)
 //	          └── Const
 //
-// Resolution never fails half-way: what cannot be resolved is an [Invalid] type that carries its error, to be reported by whoever
-// needed it. Generic types are instantiated with their arguments.
+// Resolution does not stop at errors. An expression that cannot be resolved becomes an [Invalid]
+// type with the error, which the caller reports if it needs the type. Generic types are
+// instantiated with their arguments.
 //
 // # Incremental use
 //
-// Parsed files live in a [Cache], keyed by path, size and modification time. A Workspace is one look at the disk; to look again after
-// an edit, open another with the same Cache, and only changed files are read and parsed.
+// A [Cache] keeps parsed files, keyed by path, size and modification time. A Workspace is a
+// snapshot of the disk. After an edit, open another Workspace with the same Cache; it reads and
+// parses only files that changed.
 //
 // # Concurrency
 //
-// Open parses in parallel. A Workspace and all that hangs on it belong to one goroutine at a time; a Cache may be shared.
+// Open parses in parallel. A Workspace, and everything reached through it, must be used by one
+// goroutine at a time. A Cache is safe for concurrent use.
 package loader

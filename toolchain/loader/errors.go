@@ -7,16 +7,17 @@ import (
 	"go/token"
 )
 
-// ErrNoModule says that a directory is not inside a Go module.
+// ErrNoModule means that a directory is not inside a Go module.
 var ErrNoModule = errors.New("no go.mod here or in a parent directory")
 
-// Error is a problem at a place in the source. errors.As finds it in what the toolchain returns.
+// Error is an error with a position in the source. Use errors.As to get it from errors of the
+// toolchain.
 type Error struct {
 	Pos token.Position
 	Msg string
 }
 
-// Error is "file:line:col: message", as compilers print it.
+// Error returns "file:line:col: message", as compilers print errors.
 func (e *Error) Error() string {
 	if !e.Pos.IsValid() {
 		return e.Msg
@@ -24,12 +25,12 @@ func (e *Error) Error() string {
 	return e.Pos.String() + ": " + e.Msg
 }
 
-// Errorf is an Error at pos.
+// Errorf returns an *Error at pos.
 func Errorf(pos token.Position, format string, args ...any) *Error {
 	return &Error{Pos: pos, Msg: fmt.Sprintf(format, args...)}
 }
 
-// syntaxErrors turns the parser's list into Errors joined into one.
+// syntaxErrors converts the parser's error list into joined *Errors.
 func syntaxErrors(err error) error {
 	var list scanner.ErrorList
 	if !errors.As(err, &list) {

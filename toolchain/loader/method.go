@@ -2,8 +2,8 @@ package loader
 
 import "go/ast"
 
-// FindMethod is the method of that name declared on t itself, or on what t points to; nil if there is none. Promoted methods do not
-// count.
+// FindMethod returns the method with a name that is declared on t, or on the type that t points to,
+// or nil. It ignores promoted methods.
 func FindMethod(t Type, name string) *Method {
 	if p, ok := t.(*Pointer); ok {
 		t = p.Elem
@@ -20,8 +20,9 @@ func FindMethod(t Type, name string) *Method {
 	return nil
 }
 
-// Implements says that t or *t has a method of that name without parameters that returns ([]byte, error): MarshalJSON and MarshalText
-// are such. A method promoted from an embedded field counts if it is the only one at its depth.
+// Implements reports whether t or *t has a method with a name and the signature func() ([]byte,
+// error), such as MarshalJSON and MarshalText. A method that is promoted from an embedded field
+// counts if it is the only one at its depth.
 func Implements(t Type, name string) bool {
 	level := []Type{t}
 	seen := map[string]bool{}
@@ -58,7 +59,7 @@ func Implements(t Type, name string) bool {
 	return false
 }
 
-// marshals says that a signature is func() ([]byte, error).
+// marshals reports whether a signature is func() ([]byte, error).
 func marshals(fn *ast.FuncType) bool {
 	if len(fn.Params.List) != 0 || fn.Results == nil {
 		return false

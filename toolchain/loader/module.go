@@ -17,12 +17,13 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// modules maps import paths to directories as the go command would, from go.mod, go.work and vendor alone. Since Go 1.17 a go.mod lists
-// every module that its packages need, so the answer needs no module graph. Where the answer is not on disk, the go command is asked.
+// modules maps import paths to directories like the go command, but reads only go.mod, go.work and
+// vendor. It needs no module graph, because since Go 1.17 a go.mod lists all modules that its
+// packages need. It runs the go command only for packages that it does not find on disk.
 type modules struct {
 	root     string // the directory of the main go.mod
 	path     string // the main module's path
-	vendor   string // its vendor directory, if one is in force
+	vendor   string // the vendor directory, if used
 	versions map[string]module.Version
 	replaced map[string]string // module path → directory, from replace and from go.work's use
 	prefixes []string          // every known module path, longest first
@@ -31,7 +32,7 @@ type modules struct {
 	asked    map[string]string
 }
 
-// openModules reads the module around dir, and the workspace around that.
+// openModules reads the module that contains dir, and the go.work that contains the module.
 func openModules(dir string) (*modules, error) {
 	root, err := findUp(dir, "go.mod")
 	if err != nil {
@@ -82,7 +83,7 @@ func findUp(dir, name string) (string, error) {
 	}
 }
 
-// workFile is the go.work in force, as GOWORK and the parent directories say.
+// workFile returns the go.work to use, from GOWORK or a parent directory, or "".
 func workFile(root string) string {
 	switch env := os.Getenv("GOWORK"); env {
 	case "":
@@ -104,7 +105,8 @@ func modCache() string {
 	return filepath.Join(filepath.SplitList(build.Default.GOPATH)[0], "pkg", "mod")
 }
 
-// readModule takes in one module of the workspace. Of two versions of a requirement the higher counts, as in minimal version selection.
+// readModule adds one module of the workspace. Of two versions of a requirement it uses the higher,
+// as in minimal version selection.
 func (m *modules) readModule(dir string) (string, error) {
 	name := filepath.Join(dir, "go.mod")
 	data, err := os.ReadFile(name)
@@ -149,7 +151,7 @@ func (m *modules) readWork(name string) error {
 		member = member || d == m.root
 	}
 	if !member {
-		return nil // a module outside the workspace above it stands alone
+		return nil // go.work does not use this module
 	}
 	for _, d := range used {
 		if d == m.root {
@@ -185,7 +187,7 @@ func (m *modules) replace(dir string, rs []*modfile.Replace) {
 	}
 }
 
-// dir is where the package of an import path lies.
+// dir returns the directory of a package.
 func (m *modules) dir(ctx context.Context, importPath string) (string, error) {
 	if m.vendor != "" && importPath != m.path && !strings.HasPrefix(importPath, m.path+"/") {
 		if d := filepath.Join(m.vendor, filepath.FromSlash(importPath)); isDir(d) {
@@ -218,7 +220,8 @@ func (m *modules) dir(ctx context.Context, importPath string) (string, error) {
 	return m.ask(ctx, importPath)
 }
 
-// ask lets the go command find (and perhaps download) a package. It is slow, and only for what the files did not tell.
+// ask runs the go command to find, and perhaps download, a package. It is slow, so it is the last
+// resort.
 func (m *modules) ask(ctx context.Context, importPath string) (string, error) {
 	if d, ok := m.asked[importPath]; ok {
 		return d, nil
@@ -247,7 +250,7 @@ func (m *modules) ask(ctx context.Context, importPath string) (string, error) {
 	return found.Dir, nil
 }
 
-// importPath is the path of the package in a directory of the main module.
+// importPath returns the import path of a directory in the main module.
 func (m *modules) importPath(dir string) (string, error) {
 	rel, err := filepath.Rel(m.root, dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Package is one parsed package and the index of what it declares.
+// Package is a parsed package with an index of its declarations.
 type Package struct {
 	Path  string // import path
 	Name  string
@@ -23,17 +23,17 @@ type Package struct {
 	funcs   []*Func
 }
 
-// Func is a function that is no method.
+// Func is a function that is not a method.
 type Func struct {
 	Pkg  *Package
 	File *File
 	Decl *ast.FuncDecl
 }
 
-// Name is the function's name.
+// Name returns the name of the function.
 func (f *Func) Name() string { return f.Decl.Name.Name }
 
-// Pos is where its name stands.
+// Pos returns the position of the name.
 func (f *Func) Pos() token.Position { return f.File.Position(f.Decl.Name.Pos()) }
 
 // Decl is the declaration of one named type.
@@ -41,7 +41,7 @@ type Decl struct {
 	Pkg   *Package
 	File  *File
 	Name  string
-	Gen   *ast.GenDecl // the declaration it stands in, which carries the doc comment when it is not in parentheses
+	Gen   *ast.GenDecl // the enclosing declaration; it has the doc comment if it is not in parentheses
 	Spec  *ast.TypeSpec
 	Alias bool
 
@@ -49,7 +49,7 @@ type Decl struct {
 	typ    *Named
 }
 
-// Method is a method declared on a type of the package (never a promoted one).
+// Method is a method that is declared on a type of the package, not a promoted one.
 type Method struct {
 	File    *File
 	Name    string
@@ -57,7 +57,7 @@ type Method struct {
 	Func    *ast.FuncDecl
 }
 
-// Const is a constant that is declared with a type of the same package and a literal value.
+// Const is a constant with a type of the same package and a literal value.
 type Const struct {
 	Name  string
 	Type  string // the name of its type
@@ -66,29 +66,30 @@ type Const struct {
 	Doc   *ast.CommentGroup
 }
 
-// Pos is where the type's name stands.
+// Pos returns the position of the type's name.
 func (d *Decl) Pos() token.Position { return d.File.Position(d.Spec.Name.Pos()) }
 
-// Types are the package's type declarations in source order, files by name.
+// Types returns the type declarations in source order, with files sorted by name.
 func (p *Package) Types() []*Decl { return p.order }
 
-// Type is the declaration of a type, or nil.
+// Type returns the declaration of a type, or nil.
 func (p *Package) Type(name string) *Decl { return p.decls[name] }
 
-// Methods are those declared on the type.
+// Methods returns the methods that are declared on a type.
 func (p *Package) Methods(name string) []*Method { return p.methods[name] }
 
-// Consts are the package's typed literal constants in source order.
+// Consts returns the typed literal constants in source order.
 func (p *Package) Consts() []*Const { return p.consts }
 
-// Declares says that a type, constant, variable or function of that name is declared at the top level, in files that were parsed: those
-// of packages below the Workspace's directory all are, of others only such as declare types.
+// Declares reports whether a parsed file declares a type, constant, variable or function with a
+// name at the top level. All files of packages that Open read are parsed; of other packages only
+// files that declare types.
 func (p *Package) Declares(name string) bool { return p.names[name] || p.decls[name] != nil }
 
-// Funcs are the package's functions in source order.
+// Funcs returns the functions in source order.
 func (p *Package) Funcs() []*Func { return p.funcs }
 
-// newPackage indexes files that belong together.
+// newPackage indexes the files of a package.
 func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error) {
 	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}, names: map[string]bool{}}
 	for _, f := range files {
@@ -178,8 +179,9 @@ func (p *Package) indexFunc(f *File, fn *ast.FuncDecl) {
 	}
 }
 
-// imported finds the package that an identifier stands for in a file. Packages are named by their package clause, which is known only
-// after they are read, so those are tried first whose import path suggests the name.
+// imported returns the package that an identifier names in a file. The name is in the package
+// clause, so the package must be read to know it; imported first tries imports whose path suggests
+// the name.
 func (p *Package) imported(f *File, name string) (*Package, error) {
 	var likely, others []string
 	for _, spec := range f.Syntax.Imports {
@@ -218,11 +220,25 @@ func (p *Package) imported(f *File, name string) (*Package, error) {
 	return nil, fmt.Errorf("no import is named %s", name)
 }
 
-// Params are the types of a function's parameters.
+// Params returns the types of a function's parameters.
 func (p *Package) Params(f *Func) []Type {
+	return scope{pkg: p, file: f.File}.list(f.Decl.Type.Params)
+}
+
+// Signature returns the types of a method's parameters and results. m must be a method of a type of
+// p. The parameters of a generic receiver are Invalid.
+func (p *Package) Signature(m *Method) (params, results []Type) {
+	s := scope{pkg: p, file: m.File}
+	return s.list(m.Func.Type.Params), s.list(m.Func.Type.Results)
+}
+
+// list returns the type of each name in a list of parameters or results.
+func (s scope) list(fields *ast.FieldList) []Type {
+	if fields == nil {
+		return nil
+	}
 	var types []Type
-	s := scope{pkg: p, file: f.File}
-	for _, field := range f.Decl.Type.Params.List {
+	for _, field := range fields.List {
 		for range max(1, len(field.Names)) {
 			types = append(types, s.eval(field.Type))
 		}

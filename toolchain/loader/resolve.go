@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// scope is where an expression's names are looked up.
+// scope is the scope in which the names of an expression are resolved.
 type scope struct {
 	pkg  *Package
 	file *File
-	args map[string]Type // of the generic declaration around it
+	args map[string]Type // of the enclosing generic declaration
 }
 
 func (s scope) invalid(pos token.Pos, format string, args ...any) *Invalid {
 	return &Invalid{Err: Errorf(s.file.Position(pos), format, args...)}
 }
 
-// eval is the type that an expression denotes.
+// eval returns the type that an expression denotes.
 func (s scope) eval(expr ast.Expr) Type {
 	switch e := expr.(type) {
 	case *ast.ParenExpr:
@@ -111,7 +111,7 @@ func (s scope) instance(x ast.Expr, indices []ast.Expr) Type {
 	return s.invalid(x.Pos(), "unknown generic type %s", types.ExprString(x))
 }
 
-// named is the type of a declaration with arguments, looking through aliases of named types.
+// named returns the type of a declaration with type arguments. It resolves aliases of named types.
 func (s scope) named(at ast.Expr, d *Decl, args []Type) Type {
 	if len(args) != len(d.params) {
 		return s.invalid(at.Pos(), "%s takes %d type arguments, not %d", d.Name, len(d.params), len(args))
@@ -176,10 +176,10 @@ func embeddedName(e ast.Expr) string {
 	return ""
 }
 
-// maxInstance is how deep type arguments may nest.
+// maxInstance is the maximum nesting of type arguments.
 const maxInstance = 16
 
-// deep is how deep type arguments nest.
+// deep returns the nesting of type arguments.
 func deep(args []Type) int {
 	most := 0
 	for _, t := range args {

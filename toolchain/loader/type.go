@@ -7,22 +7,24 @@ import (
 	"strings"
 )
 
-// Type is the type of an expression. Its concrete types are those of this file.
+// Type is the type of an expression. Its concrete types are declared in this file.
 type Type interface {
-	// Underlying is the type that a name stands for in the end: never a *Named.
+	// Underlying returns the underlying type, which is never a *Named.
 	Underlying() Type
-	// String is Go syntax with import paths for packages, for messages and for comparing.
+	// String returns the type in Go syntax with import paths as package names, for messages and
+	// comparisons.
 	String() string
 }
 
-// Basic is one of Go's predeclared types, by the name it is written with: bool, string, a number, byte, rune, error.
+// Basic is a predeclared type, by the name in the source: bool, string, a number type, byte, rune
+// or error.
 type Basic struct{ Name string }
 
-// IsByte says that the type is byte, under either of its names.
+// IsByte reports whether the type is byte or its alias uint8.
 func (t *Basic) IsByte() bool { return t.Name == "byte" || t.Name == "uint8" }
 
-// Named is a declared type, instantiated if it is generic. An alias of an unnamed type is a Named whose Decl.Alias is true; an alias of a
-// named type is that type.
+// Named is a declared type, instantiated if it is generic. An alias of an unnamed type is a Named
+// whose Decl.Alias is true; an alias of a named type is that type.
 type Named struct {
 	Decl *Decl
 	Args []Type
@@ -55,18 +57,18 @@ type Struct struct {
 // Interface is any interface type.
 type Interface struct{ Syntax *ast.InterfaceType }
 
-// Opaque is a type that no API can hold (a channel, a function).
+// Opaque is a type that no API can contain: a channel or a function.
 type Opaque struct{ What string }
 
-// Param is a type parameter inside its generic declaration.
+// Param is a type parameter within its generic declaration.
 type Param struct{ Name string }
 
 // Invalid is an expression that could not be resolved.
 type Invalid struct{ Err error }
 
-// Field is one name of a struct's field list.
+// Field is one field of a struct.
 type Field struct {
-	Name     string // the type's name for embedded fields
+	Name     string // for an embedded field, the name of its type
 	Embedded bool
 	Tag      reflect.StructTag
 	Syntax   *ast.Field
@@ -76,7 +78,7 @@ type Field struct {
 	typ   Type
 }
 
-// Type is the field's type, resolved on first use.
+// Type returns the type of the field. It resolves the type on first use.
 func (f *Field) Type() Type {
 	if f.typ == nil {
 		f.typ = f.scope.eval(f.Syntax.Type)
@@ -84,10 +86,10 @@ func (f *Field) Type() Type {
 	return f.typ
 }
 
-// Pos is where the field stands.
+// Pos returns the position of the field.
 func (f *Field) Pos() token.Position { return f.File.Position(f.Syntax.Pos()) }
 
-// Type is the declared type; a generic one with its own parameters for arguments.
+// Type returns the declared type. The type arguments of a generic type are its own parameters.
 func (d *Decl) Type() *Named {
 	if d.typ == nil {
 		args := make([]Type, len(d.params))
@@ -99,10 +101,10 @@ func (d *Decl) Type() *Named {
 	return d.typ
 }
 
-// Generic says that the type has parameters.
+// Generic reports whether the type has type parameters.
 func (d *Decl) Generic() bool { return len(d.params) > 0 }
 
-// Underlying resolves the declaration, once.
+// Underlying resolves the declaration on first use.
 func (n *Named) Underlying() Type {
 	if n.under != nil {
 		return n.under
@@ -116,7 +118,7 @@ func (n *Named) Underlying() Type {
 	return n.under
 }
 
-// Source is the right-hand side of the declaration, which may be a name itself.
+// Source returns the right-hand side of the declaration, which may be a Named too.
 func (n *Named) Source() Type {
 	s := scope{pkg: n.Decl.Pkg, file: n.Decl.File}
 	for i, p := range n.Decl.params {
@@ -128,7 +130,7 @@ func (n *Named) Source() Type {
 	return s.eval(n.Decl.Spec.Type)
 }
 
-// Is says that the type is the named one of a package.
+// Is reports whether the type has an import path and name.
 func (n *Named) Is(path, name string) bool { return n.Decl.Name == name && n.Decl.Pkg.Path == path }
 
 func (t *Basic) Underlying() Type     { return t }

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Config says what to open.
+// Config configures Open.
 type Config struct {
-	// Dir is a directory inside a module; packages are looked for in it and below.
+	// Dir is a directory inside a module. Open searches it and its subdirectories for packages.
 	Dir string
-	// Cache keeps parsed files for the next Workspace; nil begins an empty one.
+	// Cache keeps parsed files for the next Workspace; nil means a new Cache.
 	Cache *Cache
 }
 
-// Workspace is a consistent look at a module's packages and at those they import.
+// Workspace is a snapshot of a module's packages and of the packages that they import.
 type Workspace struct {
 	ctx     context.Context
 	dir     string
@@ -30,8 +30,10 @@ type Workspace struct {
 	failed  map[string]error
 }
 
-// Open reads the packages below cfg.Dir that carry markers. Vendored code, testdata, nested modules and directories that begin with a dot
-// or an underscore do not count. Syntax errors are reported all together. ctx bounds what the Workspace does later too.
+// Open reads the packages below cfg.Dir that have markers or a method Finalize. It skips vendor,
+// testdata and node_modules directories, nested modules, and directories that begin with a dot or
+// an underscore. The error joins all syntax errors. ctx also applies to later calls of the
+// Workspace.
 func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -76,7 +78,7 @@ func (w *Workspace) skip(dir, base string) bool {
 	return err == nil && len(nested) > 0
 }
 
-// openRoot reads a directory whole if a marker stands in any file of it.
+// openRoot parses all files of a directory if one of them has a marker or a method Finalize.
 func (w *Workspace) openRoot(dir string) error {
 	entries, err := w.cache.scan(dir)
 	if err != nil || !slices.ContainsFunc(entries, func(e *cached) bool { return e.marked }) {
@@ -99,13 +101,14 @@ func (w *Workspace) openRoot(dir string) error {
 	return nil
 }
 
-// Dir is the absolute directory that was opened.
+// Dir returns the absolute path of the opened directory.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Packages are those below Dir that carry markers, by directory.
+// Packages returns the packages that Open read, sorted by directory.
 func (w *Workspace) Packages() []*Package { return slices.Clone(w.roots) }
 
-// Import is the package of an import path, read on first use. Of packages not below Dir only doc.go is parsed, and files that declare types.
+// Import returns the package with an import path. It reads the package on first use. Of packages
+// that Open did not read, it parses only doc.go and files that declare types.
 func (w *Workspace) Import(path string) (*Package, error) {
 	if p := w.byPath[path]; p != nil {
 		return p, nil
@@ -140,7 +143,7 @@ func (w *Workspace) load(path string) (*Package, error) {
 
 var versionSuffix = regexp.MustCompile(`^v[0-9]+$`)
 
-// suggests says that a package of this path is probably called name.
+// suggests reports whether a package with this path is probably named name.
 func suggests(path, name string) bool {
 	segments := strings.Split(path, "/")
 	last := segments[len(segments)-1]
@@ -155,10 +158,10 @@ func suggests(path, name string) bool {
 	return strings.ReplaceAll(last, "-", "") == name || strings.ReplaceAll(last, "-", "_") == name
 }
 
-// ImportPath is the import path of the package in a directory of the module.
+// ImportPath returns the import path of the package in a directory of the module.
 func (w *Workspace) ImportPath(dir string) (string, error) { return w.modules.importPath(dir) }
 
-// Directory is where the package of an import path of the module itself lies, or would lie.
+// Directory returns the directory of a package of the module itself, which may not exist yet.
 func (w *Workspace) Directory(importPath string) (string, error) {
 	rest, ok := strings.CutPrefix(importPath, w.modules.path)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -167,7 +170,7 @@ func (w *Workspace) Directory(importPath string) (string, error) {
 	return filepath.Join(w.modules.root, filepath.FromSlash(rest)), nil
 }
 
-// Requires says that the module requires another, or is in a workspace with it.
+// Requires reports whether the module requires another module, or is in a workspace with it.
 func (w *Workspace) Requires(modulePath string) bool {
 	_, required := w.modules.versions[modulePath]
 	_, replaced := w.modules.replaced[modulePath]

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// call is a marker's text without its arguments in parentheses, and those.
+// call is the text of a marker, split into its arguments in parentheses and the rest.
 type call struct {
-	text  string // what is left: name=value
+	text  string // name=value, without the parentheses
 	args  string
-	given bool // there were parentheses
+	given bool // the marker has parentheses
 }
 
-// cutCall takes the arguments in parentheses out of a k8s: marker. Others have none: a parenthesis is part of their values.
+// cutCall splits off the arguments in parentheses of a k8s: marker. In other markers a parenthesis
+// is part of the value.
 func cutCall(text string) (call, error) {
 	open := strings.IndexAny(text, "(= ")
 	if !strings.HasPrefix(text, "k8s:") || open < 0 || text[open] != '(' {
@@ -34,7 +35,7 @@ func cutCall(text string) (call, error) {
 	return call{}, fmt.Errorf("+%s: the parenthesis is not closed", text[:open])
 }
 
-// parens reads `value`, or `name: value, name: value`, as the definition has them.
+// parens parses the arguments in parentheses, `value` or `name: value, name: value`, against the definition.
 func (d *Definition) parens(c call) (map[string]any, error) {
 	args := map[string]any{}
 	s := &scanner{text: c.args}
@@ -86,7 +87,7 @@ func (d *Definition) paren(name string) *Arg {
 	return nil
 }
 
-// parenWord is a quoted string or what stands up to the next comma or colon.
+// parenWord reads a quoted string, or the text before the next comma or colon.
 func (s *scanner) parenWord() (string, error) {
 	if c := s.peek(); c == '"' || c == '`' {
 		return s.str(true)

@@ -17,14 +17,14 @@ type Set struct {
 	nodes   map[ast.Node]Markers
 }
 
-// Type is what the type's comments say.
+// Type returns the markers of a type.
 func (s *Set) Type(d *loader.Decl) Markers { return s.nodes[d.Spec] }
 
-// Field is what the field's comments say.
+// Field returns the markers of a field.
 func (s *Set) Field(f *loader.Field) Markers { return s.nodes[f.Syntax] }
 
-// Collect reads the markers of all files of a package. If strict, every marker that is unknown, misplaced or malformed is an error (all
-// are reported, joined); otherwise they are passed over.
+// Collect parses the markers in all files of a package. If strict, it returns an error that joins
+// all unknown, misplaced and malformed markers; otherwise it ignores them.
 func Collect(pkg *loader.Package, reg *Registry, strict bool) (*Set, error) {
 	set := &Set{nodes: map[ast.Node]Markers{}}
 	var errs []error
@@ -39,7 +39,8 @@ func Collect(pkg *loader.Package, reg *Registry, strict bool) (*Set, error) {
 	return set, errors.Join(errs...)
 }
 
-// IsMarker says that a comment line has the form of a marker. Such lines are no documentation.
+// IsMarker reports whether a comment line has the form of a marker. Such lines are not
+// documentation.
 func IsMarker(comment string) bool {
 	text, ok := strings.CutPrefix(comment, "//")
 	return ok && strings.HasPrefix(strings.TrimSpace(text), "+")
@@ -54,20 +55,20 @@ type collector struct {
 	errs []error
 }
 
-// spot is a place that comments can belong to.
+// spot is a declaration that comments can belong to.
 type spot struct {
 	pos  token.Pos
 	node ast.Node // *ast.TypeSpec or *ast.Field; nil for other declarations
 	in   ast.Node // the struct or parenthesised declaration around it; nil at the top level
 }
 
-// layout is what of a file decides where its comments belong.
+// layout is the part of a file that decides which declaration a comment belongs to.
 type layout struct {
 	spots    []spot                     // by position
 	docs     map[*ast.CommentGroup]spot // doc comments
-	trailing map[*ast.CommentGroup]bool // comments behind a declaration on its line
+	trailing map[*ast.CommentGroup]bool // comments after a declaration on the same line
 	areas    []ast.Node                 // structs and declarations, outer before inner
-	skip     []ast.Node                 // functions and interfaces, in which comments are not looked at
+	skip     []ast.Node                 // functions and interfaces, whose comments are ignored
 }
 
 func (c *collector) collect() {
@@ -155,7 +156,8 @@ func (l *layout) add(s spot, doc, trailing *ast.CommentGroup) {
 	}
 }
 
-// group gives the markers of one comment group to whom they belong; later are the groups after it.
+// group assigns the markers of one comment group to their declaration. later are the groups after
+// it.
 func (c *collector) group(l *layout, g *ast.CommentGroup, later []*ast.CommentGroup) {
 	for _, n := range l.skip {
 		if n.Pos() <= g.Pos() && g.End() <= n.End() {
@@ -172,7 +174,7 @@ func (c *collector) group(l *layout, g *ast.CommentGroup, later []*ast.CommentGr
 	}
 	if s, ok := l.docs[g]; ok {
 		if s.node == nil {
-			c.misplaced(g, "in a doc comment that is no type's or field's")
+			c.misplaced(g, "in a doc comment that belongs to no type or field")
 			return
 		}
 		c.take(g, s.node, target(s.node))
@@ -200,7 +202,7 @@ func target(n ast.Node) Target {
 	return OnType
 }
 
-// area is the innermost struct or parenthesised declaration around a comment.
+// area returns the innermost struct or parenthesised declaration around a comment.
 func (l *layout) area(g *ast.CommentGroup) ast.Node {
 	var in ast.Node
 	for _, a := range l.areas {
@@ -211,7 +213,7 @@ func (l *layout) area(g *ast.CommentGroup) ast.Node {
 	return in
 }
 
-// nearest says that between a comment and the spot below there is no comment but the spot's own doc.
+// nearest reports whether a comment is the last before the spot, except for the spot's doc comment.
 func (c *collector) nearest(l *layout, s spot, later []*ast.CommentGroup) bool {
 	for _, g := range later {
 		if g.Pos() > s.pos {
@@ -224,8 +226,9 @@ func (c *collector) nearest(l *layout, s spot, later []*ast.CommentGroup) bool {
 	return true
 }
 
-// take parses a group's markers for a node, or for the package if node is nil. Above a type (not in its doc comment) a marker that only
-// packages have is the package's.
+// take parses the markers of a group for a node, or for the package if node is nil. In a comment
+// above a type that is not its doc comment, a marker that only packages can have belongs to the
+// package.
 func (c *collector) take(g *ast.CommentGroup, node ast.Node, on Target) {
 	for _, cm := range g.List {
 		m := markerText.FindStringSubmatch(cm.Text)
@@ -277,7 +280,8 @@ func (c *collector) onlyPackage(text string) bool {
 	return onType == nil && onPackage != nil
 }
 
-// misplaced reports the markers of a group that nothing can own. Only names that are known count: other comments may begin with a plus.
+// misplaced reports the markers of a group that belong to no declaration. It ignores unknown names,
+// because any comment may begin with a plus sign.
 func (c *collector) misplaced(g *ast.CommentGroup, where string) {
 	for _, cm := range g.List {
 		m := markerText.FindStringSubmatch(cm.Text)
@@ -295,6 +299,6 @@ func (c *collector) misplaced(g *ast.CommentGroup, where string) {
 		if def.On&OnPackage != 0 && strings.HasPrefix(where, "in a doc") {
 			advice = "; leave an empty line below it"
 		}
-		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but stands %s%s", def.Name, def.On, where, advice))
+		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but is %s%s", def.Name, def.On, where, advice))
 	}
 }

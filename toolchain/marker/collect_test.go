@@ -36,7 +36,7 @@ func names(ms marker.Markers) string {
 	return strings.Join(ns, " ")
 }
 
-// GEN-03: which marker belongs to what.
+// GEN-03: which declaration each marker belongs to.
 func TestPlaces(t *testing.T) {
 	pkg := load(t, `// Package m.
 // +groupName=a
@@ -111,7 +111,7 @@ func H() {
 	check("D", set.Field(fields[1].Type().(*loader.Struct).Fields[0]), "required")
 }
 
-// GEN-02: what belongs nowhere is told, where it stands.
+// GEN-02: markers that belong to no declaration are reported with their positions.
 func TestMisplaced(t *testing.T) {
 	pkg := load(t, `package m
 

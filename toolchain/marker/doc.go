@@ -1,4 +1,4 @@
-// Package marker reads the markers that API authors write in comments:
+// Package marker parses the markers that API authors write in comments:
 //
 //	// +kubebuilder:validation:Minimum=1
 //	// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
@@ -14,22 +14,24 @@
 //	       | value ";" value …  | "{" value "," value … "}"       a list
 //	       | "{" word ":" value "," … "}"                         a map
 //
-// A word is everything up to the next `,`, `;` or `}`. Names that begin with k8s: may be followed by "#" and a remark, and some of them have
-// arguments in parentheses and another marker as their value:
+// A word ends before the next `,`, `;` or `}`. Markers whose names begin with k8s: may be followed
+// by "#" and a remark. Some of them take arguments in parentheses, and some take another marker as
+// their value:
 //
 //	// +k8s:eachVal=+k8s:maxLength=63
 //	// +k8s:item(type: "Ready")=+k8s:required
 //
-// # Where markers belong
+// # Positions
 //
-// In the doc comment of a type or field, or in the comment nearest above it (an empty line may be between). Comments between
-// declarations, and the package's doc comment, belong to the package. Inside functions comments are not looked at.
+// The markers of a type or field are in its doc comment or in the nearest comment above it, perhaps
+// with an empty line between. Markers in comments between declarations and in the package's doc
+// comment belong to the package. Comments inside functions are ignored.
 //
 // # Strictness
 //
-// A [Registry] knows every marker by name, place and argument types. In the packages that one works on, a marker that is unknown or
-// misplaced is an error with its place and the nearest name that is known; in those that are only imported it is passed over, since
-// it speaks to somebody else.
+// A [Registry] defines every marker by name, position and argument types. In the packages of the
+// project, an unknown or misplaced marker is an error with its position and the most similar known
+// name. In imported packages it is ignored, since it may be meant for another tool.
 //
-// A Registry is immutable after construction; everything here may be used by many goroutines.
+// A Registry is immutable. Everything in this package is safe for concurrent use.
 package marker

@@ -9,13 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// split cuts a marker (without "+") into its name and what follows "="; assigned tells "name=" from "name".
+// split splits a marker (without "+") into its name and the text after "=". assigned distinguishes
+// "name=" from "name".
 func split(text string) (name, rest string, assigned bool) {
 	name, rest, assigned = strings.Cut(text, "=")
 	return name, rest, assigned
 }
 
-// parse fills a marker's values from the text after "=". The first argument's name, where there are named ones, is first.
+// parse parses the text after "=" into a value or arguments. If the marker has named arguments,
+// first is the name of the first one.
 func (d *Definition) parse(first, rest string, assigned bool) (value any, args map[string]any, err error) {
 	if strings.HasPrefix(d.Name, "k8s:") && d.Value != Raw {
 		rest, _, _ = strings.Cut(rest, "#")
@@ -53,7 +55,7 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// peek is the next byte that is no space, 0 at the end.
+// peek returns the next byte that is not a space, or 0 at the end.
 func (s *scanner) peek() byte {
 	s.skipSpace()
 	if s.pos < len(s.text) {
@@ -69,7 +71,8 @@ func (s *scanner) end() error {
 	return fmt.Errorf("unexpected %q after the value; quote a value that contains , ; or }", s.text[s.pos:])
 }
 
-// args reads `first=…` (whose name was cut off already) and the named arguments after it.
+// args reads the value of the argument first, whose name was already read, and the named arguments
+// after it.
 func (s *scanner) args(d *Definition, first string, assigned bool) (map[string]any, error) {
 	args := map[string]any{}
 	name := first
@@ -169,7 +172,7 @@ func (s *scanner) value(k Kind) (any, error) {
 	}
 }
 
-// token is an unquoted word.
+// token reads an unquoted word.
 func (s *scanner) token() string {
 	s.skipSpace()
 	start := s.pos
@@ -181,7 +184,8 @@ func (s *scanner) token() string {
 
 func delimits(c byte) bool { return c == ',' || c == ';' || c == '}' }
 
-// str is a quoted string or a bare word, which may hold quoted parts. A map's keys end at a colon too.
+// str reads a quoted string or a bare word, which may contain quoted parts. The keys of a map also
+// end at a colon.
 func (s *scanner) str(key bool) (string, error) {
 	if c := s.peek(); c == '"' || c == '`' {
 		start := s.pos
@@ -190,7 +194,7 @@ func (s *scanner) str(key bool) (string, error) {
 		}
 		v, err := strconv.Unquote(s.text[start:s.pos])
 		if err != nil {
-			return "", fmt.Errorf("the string %s has a bad escape; backticks need none", s.text[start:s.pos])
+			return "", fmt.Errorf("the string %s has an invalid escape; use backticks, which need no escapes", s.text[start:s.pos])
 		}
 		return v, nil
 	}
@@ -203,7 +207,8 @@ func (s *scanner) str(key bool) (string, error) {
 	return strings.TrimRight(s.text[start:s.pos], " \t"), nil
 }
 
-// skipQuoted moves behind the quoted string at pos; if it has no end it says so and stays.
+// skipQuoted advances past the quoted string at pos. If the string is not closed, it returns false
+// and does not advance.
 func (s *scanner) skipQuoted() bool {
 	quote := s.text[s.pos]
 	for i := s.pos + 1; i < len(s.text); i++ {
@@ -218,7 +223,7 @@ func (s *scanner) skipQuoted() bool {
 	return false
 }
 
-// list is {a, b} or a;b.
+// list reads {a, b} or a;b.
 func (s *scanner) list(elem Kind) ([]any, error) {
 	items := []any{}
 	one := func() error {
@@ -253,7 +258,7 @@ func (s *scanner) list(elem Kind) ([]any, error) {
 	return items, nil
 }
 
-// elem is one item of a list, in which a further a;b list cannot be told from this one.
+// elem reads one item of a list. An item cannot be an a;b list itself.
 func (s *scanner) elem(k Kind) (any, error) {
 	if k == Any {
 		return s.any(false, 1)
@@ -261,10 +266,11 @@ func (s *scanner) elem(k Kind) (any, error) {
 	return s.value(k)
 }
 
-// maxDepth bounds how deep lists and maps nest.
+// maxDepth is the maximum nesting of lists and maps.
 const maxDepth = 64
 
-// any reads a value by its looks. All items of a list are of the kind of the first.
+// any reads a value of the kind that its text suggests. All items of a list have the kind of the
+// first.
 func (s *scanner) any(lists bool, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
@@ -315,7 +321,7 @@ func (s *scanner) scalar() (any, Kind, error) {
 	return v, String, err
 }
 
-// decimal says that a word is written as a decimal number (1e3 and 0.5 only if fraction). 007 is none: it would be octal in Go.
+// decimal reports whether a word is a decimal number; 1e3 and 0.5 only if fraction is set. 007 is not, since Go reads it as octal.
 func decimal(word string, fraction bool) bool {
 	digits := strings.TrimPrefix(word, "-")
 	if digits == "" || digits[0] == '+' || digits[0] == '-' {
@@ -333,7 +339,7 @@ func decimal(word string, fraction bool) bool {
 	return true
 }
 
-// braces is a map or a list. {} is an empty map.
+// braces reads a map or a list. {} is an empty map.
 func (s *scanner) braces(depth int) (any, error) {
 	open := s.pos
 	s.pos++
@@ -409,7 +415,7 @@ func (s *scanner) mapping(depth int) (any, error) {
 	return m, nil
 }
 
-// json is a JSON value to the end of the text. `ref(…)`, which names a Go constant, has no value here.
+// json reads a JSON value up to the end of the text. It returns no value for `ref(…)`, which names a Go constant.
 func (s *scanner) json() (any, error) {
 	rest := strings.TrimSpace(s.text[s.pos:])
 	s.pos = len(s.text)

@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 		{`kubebuilder:validation:MinLength=1.5`, OnField, `expected an integer, got "1.5"`},
 		{`kubebuilder:object:root=yes`, OnType, `expected true or false, got "yes"`},
 		{`kubebuilder:validation:Pattern="a`, OnField, `is not closed`},
-		{`kubebuilder:validation:Pattern="\d"`, OnField, `bad escape`},
+		{`kubebuilder:validation:Pattern="\d"`, OnField, `invalid escape`},
 		{`kubebuilder:validation:Pattern=a,b`, OnField, `unexpected ",b"`},
 		{`kubebuilder:default={a: 1`, OnField, `not closed`},
 		{`kubebuilder:default={1, 2`, OnField, `not closed`},

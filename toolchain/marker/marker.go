@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Target is where a marker may stand; a definition may name several.
+// Target is a set of positions that a marker may have.
 type Target uint8
 
-// The places.
+// The positions of markers.
 const (
 	OnPackage Target = 1 << iota
 	OnType
@@ -29,18 +29,18 @@ func (t Target) String() string {
 // Kind is the type of an argument.
 type Kind uint8
 
-// The kinds, and the Go type of their values.
+// The kinds of arguments, with the Go types of their values.
 const (
 	None    Kind = iota // no value at all
 	String              // string
 	Int                 // int64
 	Number              // float64
 	Bool                // bool
-	Any                 // string, int64, float64, bool, []any or map[string]any, as the text looks
+	Any                 // string, int64, float64, bool, []any or map[string]any, depending on the text
 	Strings             // []string
 	List                // []any
 	Raw                 // string: the rest of the line
-	JSON                // what encoding/json makes of it
+	JSON                // the value that encoding/json decodes
 	Tag                 // *Marker: another marker, with its "+"
 )
 
@@ -55,22 +55,23 @@ type Arg struct {
 	Optional bool
 }
 
-// Definition is what a registry knows of a marker. It has either a Value, or Args, or neither.
+// Definition defines the syntax of a marker. It has a Value, or Args, or neither.
 type Definition struct {
-	Name     string // without "+"; a trailing "*" stands for any rest
+	Name     string // without "+"; a trailing "*" matches any suffix
 	On       Target
 	Value    Kind
-	Optional bool // the value may be left out
+	Optional bool // the value can be omitted
 	Args     []Arg
-	// Parens are arguments in parentheses behind the name, which some k8s: markers have: one without a name, or named ones.
+	// Parens are the arguments in parentheses after the name of some k8s: markers: one without a
+	// name, or named ones.
 	Parens []Arg
-	// AnyParens allows further named ones.
+	// AnyParens allows other named arguments in parentheses too.
 	AnyParens bool
-	// Inert says that the marker is understood, but no emitter here acts on it.
+	// Inert markers are accepted, but no generator uses them.
 	Inert bool
 
 	Doc     string // a sentence or two for the reference
-	Example string // what may follow the name, for the reference
+	Example string // text after the name, for the reference
 }
 
 func (d *Definition) arg(name string) *Arg {
@@ -82,31 +83,31 @@ func (d *Definition) arg(name string) *Arg {
 	return nil
 }
 
-// Marker is one marker with its arguments in the types that its definition names.
+// Marker is a parsed marker. Its arguments have the types that its definition declares.
 type Marker struct {
 	Name  string // as in the definition
 	Pos   token.Position
 	Value any
-	Raw   string // what stands after "=", as written
+	Raw   string // the text after "=", as written
 	args  map[string]any
 }
 
-// Text is the value of a String, Raw or Any marker, empty if it has none.
+// Text returns the value of a String, Raw or Any marker, or "".
 func (m *Marker) Text() string { s, _ := m.Value.(string); return s }
 
-// Has says that a named argument was given.
+// Has reports whether a named argument was given.
 func (m *Marker) Has(arg string) bool { _, ok := m.args[arg]; return ok }
 
-// String is a named argument, empty if not given.
+// String returns a named argument, or "" if it was not given.
 func (m *Marker) String(arg string) string { s, _ := m.args[arg].(string); return s }
 
-// Strings is a named argument, nil if not given.
+// Strings returns a named argument, or nil if it was not given.
 func (m *Marker) Strings(arg string) []string { s, _ := m.args[arg].([]string); return s }
 
-// Int is a named argument, 0 if not given.
+// Int returns a named argument, or 0 if it was not given.
 func (m *Marker) Int(arg string) int64 { i, _ := m.args[arg].(int64); return i }
 
-// Bool is a named argument, nil if not given.
+// Bool returns a named argument, or nil if it was not given.
 func (m *Marker) Bool(arg string) *bool {
 	if b, ok := m.args[arg].(bool); ok {
 		return &b
@@ -114,10 +115,10 @@ func (m *Marker) Bool(arg string) *bool {
 	return nil
 }
 
-// Markers are those of one package, type or field, in source order.
+// Markers are the markers of one package, type or field, in source order.
 type Markers []*Marker
 
-// Get is the first marker of that name, or nil.
+// Get returns the first marker with the name, or nil.
 func (ms Markers) Get(name string) *Marker {
 	for _, m := range ms {
 		if m.Name == name {
@@ -127,7 +128,7 @@ func (ms Markers) Get(name string) *Marker {
 	return nil
 }
 
-// Has says that a marker of one of the names is there.
+// Has reports whether there is a marker with one of the names.
 func (ms Markers) Has(names ...string) bool {
 	for _, name := range names {
 		if ms.Get(name) != nil {

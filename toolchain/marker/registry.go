@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Registry is a set of definitions. One name may be defined once per target.
+// Registry is a set of definitions. A name can be defined once per target.
 type Registry struct {
 	exact    map[string][]*Definition
 	prefixes []*Definition
@@ -13,7 +13,8 @@ type Registry struct {
 	foreign  []string
 }
 
-// NewRegistry makes a registry of definitions. foreign are prefixes of names that belong to other tools and are passed over.
+// NewRegistry returns a registry of the definitions. Markers with a foreign prefix belong to other
+// tools and are ignored.
 func NewRegistry(defs []Definition, foreign ...string) *Registry {
 	r := &Registry{exact: map[string][]*Definition{}, foreign: foreign}
 	for i := range defs {
@@ -31,8 +32,9 @@ func NewRegistry(defs []Definition, foreign ...string) *Registry {
 	return r
 }
 
-// lookup finds the definition for a name on a target, by the whole name, or, where the last part is the first argument's name, by the rest.
-// elsewhere is set instead if the name is known, but not there.
+// lookup finds the definition of a name on a target: by the whole name, or, if the last part is the
+// name of the first argument, by the rest. If the name is known on other targets only, def is nil
+// and elsewhere is those targets.
 func (r *Registry) lookup(name string, on Target) (def *Definition, first string, elsewhere Target) {
 	try := func(name string, named bool) *Definition {
 		for _, d := range r.exact[name] {
@@ -65,7 +67,8 @@ func (r *Registry) lookup(name string, on Target) (def *Definition, first string
 	return nil, "", elsewhere
 }
 
-// Parse reads one marker, given without its "+". It returns nil and no error for markers that are not for us.
+// Parse parses one marker, without its "+". It returns nil and no error for foreign markers and for
+// prose.
 func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	for _, p := range r.foreign {
 		if strings.HasPrefix(text, p) {
@@ -106,7 +109,8 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	return m, nil
 }
 
-// nested reads the marker that is another's value. It speaks of the element, key or field inside, so any place of a schema will do.
+// nested parses a marker that is the value of another. It applies to an element, key or field
+// inside, so it may be any marker of a field or type.
 func (r *Registry) nested(text string) (*Marker, error) {
 	inner, ok := strings.CutPrefix(strings.TrimSpace(text), "+")
 	if !ok {
@@ -119,12 +123,12 @@ func (r *Registry) nested(text string) (*Marker, error) {
 	return m, err
 }
 
-// suggestion is `; did you mean …?` with the nearest of the names, or nothing if none is near.
+// suggestion returns `; did you mean …?` with the most similar name, or "" if none is similar.
 func suggestion(name string, names []string) string {
 	best, at := "", len(name)/3+2
 	for _, n := range names {
 		d := distance(strings.ToLower(name), strings.ToLower(n))
-		if strings.EqualFold(lastPart(name), lastPart(n)) { // the right word in the wrong family
+		if strings.EqualFold(lastPart(name), lastPart(n)) { // the right last part in the wrong family
 			d = min(d, 2)
 			if family, _, _ := strings.Cut(name, ":"); strings.HasPrefix(n, family+":") {
 				d = min(d, 1)
@@ -145,7 +149,7 @@ func suggestion(name string, names []string) string {
 
 func lastPart(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
 
-// distance is the number of edits (insert, delete, replace) from a to b.
+// distance returns the Levenshtein distance of two strings, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,15 +10,15 @@ import (
 	"kelson.dev/toolchain/marker"
 )
 
-// ClientGroup is a group of kinds that have clients.
+// ClientGroup is an API group with kinds that have clients.
 type ClientGroup struct {
 	Name     string // shop.example.com
-	Package  string // shop: what its packages are called
+	Package  string // shop: the name of its packages
 	GoName   string // Shop
 	Versions []*ClientVersion
 }
 
-// ClientVersion is a version of such a group.
+// ClientVersion is a version of a ClientGroup.
 type ClientVersion struct {
 	Group   *ClientGroup
 	Name    string // v1
@@ -34,25 +34,26 @@ type ClientKind struct {
 	Plural     string // Pizzas
 	Resource   string // pizzas
 	Namespaced bool
-	HasStatus  bool // there is an UpdateStatus
-	HasList    bool // the type of its list is there
+	HasStatus  bool // the client has UpdateStatus
+	HasList    bool // the package declares its list type
 	Methods    []ClientMethod
 	verbs      []string
 }
 
-// ClientMethod is a method beside the verbs.
+// ClientMethod is a method in addition to the verbs.
 type ClientMethod struct {
 	Name, Verb, Subresource string
 	Input, Result           string // a type, with its import path if it is of another package
 }
 
-// Verbs are those of clients, as +genclient:onlyVerbs and skipVerbs name them.
+// Verbs lists the verbs of clients, with the names in +genclient:onlyVerbs and skipVerbs.
 var Verbs = []string{"create", "update", "updateStatus", "delete", "deleteCollection", "get", "list", "watch", "patch", "apply", "applyStatus"}
 
-// Has says that the client has a verb.
+// Has reports whether the client has a verb.
 func (k *ClientKind) Has(verb string) bool { return slices.Contains(k.verbs, verb) }
 
-// Clients are the kinds marked +genclient in the given packages, by group and version. All errors are returned.
+// Clients returns the kinds marked +genclient in the packages, by group and version, and all
+// errors.
 func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 	var errs []error
 	groups := map[string]*ClientGroup{}
@@ -97,7 +98,7 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 		list = append(list, g)
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	for _, g := range list { // two groups that begin alike: the whole name tells them apart
+	for _, g := range list { // groups with the same first part use the whole name
 		if other, taken := names[g.GoName]; taken {
 			errs = append(errs, loader.Errorf(g.Versions[0].Kinds[0].Pos(), "the groups %s and %s are both called %s in clients; "+
 				"name one with +groupGoName", other, g.Name, g.GoName))
@@ -116,7 +117,7 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 		errs = append(errs, loader.Errorf(m.Pos, "+"+m.Name+": "+format, args...))
 	}
 	lower := strings.ToLower(t.Name)
-	k := &ClientKind{Type: t, Resource: Plural(lower), Namespaced: true, verbs: slices.Clone(Verbs), HasList: p.Type(t.Name+"List") != nil}
+	k := &ClientKind{Type: t, Resource: Plural(t.Name), Namespaced: true, verbs: slices.Clone(Verbs), HasList: p.Type(t.Name+"List") != nil}
 	for _, f := range t.Fields {
 		k.HasStatus = k.HasStatus || f.Name == "Status"
 	}
@@ -149,7 +150,7 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 			named := strings.Split(m.Text(), ",")
 			for _, v := range named {
 				if !slices.Contains(Verbs, v) {
-					fail(m, "there is no verb %q; there are %s", v, strings.Join(Verbs, ", "))
+					fail(m, "unknown verb %q; known verbs: %s", v, strings.Join(Verbs, ", "))
 				}
 			}
 			if m.Name == "genclient:skipVerbs" {
@@ -175,7 +176,7 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 	return k, errs
 }
 
-// clientMethod reads NAME,verb=VERB,subresource=…,input=…,result=….
+// clientMethod parses NAME,verb=VERB,subresource=…,input=…,result=….
 func clientMethod(text string) (m ClientMethod, problem string) {
 	parts := strings.Split(text, ",")
 	m.Name = parts[0]
@@ -209,7 +210,7 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// camel is a name of several words as Go has it.
+// camel converts a name of several words to camel case.
 func camel(s string) string {
 	var b strings.Builder
 	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -218,7 +219,7 @@ func camel(s string) string {
 	return b.String()
 }
 
-// letters is a name without what Go's package names cannot have.
+// letters removes the characters that Go package names cannot contain.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

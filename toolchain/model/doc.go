@@ -1,12 +1,13 @@
-// Package model is the API that the emitters write about: groups, versions, kinds, types, fields, their documentation and their markers,
-// in one form for all of them.
+// Package model is the model of an API that all generators share: groups, versions, kinds, types
+// and fields, with their documentation and markers.
 //
 //	API
 //	├── Packages    every package with markers ── Group, Version, Types
 //	└── Resources   every kind ── names, scope, versions (each with its root Type, subresources, columns)
 //
-// It is built once per run from what loader and marker found. What the markers of a kind say about the resource as a whole is read here;
-// what those of types and fields say about values stays with them as markers, since each emitter reads them differently.
+// Build creates it once per run from the packages of loader and the markers of marker. It
+// interprets the markers of a kind that describe the resource. Markers that describe values stay on
+// their types and fields, since each generator interprets them differently.
 //
-// An API belongs to one goroutine, like the Workspace under it.
+// An API must be used by one goroutine at a time, like its Workspace.
 package model

@@ -8,13 +8,14 @@ import (
 	"kelson.dev/toolchain/marker"
 )
 
-// isStruct says that the declaration itself is written as a struct.
+// isStruct reports whether the declaration is a struct type literal.
 func isStruct(d *loader.Decl) bool {
 	_, ok := d.Spec.Type.(*ast.StructType)
 	return ok
 }
 
-// typeDoc is a type's documentation: its own comment, or that of the declaration it stands alone in.
+// typeDoc returns the documentation of a type: its own comment, or the comment of its declaration
+// if it declares only this type.
 func typeDoc(d *loader.Decl) string {
 	if d.Spec.Doc == nil && !d.Gen.Lparen.IsValid() {
 		return doc(d.Gen.Doc)
@@ -22,8 +23,8 @@ func typeDoc(d *loader.Decl) string {
 	return doc(d.Spec.Doc)
 }
 
-// doc is a doc comment as Kubernetes puts it in schemas: without markers, without lines that begin with TODO, and only up to a line that
-// begins with ---. Fenced code is left as it is.
+// doc returns a doc comment in the form that Kubernetes uses in schemas: without markers and lines
+// that begin with TODO, and only up to a line that begins with ---. It does not change fenced code.
 func doc(g *ast.CommentGroup) string {
 	if g == nil {
 		return ""

@@ -9,28 +9,29 @@ import (
 	"kelson.dev/toolchain/marker"
 )
 
-// API is everything that is declared below one directory.
+// API is the model of all packages below a directory.
 type API struct {
 	Packages  []*Package
 	Resources []*Resource
-	// MarkerErrors are the markers that are unknown, misplaced or malformed, each a *loader.Error. They count for nothing.
+	// MarkerErrors has a *loader.Error for each unknown, misplaced or malformed marker. These
+	// markers have no effect.
 	MarkerErrors []error
 
 	registry *marker.Registry
 	markers  map[*loader.Package]*marker.Set
 }
 
-// Package is a package with markers. Group is empty in those that hold no API.
+// Package is a package with its markers. Group is empty if it declares no API.
 type Package struct {
 	*loader.Package
 	Markers marker.Markers
 	Group   string
 	Version string
-	HasAPI  bool // it has a +groupName, though perhaps an empty one
+	HasAPI  bool // it has a +groupName, perhaps an empty one
 	Types   []*Type
 }
 
-// Type is a declared type with what is said about it.
+// Type is a declared type with its documentation and markers.
 type Type struct {
 	*loader.Decl
 	Doc     string
@@ -38,14 +39,15 @@ type Type struct {
 	Fields  []*Field // of a struct
 }
 
-// Field is a struct's field with what is said about it.
+// Field is a field of a struct with its documentation and markers.
 type Field struct {
 	*loader.Field
 	Doc     string
 	Markers marker.Markers
 }
 
-// Build reads the markers of the workspace's packages and finds their kinds. All errors but those of markers are reported, joined.
+// Build collects the markers and kinds of the workspace's packages. The error joins all errors
+// except those of markers, which are in MarkerErrors.
 func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 	a := &API{registry: reg, markers: map[*loader.Package]*marker.Set{}}
 	var errs []error
@@ -71,7 +73,7 @@ func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 	return a, errors.Join(errs...)
 }
 
-// Type is the model of any declaration, one of an imported package too.
+// Type returns the model of a declaration, which may be in an imported package.
 func (a *API) Type(d *loader.Decl) *Type {
 	set := a.set(d.Pkg)
 	t := &Type{Decl: d, Doc: typeDoc(d), Markers: set.Type(d)}
@@ -81,7 +83,7 @@ func (a *API) Type(d *loader.Decl) *Type {
 	return t
 }
 
-// Fields are those of a struct written in pkg.
+// Fields returns the fields of a struct that is declared in pkg.
 func (a *API) Fields(pkg *loader.Package, st *loader.Struct) []*Field {
 	set := a.set(pkg)
 	fields := make([]*Field, len(st.Fields))
@@ -91,7 +93,8 @@ func (a *API) Fields(pkg *loader.Package, st *loader.Struct) []*Field {
 	return fields
 }
 
-// set is the package's markers; those of imported packages are read leniently, on first use.
+// set returns the markers of a package. It reads those of imported packages on first use and
+// ignores errors in them.
 func (a *API) set(pkg *loader.Package) *marker.Set {
 	s := a.markers[pkg]
 	if s == nil {
@@ -101,10 +104,10 @@ func (a *API) set(pkg *loader.Package) *marker.Set {
 	return s
 }
 
-// PackageMarkers are those that a package, imported or not, says about itself.
+// PackageMarkers returns the markers of a package itself, which may be an imported package.
 func (a *API) PackageMarkers(pkg *loader.Package) marker.Markers { return a.set(pkg).Package }
 
-// sorted orders resources by group and kind.
+// sorted returns the resources sorted by group and kind.
 func sorted(rs map[[2]string]*Resource) []*Resource {
 	list := make([]*Resource, 0, len(rs))
 	for _, r := range rs {
@@ -121,7 +124,7 @@ func sorted(rs map[[2]string]*Resource) []*Resource {
 	return list
 }
 
-// Asks are the generators that the package names with +kelson:generate.
+// Asks returns the generators that the package requests with +kelson:generate.
 func (p *Package) Asks() []string {
 	m := p.Markers.Get("kelson:generate")
 	if m == nil {
@@ -131,7 +134,7 @@ func (p *Package) Asks() []string {
 	return names
 }
 
-// Objects are the package's kinds and lists of kinds: what a scheme knows.
+// Objects returns the kinds of the package and their lists: the types to register in a scheme.
 func (p *Package) Objects() []*Type {
 	var list []*Type
 	for _, t := range p.Types {

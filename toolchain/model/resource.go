@@ -1,6 +1,7 @@
 package model
 
 import (
+	"path"
 	"strings"
 
 	"kelson.dev/toolchain/loader"
@@ -32,16 +33,16 @@ type Version struct {
 	Served     bool
 	Storage    bool
 	Deprecated bool
-	Warning    *string // on use of a deprecated version, instead of the default
+	Warning    *string // for a deprecated version, instead of the default warning
 	Status     bool
 	Scale      *Scale
 	Columns    []Column
 	Selectable []string // JSON paths that field selectors may use
-	// HasSubresources says that the version has the member, though perhaps an empty one.
+	// HasSubresources means that the definition has the field subresources, perhaps empty.
 	HasSubresources bool
 }
 
-// Scale says where the scale subresource finds its numbers, as JSON paths.
+// Scale has the JSON paths of the values of the scale subresource.
 type Scale struct {
 	Spec, Status string
 	Selector     *string
@@ -53,7 +54,7 @@ type Column struct {
 	Priority                                  int32
 }
 
-// IsRoot says that a struct embeds TypeMeta and ObjectMeta, as every kind does.
+// IsRoot reports whether a struct embeds TypeMeta and ObjectMeta, as every kind does.
 func (t *Type) IsRoot() bool {
 	var typeMeta, objectMeta bool
 	for _, f := range t.Fields {
@@ -65,7 +66,36 @@ func (t *Type) IsRoot() bool {
 	return typeMeta && objectMeta
 }
 
-// embedded is the type of an embedded field that may be metadata. Others are not resolved, to load no packages for them.
+// ResourceOf returns the API group and the resource of a kind, which may be declared in an imported
+// package. ok is false if the type is not a kind, or its group is unknown: the package has no
+// +groupName and is not one of k8s.io/api, whose older packages have none.
+func (a *API) ResourceOf(d *loader.Decl) (group, resource string, ok bool) {
+	t := a.Type(d)
+	if t.Generic() || !t.IsRoot() {
+		return "", "", false
+	}
+	if m := a.PackageMarkers(d.Pkg).Get("groupName"); m != nil {
+		group = m.Text()
+	} else if rest, ok := strings.CutPrefix(d.Pkg.Path, "k8s.io/api/"); ok {
+		group = path.Dir(rest) // GROUP/VERSION
+	} else {
+		return "", "", false
+	}
+	for _, r := range a.Resources {
+		if r.Group == group && r.Kind == d.Name {
+			return group, r.Plural, true
+		}
+	}
+	for _, m := range t.Markers {
+		if plural := m.String("path"); m.Name == "kubebuilder:resource" && plural != "" {
+			return group, plural, true
+		}
+	}
+	return group, Plural(d.Name), true
+}
+
+// embedded returns the type of an embedded field with the name of a metadata type. It does not
+// resolve other fields, which might load packages.
 func (f *Field) embedded() (*loader.Named, bool) {
 	if !f.Embedded || f.Name != "TypeMeta" && f.Name != "ObjectMeta" && f.Name != "ListMeta" {
 		return nil, false
@@ -97,7 +127,7 @@ func (a *API) findResources() (errs []error) {
 			key := [2]string{p.Group, t.Name}
 			r := found[key]
 			if r == nil {
-				plural := Plural(strings.ToLower(t.Name))
+				plural := Plural(t.Name)
 				r = &Resource{Group: p.Group, Kind: t.Name, ListKind: t.Name + "List", Plural: plural, Singular: strings.ToLower(t.Name), Namespaced: true}
 				found[key] = r
 			}
@@ -111,7 +141,7 @@ func (a *API) findResources() (errs []error) {
 	return errs
 }
 
-// add takes in one version of the kind.
+// add adds a version of the kind.
 func (r *Resource) add(p *Package, t *Type) (errs []error) {
 	v := &Version{Name: p.Version, Package: p, Root: t, Served: true}
 	for _, m := range t.Markers {
@@ -148,7 +178,7 @@ func (r *Resource) add(p *Package, t *Type) (errs []error) {
 				fail("+kubebuilder:subresource:scale: statuspath is below .status, not %q", v.Scale.Status)
 			}
 		case "kubebuilder:printcolumn":
-			v.HasSubresources = true // as controller-gen has it
+			v.HasSubresources = true // as controller-gen does
 			v.Columns = append(v.Columns, Column{Name: m.String("name"), Type: m.String("type"), JSONPath: m.String("JSONPath"),
 				Description: m.String("description"), Format: m.String("format"), Priority: int32(m.Int("priority"))})
 		case "kubebuilder:storageversion":
@@ -193,7 +223,7 @@ func pairs(m map[string]string, texts []string, fail func(string, ...any)) map[s
 	return m
 }
 
-// check settles which version is stored.
+// check validates the versions and determines the storage version.
 func (r *Resource) check() (errs []error) {
 	if len(r.Versions) == 1 {
 		r.Versions[0].Storage = true
@@ -215,7 +245,7 @@ func (r *Resource) check() (errs []error) {
 	return errs
 }
 
-// IsList says that a struct embeds TypeMeta and ListMeta and has items, as lists of kinds do.
+// IsList reports whether a struct embeds TypeMeta and ListMeta and has items, as lists of kinds do.
 func (t *Type) IsList() bool {
 	var typeMeta, listMeta, items bool
 	for _, f := range t.Fields {

@@ -13,20 +13,21 @@ import (
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
-// API says what CreateAPI makes.
+// API configures CreateAPI.
 type API struct {
 	Group, Version, Kind string
-	Plural               string // "": by the rules of English
+	Plural               string // "": the default, model.Plural of the kind
 	ClusterScoped        bool
 	Resource             bool // its Go types, definition, roles and sample
-	Controller           bool // its controller, and that one's test
-	Force                bool // overwrite files that are there
+	Controller           bool // its controller, with a test
+	Force                bool // overwrite existing files
 }
 
-// ErrExists says that something is there already, and is something else.
-var ErrExists = errors.New("it exists already")
+// ErrExists means that something with the same name but other content exists.
+var ErrExists = errors.New("already exists")
 
-// kubernetesGroups are the API groups of Kubernetes that a controller can be made for, with their domains.
+// kubernetesGroups maps the API groups of Kubernetes that controllers can be created for to their
+// domains.
 var kubernetesGroups = map[string]string{
 	"core": "", "apps": "", "autoscaling": "", "batch": "", "policy": "", "admissionregistration": "k8s.io", "certificates": "k8s.io",
 	"coordination": "k8s.io", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io", "rbac": "authorization.k8s.io",
@@ -44,13 +45,13 @@ const (
 	storageMarker = "+kubebuilder:storageversion"
 )
 
-// CreateAPI adds a kind, or another version of one, to the project in a folder.
+// CreateAPI adds a kind, or another version of a kind, to the project in a folder.
 func CreateAPI(dir string, api API) ([]Change, error) {
 	if err := checkNames(api.Group, api.Version, api.Kind, api.Plural); err != nil {
 		return nil, err
 	}
 	if !api.Resource && !api.Controller {
-		return nil, errors.New("neither --resource nor --controller: there is nothing to make")
+		return nil, errors.New("nothing to create: set --resource or --controller")
 	}
 	w, err := open(dir)
 	if err != nil {
@@ -80,7 +81,7 @@ func (w *work) createAPI(api API) error {
 		}
 		*r = core
 	}
-	// A kind has one controller, whatever its versions.
+	// All versions of a kind share one controller.
 	controlled := slices.ContainsFunc(p.others(r), func(o *Resource) bool { return o.Controller })
 	if api.Controller && !r.Controller && !controlled {
 		if err := w.createController(r, api.Force); err != nil {
@@ -94,15 +95,15 @@ func (w *work) createAPI(api API) error {
 	return nil
 }
 
-// ofKubernetes is a kind of Kubernetes' own, whose types are in k8s.io/api.
+// ofKubernetes returns a built-in kind of Kubernetes, whose types are in k8s.io/api.
 func ofKubernetes(group, version, kind string) (Resource, error) {
 	domain, known := kubernetesGroups[group]
 	if !known {
-		return Resource{}, fmt.Errorf("there is no %s/%s %s in this project: kelson create api makes it", group, version, kind)
+		return Resource{}, fmt.Errorf("%s/%s %s is not in this project: add it with kelson create api", group, version, kind)
 	}
 	r := Resource{Group: group, Version: version, Kind: kind, Domain: domain, Core: true, Path: "k8s.io/api/" + group + "/" + version}
 	if !scheme.Scheme.Recognizes(schema.GroupVersionKind{Group: qualifiedCore(&r), Version: version, Kind: kind}) {
-		return r, fmt.Errorf("there is no %s/%s %s in this project, nor in Kubernetes", group, version, kind)
+		return r, fmt.Errorf("%s/%s %s is neither in this project nor in Kubernetes", group, version, kind)
 	}
 	return r, nil
 }
@@ -111,29 +112,29 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	p := w.project
 	if r.API {
 		if r.ClusterScoped != api.ClusterScoped || api.Plural != "" && r.Plural != api.Plural {
-			return fmt.Errorf("%s: %w, with another scope or plural: delete it first", r, ErrExists)
+			return fmt.Errorf("%s: %w with another scope or plural: delete it first", r, ErrExists)
 		}
 		return nil
 	}
 	if !isNew {
-		return fmt.Errorf("%s: %w, as a kind that is not this project's own", r, ErrExists)
+		return fmt.Errorf("%s: %w as a kind from outside this project", r, ErrExists)
 	}
 	for _, other := range p.others(r) {
 		if other.API && (other.ClusterScoped != api.ClusterScoped || other.Plural != api.Plural) {
-			return fmt.Errorf("%s: %w, with another scope or plural; all versions of a kind have the same", other, ErrExists)
+			return fmt.Errorf("%s: %w with another scope or plural, which all versions of a kind share", other, ErrExists)
 		}
 	}
 	for i := range p.Resources {
 		o := &p.Resources[i]
 		if o.API && o.Group != r.Group && !p.MultiGroup {
-			return fmt.Errorf("the project has API group %q already: it may have others after kelson edit --multigroup", o.Group)
+			return fmt.Errorf("the project already has API group %q: to add another, run kelson edit --multigroup", o.Group)
 		}
 		if o.QualifiedGroup() == r.QualifiedGroup() && o.Kind != r.Kind && p.valuesOf(o).Many == p.valuesOf(r).Many {
-			return fmt.Errorf("the plural of %s would be %s, which is that of %s: choose another with --plural", r.Kind, p.valuesOf(r).Many, o.Kind)
+			return fmt.Errorf("the plural of %s, %s, is already the plural of %s: set another with --plural", r.Kind, p.valuesOf(r).Many, o.Kind)
 		}
 	}
 	if r.QualifiedGroup() == "" {
-		return errors.New("--group is missing, and the project has no domain: the kind would be in no API group")
+		return errors.New("--group is required, because the project has no domain")
 	}
 	r.API, r.Path = true, p.apiPath(r)
 	v := p.valuesOf(r)
@@ -164,7 +165,7 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	return w.list("resources", w.lists(v)...)
 }
 
-// checkType sees to it that no other file of the package has the type already.
+// checkType returns an error if another file of the package declares the type.
 func (w *work) checkType(v values) error {
 	own := w.apiDir(v) + "/" + v.Lower + "_types.go"
 	for _, name := range w.stage.glob(w.apiDir(v) + "/*.go") {
@@ -179,7 +180,7 @@ func (w *work) checkType(v values) error {
 	return nil
 }
 
-// own puts files in their places that must not be there yet.
+// own adds the files of a step, which must not exist unless force is set.
 func (w *work) own(step string, v values, force bool) error {
 	files, err := render(w.template, step, v)
 	if err != nil {
@@ -188,7 +189,7 @@ func (w *work) own(step string, v values, force bool) error {
 	shared := v.versions(w.project)
 	for _, f := range files {
 		if strings.HasPrefix(f.name, "config/rbac/") && shared > 0 && w.stage.exists(f.name) {
-			continue // the roles are those of all versions
+			continue // all versions share the roles
 		}
 		if old, err := w.stage.read(f.name); err != nil {
 			return err
@@ -200,7 +201,7 @@ func (w *work) own(step string, v values, force bool) error {
 	return nil
 }
 
-// versions counts the other versions of the kind whose types are the project's own.
+// versions returns the number of other versions of the kind whose types are in the project.
 func (v *values) versions(p *Project) int {
 	n := 0
 	for _, o := range p.others(&v.Resource) {
@@ -211,14 +212,14 @@ func (v *values) versions(p *Project) int {
 	return n
 }
 
-// apiDir is the folder of the Go types.
+// apiDir returns the folder of the Go types.
 func (w *work) apiDir(v values) string {
 	return strings.TrimPrefix(strings.TrimPrefix(v.Path, w.project.Repo), "/")
 }
 
 type listed struct{ file, item string }
 
-// lists says which lists name files of a kind, the outermost last.
+// lists returns the kustomization entries of a kind, the outermost last.
 func (w *work) lists(v values) []listed {
 	all := []listed{{"config/samples/kustomization.yaml", v.fileName("GROUP_VERSION_KIND.yaml")}}
 	if v.versions(w.project) > 0 {
@@ -231,10 +232,10 @@ func (w *work) lists(v values) []listed {
 	return append(all, listed{"config/default/kustomization.yaml", "../crd"})
 }
 
-// definitionFile is the name of the file that the CustomResourceDefinition is generated into.
+// definitionFile returns the name of the generated CustomResourceDefinition file.
 func definitionFile(v values) string { return v.Qualified + "_" + v.Many + ".yaml" }
 
-// addToScheme makes the operator know the types.
+// addToScheme adds the types to the operator's scheme.
 func (w *work) addToScheme(v values) error {
 	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
 		src, err := goedit.AddImport(src, v.Alias, v.Path)
@@ -249,16 +250,17 @@ func (w *work) addToScheme(v values) error {
 	})
 }
 
-// addPart adds a part to the operator.
+// addPart adds a part to the call of operator.Main.
 func (w *work) addPart(src []byte, part string) ([]byte, error) {
 	src, err := goedit.AddArgument(src, mainCall, part)
 	if err != nil {
-		return nil, fmt.Errorf("can't add %s to what operator.Main is called with: %w", part, err)
+		return nil, fmt.Errorf("add %s to the call of operator.Main: %w", part, err)
 	}
 	return src, nil
 }
 
-// markStorage sees to it that, of several versions, one is that of storage: the first, unless the user has marked another.
+// markStorage marks the storage version of a kind with several versions: the first, unless the user
+// has marked another.
 func (w *work) markStorage(added *Resource, add bool) error {
 	others := slices.DeleteFunc(w.project.others(added), func(o *Resource) bool { return !o.API })
 	if add && len(others) != 1 || !add && len(others) != 1 {
@@ -295,7 +297,7 @@ func (w *work) createController(r *Resource, force bool) error {
 	})
 }
 
-// qualifiedCore is the API group of a kind of Kubernetes; that of pods is "".
+// qualifiedCore returns the API group of a kind of Kubernetes; for pods it is "".
 func qualifiedCore(r *Resource) string {
 	if r.Group == "core" {
 		return ""
@@ -303,7 +305,7 @@ func qualifiedCore(r *Resource) string {
 	return r.QualifiedGroup()
 }
 
-// controllerImport is how the package of the kind's controller is imported.
+// controllerImport returns the import of the package of the kind's controller.
 func (w *work) controllerImport(v values) (name, importPath string) {
 	importPath = path.Join(w.project.Repo, "internal/controller", v.InGroup)
 	if v.InGroup != "" {

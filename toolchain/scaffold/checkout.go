@@ -15,16 +15,16 @@ import (
 
 const library = "kelson.dev/operator"
 
-// direct are the modules that projects import.
+// direct lists the modules that projects import.
 var direct = []string{library, "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}
 
-// Checkout finds the folder of Kelson's source that this program was made from: the one that is given, or where the compiler saw it, or
-// the one that the program lies in.
+// Checkout returns the folder of the Kelson source that this program was built from: the given
+// folder, the folder that the compiler recorded, or the folder that contains the program.
 func Checkout(given string) (string, error) {
 	if given != "" {
 		abs, err := filepath.Abs(given)
 		if err == nil && !isCheckout(abs) {
-			err = fmt.Errorf("--kelson %s: there is no source of Kelson", given)
+			err = fmt.Errorf("--kelson %s: not a checkout of Kelson", given)
 		}
 		return abs, err
 	}
@@ -54,7 +54,8 @@ func isCheckout(dir string) bool {
 	return err == nil && modfile.ModulePath(lib) == library
 }
 
-// modules are the go.mod and go.sum that the operator library of a checkout needs of whoever requires it.
+// modules has the requirements and checksums that a module needs to require the operator library of
+// a checkout.
 type modules struct {
 	checkout string
 	mod      *modfile.File
@@ -80,7 +81,8 @@ func readModules(checkout string) (*modules, error) {
 
 func (m *modules) goVersion() string { return m.mod.Go.Version }
 
-// apply brings a project's go.mod and go.sum to what the library needs; what else they say stays.
+// apply updates go.mod and go.sum of a project to the requirements of the library. It keeps
+// everything else in them.
 func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, err error) {
 	if mod == nil {
 		mod = []byte("module " + repo + "\n\ngo " + m.goVersion() + "\n")
@@ -131,8 +133,8 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 	return newMod, []byte(strings.Join(slices.Compact(lines), "")), nil
 }
 
-// Follow brings go.mod and go.sum of a project that points at a checkout of Kelson to what that one needs now. Other projects it leaves as
-// they are.
+// Follow updates go.mod and go.sum of a project whose replace directive points at a checkout of
+// Kelson to the requirements of that checkout. It does not change other projects.
 func Follow(dir string) ([]Change, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -148,7 +150,7 @@ func Follow(dir string) ([]Change, error) {
 		return nil, nil
 	}
 	if !isCheckout(checkout) {
-		return nil, fmt.Errorf("go.mod says that Kelson's source is in %s, but it isn't: correct its replace line", checkout)
+		return nil, fmt.Errorf("the replace directive for Kelson in go.mod points at %s, which is not a checkout of Kelson", checkout)
 	}
 	m, err := readModules(checkout)
 	if err != nil {
@@ -161,7 +163,8 @@ func Follow(dir string) ([]Change, error) {
 	return st.commit()
 }
 
-// checkoutOf is the folder of Kelson's source that a go.mod points at as scaffolded ones do, "" if it does not.
+// checkoutOf returns the folder of Kelson's source in the replace directive of a scaffolded go.mod,
+// or "".
 func checkoutOf(mod []byte) string {
 	f, err := modfile.Parse("go.mod", mod, nil)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
-// DeleteAPI takes a version of a kind back: what CreateAPI and CreateWebhook made for it. Files that were changed since, and that git does
-// not have, are not deleted without force. It is no error that there is no such kind.
+// DeleteAPI removes a version of a kind: everything that CreateAPI and CreateWebhook created for
+// it. Without force it does not delete files that were changed and are not committed to git. A kind
+// that does not exist is not an error.
 func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	if err := checkNames(group, version, kind, ""); err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	return w.commit()
 }
 
-// made are the files that are the kind's alone, as they were made.
+// made returns the files that belong to the kind only, as they were created.
 func (w *work) made(r *Resource) ([]file, error) {
 	v := w.project.valuesOf(r)
 	var all []file
@@ -87,7 +88,7 @@ func (w *work) made(r *Resource) ([]file, error) {
 	return all, nil
 }
 
-// guard refuses to delete work that nobody has kept.
+// guard returns an error if a deletion would lose uncommitted changes.
 func (w *work) guard(made []file) error {
 	var lost []string
 	for _, f := range made {
@@ -101,12 +102,12 @@ func (w *work) guard(made []file) error {
 		lost = append(lost, f.name)
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("%s was changed and is not committed: commit it, or delete it with --force", strings.Join(lost, ", "))
+		return fmt.Errorf("%s has uncommitted changes: commit them, or delete the file with --force", strings.Join(lost, ", "))
 	}
 	return nil
 }
 
-// plain is a file without what other commands put into it.
+// plain returns a file without the additions of other commands.
 func (w *work) plain(name string, data []byte) []byte {
 	if kind, ok := strings.CutSuffix(path.Base(name), "_types.go"); ok {
 		for i := range w.project.Resources {
@@ -120,7 +121,7 @@ func (w *work) plain(name string, data []byte) []byte {
 	return data
 }
 
-// kept says whether git has a file as it is on the disk.
+// kept reports whether a file is committed to git as it is on the disk.
 func (w *work) kept(name string) bool {
 	status := exec.Command("git", "status", "--porcelain", "--ignored", "--", name)
 	status.Dir = w.stage.dir
@@ -190,7 +191,7 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 	return w.unlist("resources", lists...)
 }
 
-// drop removes a file if it is there.
+// drop removes a file if it exists.
 func (w *work) drop(name string) {
 	if w.stage.exists(name) {
 		w.stage.remove(name)
@@ -219,7 +220,7 @@ func (w *work) removeFromScheme(v values, alone bool) error {
 	})
 }
 
-// remove takes a resource out of the PROJECT file.
+// remove removes a resource from the PROJECT file.
 func (p *Project) remove(r *Resource) {
 	group, version, kind := r.Group, r.Version, r.Kind
 	p.Resources = slices.DeleteFunc(p.Resources, func(o Resource) bool { return o.Group == group && o.Version == version && o.Kind == kind })

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SetMultiGroup says whether the project may have kinds of several API groups, which then have folders by group. Kinds that are there stay
-// where they are.
+// SetMultiGroup sets whether the project may have kinds of several API groups, which get a folder
+// per group. Existing kinds are not moved.
 func SetMultiGroup(dir string, multi bool) ([]Change, error) {
 	w, err := open(dir)
 	if err != nil {
@@ -14,7 +14,7 @@ func SetMultiGroup(dir string, multi bool) ([]Change, error) {
 	}
 	p := w.project
 	if !multi && slices.ContainsFunc(p.Resources, func(r Resource) bool { return r.API && p.inGroup(&r) }) {
-		return nil, errors.New("--multigroup=false: there are kinds in folders of their groups")
+		return nil, errors.New("--multigroup=false: the project has kinds in folders per group")
 	}
 	p.MultiGroup = multi
 	return w.commit()

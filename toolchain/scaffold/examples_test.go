@@ -10,13 +10,15 @@ import (
 	"testing"
 )
 
-// What users fill in or generate anew, and what belongs to a module's root, which the examples share.
+// filledIn matches files that users change or generators write, and files of the module root, which
+// the examples share.
 var filledIn = []string{
 	"README.md", "cmd/main.go", "api/*/*.go", "internal/*/*.go", "internal/webhook/*/*.go", "config/samples/*.yaml", "config/rbac/role.yaml",
 	"config/webhook/manifests.yaml", "config/crd/bases/.gitkeep", ".golangci.yml", "Dockerfile", ".dockerignore",
 }
 
-// notAsMade are the other files of examples in which they differ from what kelson init and create make, each for a reason.
+// notAsMade lists the other files in which examples differ from kelson init and create, with
+// reasons.
 var notAsMade = map[string]map[string]string{
 	"foobar":          {"config/manager/manager.yaml": "the program has no flags, and no probes"},
 	"ingress-manager": {"config/manager/manager.yaml": "the program has no flags, and no probes"},
@@ -26,7 +28,8 @@ var notAsMade = map[string]map[string]string{
 	},
 }
 
-// CLI-01, EX-01 … EX-10: each example is what kelson init and kelson create would make today, then filled: kelson upgrade finds nothing to do.
+// CLI-01, EX-01 … EX-10: kelson upgrade changes nothing in the examples: except for the listed
+// files, they equal what kelson init and kelson create write.
 func TestExamplesFollowTheTemplate(t *testing.T) {
 	projects, err := filepath.Glob("../../examples/*/" + ProjectFile)
 	if err != nil || len(projects) < 10 {
@@ -41,7 +44,7 @@ func TestExamplesFollowTheTemplate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v := w.project.template(); v != TemplateVersion {
-				t.Fatalf("it is of version %d of the template, not %d: run kelson upgrade examples/%s", v, TemplateVersion, name)
+				t.Fatalf("its template version is %d, not %d: run kelson upgrade examples/%s", v, TemplateVersion, name)
 			}
 			files, err := w.replayed(TemplateVersion, w.project.values(), templateOf)
 			if err != nil {
@@ -54,7 +57,7 @@ func TestExamplesFollowTheTemplate(t *testing.T) {
 				have, err := os.ReadFile(filepath.Join(dir, file))
 				same := err == nil && bytes.Equal(have, files[file])
 				if _, differs := notAsMade[name][file]; same == differs {
-					t.Errorf("%s: as it is made: %t (%v)", file, same, err)
+					t.Errorf("%s: equals the template: %t (%v)", file, same, err)
 				}
 			}
 		})

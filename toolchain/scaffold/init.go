@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// InitOptions say what a new project is.
+// InitOptions describes a new project.
 type InitOptions struct {
 	Dir      string // its folder, which is made if need be
 	Domain   string // the end of the names of its API groups
@@ -21,10 +21,10 @@ type InitOptions struct {
 	Checkout string // where Kelson's source is; see Checkout
 }
 
-// mayBeThere are files that a folder may have before it becomes a project.
+// mayBeThere lists files that a folder may contain before Init.
 var mayBeThere = regexp.MustCompile(`^(\..*|go\.mod|go\.sum|LICENSE.*|README.*|[A-Z]+\.md)$`)
 
-// Init makes a project. A folder that holds the same project already is left as it is.
+// Init creates a project. It does not change a folder that already has the same project.
 func Init(opts InitOptions) ([]Change, error) {
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
@@ -47,10 +47,10 @@ func Init(opts InitOptions) ([]Change, error) {
 	if module := modfile.ModulePath(mod); mod != nil && opts.Repo == "" {
 		opts.Repo = module
 	} else if mod != nil && opts.Repo != module {
-		return nil, fmt.Errorf("--repo is %s, but go.mod says that this is module %s", opts.Repo, module)
+		return nil, fmt.Errorf("--repo is %s, but the module in go.mod is %s", opts.Repo, module)
 	}
 	if opts.Repo == "" {
-		return nil, errors.New("--repo is missing: it is the path of the project's Go module, such as example.com/welcome (there is no go.mod that says it)")
+		return nil, errors.New("--repo is required without a go.mod: the path of the project's Go module, for example example.com/welcome")
 	}
 	if err := checkRepo(opts.Repo); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Init(opts InitOptions) ([]Change, error) {
 		if old.Domain == p.Domain && old.Name == p.Name && old.Repo == p.Repo {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%s is a project already: domain %s, repo %s", opts.Dir, old.Domain, old.Repo)
+		return nil, fmt.Errorf("%s already is a project, with domain %s and repo %s", opts.Dir, old.Domain, old.Repo)
 	case !errors.Is(err, ErrNoProject):
 		return nil, err
 	}
@@ -85,13 +85,13 @@ func checkEmpty(dir string) error {
 	}
 	for _, e := range entries {
 		if !mayBeThere.MatchString(e.Name()) {
-			return fmt.Errorf("%s is not empty: %s is there", dir, e.Name())
+			return fmt.Errorf("%s is not empty: it contains %s", dir, e.Name())
 		}
 	}
 	return nil
 }
 
-// work is a change of a project under way.
+// work is a change of a project in progress.
 type work struct {
 	stage    *stage
 	template blueprint
@@ -99,7 +99,8 @@ type work struct {
 	around   []byte // the go.mod of the module that the project is a part of, if it is not one itself
 }
 
-// moduleAround finds the go.mod above a folder whose packages have the import path repo.
+// moduleAround returns the go.mod of the parent folder that gives the folder's packages the import
+// path repo.
 func moduleAround(folder, repo string) ([]byte, error) {
 	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -107,12 +108,12 @@ func moduleAround(folder, repo string) ([]byte, error) {
 			return mod, nil
 		}
 		if err == nil || dir == filepath.Dir(dir) {
-			return nil, fmt.Errorf("there is no go.mod beside PROJECT: run go mod init %s, then kelson upgrade", repo)
+			return nil, fmt.Errorf("no go.mod next to PROJECT: run go mod init %s, then kelson upgrade", repo)
 		}
 	}
 }
 
-// open begins a change of the project in a folder.
+// open starts a change of the project in a folder.
 func open(dir string) (*work, error) {
 	p, err := ReadProject(dir)
 	if err != nil {
@@ -124,7 +125,7 @@ func open(dir string) (*work, error) {
 	}
 	w := &work{stage: newStage(abs), template: present(), project: p}
 	if len(p.Layout) != 1 || p.Layout[0] != Layout {
-		return nil, fmt.Errorf("the layout of this project is %s: only projects of %s can be changed here; it can be generated, built and run as it is",
+		return nil, fmt.Errorf("kelson cannot change projects with layout %s, only with %s; generate, build and run work with any layout",
 			strings.Join(p.Layout, ","), Layout)
 	}
 	mod, err := w.stage.read("go.mod")
@@ -136,12 +137,12 @@ func open(dir string) (*work, error) {
 		return w, err
 	}
 	if module := modfile.ModulePath(mod); module != p.Repo {
-		return nil, fmt.Errorf("PROJECT says that the repo is %s, go.mod that the module is %s", p.Repo, module)
+		return nil, fmt.Errorf("the repo in PROJECT is %s, but the module in go.mod is %s", p.Repo, module)
 	}
 	return w, nil
 }
 
-// initialise puts the project's own files in their places; files that are there stay.
+// initialise adds the files of the project itself. It does not overwrite files.
 func (w *work) initialise(checkout string, withModules bool) error {
 	v := w.project.values()
 	if withModules {
@@ -157,7 +158,7 @@ func (w *work) initialise(checkout string, withModules bool) error {
 	return w.add("project", v)
 }
 
-// require brings go.mod and go.sum to what the library needs.
+// require updates go.mod and go.sum to the requirements of the operator library.
 func (w *work) require(m *modules) error {
 	mod, err := w.stage.read("go.mod")
 	if err != nil {
@@ -175,13 +176,13 @@ func (w *work) require(m *modules) error {
 	return nil
 }
 
-// goMinor is a version of Go without its patch release.
+// goMinor returns a Go version without its patch release.
 func goMinor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// add puts the files of a step of the template in their places, except for those that are there.
+// add adds the files of a template step. It does not overwrite files.
 func (w *work) add(step string, v values) error {
 	files, err := render(w.template, step, v)
 	if err != nil {
@@ -195,7 +196,7 @@ func (w *work) add(step string, v values) error {
 	return nil
 }
 
-// commit writes PROJECT and all else to the disk.
+// commit writes PROJECT and all other changes to the disk.
 func (w *work) commit() ([]Change, error) {
 	if err := w.finish(); err != nil {
 		return nil, err

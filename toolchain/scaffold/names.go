@@ -17,14 +17,14 @@ var versionPattern = regexp.MustCompile(`^v\d+(alpha\d+|beta\d+)?$`)
 
 func checkDomain(domain string) error {
 	if errs := validation.IsDNS1123Subdomain(domain); len(errs) > 0 {
-		return fmt.Errorf("--domain %q is no domain name: %s", domain, errs[0])
+		return fmt.Errorf("--domain %q is not a domain name: %s", domain, errs[0])
 	}
 	return nil
 }
 
 func checkProjectName(name string) error {
 	if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-		return fmt.Errorf("project name %q can't be part of the names of Kubernetes objects: %s (say another with --project-name)", name, errs[0])
+		return fmt.Errorf("project name %q cannot be part of the names of Kubernetes objects: %s; set another with --project-name", name, errs[0])
 	}
 	return nil
 }
@@ -36,27 +36,27 @@ func checkRepo(repo string) error {
 	return nil
 }
 
-// checkNames judges what a kind is to be called.
+// checkNames validates the names of a kind.
 func checkNames(group, version, kind, plural string) error {
 	if group != "" {
 		if errs := validation.IsDNS1123Subdomain(group); len(errs) > 0 {
 			return fmt.Errorf("--group %q: %s", group, errs[0])
 		}
 		if name := packageName(group); token.IsKeyword(name) || group == "internal" {
-			return fmt.Errorf("--group %q can't be the name of a Go package", group)
+			return fmt.Errorf("--group %q cannot be the name of a Go package", group)
 		}
 	}
 	if !versionPattern.MatchString(version) {
-		return fmt.Errorf("--version %q: it must be as v1, v1beta1 or v2alpha1 are", version)
+		return fmt.Errorf("--version %q: must have the form v1, v1beta1 or v2alpha1", version)
 	}
 	if kind == "" {
-		return fmt.Errorf("--kind is missing")
+		return fmt.Errorf("--kind is required")
 	}
 	if errs := validation.IsDNS1035Label(strings.ToLower(kind)); len(errs) > 0 {
 		return fmt.Errorf("--kind %q: %s", kind, errs[0])
 	}
 	if !token.IsIdentifier(kind) || kind[0] < 'A' || kind[0] > 'Z' {
-		return fmt.Errorf("--kind %q: it must be as a Go type that is exported, such as %q", kind, strings.ToUpper(kind[:1])+kind[1:])
+		return fmt.Errorf("--kind %q: must be an exported Go name, for example %q", kind, strings.ToUpper(kind[:1])+kind[1:])
 	}
 	if plural != "" {
 		if errs := validation.IsDNS1035Label(plural); len(errs) > 0 {
@@ -66,19 +66,19 @@ func checkNames(group, version, kind, plural string) error {
 	return nil
 }
 
-// packageName makes a Go name of a group.
+// packageName returns a Go package name for a group.
 func packageName(group string) string {
 	return strings.NewReplacer("-", "", ".", "").Replace(strings.ToLower(group))
 }
 
-// values are what templates and paths are filled with.
+// values are the data of templates and file names.
 type values struct {
-	// The project's.
+	// Of the project.
 	ProjectName, Domain, Repo, GoVersion string
 	Checkout                             string // of Kelson, where go.mod points at one
 	MultiGroup                           bool
 
-	// The kind's.
+	// Of the kind.
 	Resource
 	Lower       string // the kind in lower case
 	Many        string // its plural
@@ -101,7 +101,7 @@ func (p *Project) valuesOf(r *Resource) values {
 	v.Resource = *r
 	v.Lower, v.Many, v.Qualified = strings.ToLower(r.Kind), r.Plural, r.QualifiedGroup()
 	if v.Many == "" {
-		v.Many = model.Plural(v.Lower)
+		v.Many = model.Plural(r.Kind)
 	}
 	v.Alias = packageName(r.Group) + r.Version
 	if r.Core {
@@ -121,7 +121,8 @@ func (p *Project) valuesOf(r *Resource) values {
 	return v
 }
 
-// inGroup says whether the files of a kind are in folders of its group. Kinds stay where they are when a project gets several groups.
+// inGroup reports whether the files of a kind are in folders of its group. Existing kinds are not
+// moved when a project becomes multi-group.
 func (p *Project) inGroup(r *Resource) bool {
 	if r.Group == "" {
 		return false
@@ -132,7 +133,7 @@ func (p *Project) inGroup(r *Resource) bool {
 	return path.Base(path.Dir(r.Path)) == r.Group
 }
 
-// apiPath is the import path of the types of a kind that is the project's own.
+// apiPath returns the import path of the Go types of a kind of the project.
 func (p *Project) apiPath(r *Resource) string {
 	if p.MultiGroup && r.Group != "" {
 		return path.Join(p.Repo, "api", r.Group, r.Version)
@@ -140,7 +141,8 @@ func (p *Project) apiPath(r *Resource) string {
 	return path.Join(p.Repo, "api", r.Version)
 }
 
-// fileName is a template's path with its words in capitals replaced. A kind may have no group but the domain.
+// fileName replaces the words in capitals in the path of a template file. The group may be empty;
+// then the API group is the domain alone.
 func (v values) fileName(template string) string {
 	group := strings.ReplaceAll(v.Group, ".", "_") + "_"
 	if v.Group == "" {

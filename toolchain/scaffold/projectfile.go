@@ -12,19 +12,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ProjectFile is the name of the file that makes a folder a project.
+// ProjectFile is the name of the file that marks a folder as a project.
 const ProjectFile = "PROJECT"
 
-// Layout is what the PROJECT files of projects made here say.
+// Layout is the layout in the PROJECT files of scaffolded projects.
 const Layout = "kelson.dev/v1"
 
-// settingsKey is where a PROJECT file holds what this scaffold alone wants to know.
+// settingsKey is the plugin key of Kelson's own settings in a PROJECT file.
 const settingsKey = "scaffold." + Layout
 
-// projectHeader stands above the PROJECT file.
-const projectHeader = "# What kelson has made here; the format is kubebuilder's. It is read and written by kelson create, edit, delete and upgrade.\n"
+// projectHeader is the comment at the top of a PROJECT file.
+const projectHeader = "# The parts of this project that kelson scaffolded, in kubebuilder's format. kelson create, edit, delete and upgrade maintain this file.\n"
 
-// Project is a PROJECT file: kubebuilder's format, version 3. Fields that are not known here are kept.
+// Project is a PROJECT file in kubebuilder's format, version 3. Unknown fields are preserved.
 type Project struct {
 	Domain     string
 	Name       string
@@ -50,16 +50,16 @@ type Resource struct {
 	raw map[string]any
 }
 
-// Webhooks are those of a kind.
+// Webhooks lists the webhooks of a kind.
 type Webhooks struct {
 	Defaulting, Validation, Conversion bool
 	Spokes                             []string // versions that are converted to and from this one
 }
 
-// None says that there are none.
+// None reports whether there are none.
 func (w Webhooks) None() bool { return !w.Defaulting && !w.Validation && !w.Conversion }
 
-// QualifiedGroup is the group with its domain, as in apiVersion.
+// QualifiedGroup returns the group with its domain, as in apiVersion.
 func (r *Resource) QualifiedGroup() string {
 	return strings.Trim(r.Group+"."+r.Domain, ".")
 }
@@ -68,8 +68,8 @@ func (r *Resource) String() string {
 	return strings.Trim(r.QualifiedGroup()+"/"+r.Version, "/") + " " + r.Kind
 }
 
-// ErrNoProject says that a folder has no PROJECT file.
-var ErrNoProject = errors.New("no PROJECT file: is this the folder of a project? (kelson init makes one)")
+// ErrNoProject means that a folder has no PROJECT file.
+var ErrNoProject = errors.New("no PROJECT file: run the command in a project's folder, or create a project with kelson init")
 
 // ReadProject reads the PROJECT file of a folder.
 func ReadProject(dir string) (*Project, error) {
@@ -97,7 +97,7 @@ func parseProject(data []byte) (*Project, error) {
 	for i, item := range list {
 		m, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("PROJECT: resources[%d] is no object", i)
+			return nil, fmt.Errorf("PROJECT: resources[%d] is not an object", i)
 		}
 		r := Resource{raw: m, Group: text(m, "group"), Version: text(m, "version"), Kind: text(m, "kind"), Domain: text(m, "domain"),
 			Plural: text(m, "plural"), Path: text(m, "path"), Controller: flag(m, "controller"), Core: flag(m, "core")}
@@ -112,7 +112,7 @@ func parseProject(data []byte) (*Project, error) {
 	return p, nil
 }
 
-// Marshal writes the file.
+// Marshal encodes the file.
 func (p *Project) Marshal() ([]byte, error) {
 	raw := p.raw
 	if raw == nil {
@@ -160,7 +160,7 @@ func (r *Resource) marshal() map[string]any {
 	return m
 }
 
-// Find gives the resource of a group, version and kind, nil if there is none.
+// Find returns the resource of a group, version and kind, or nil.
 func (p *Project) Find(group, version, kind string) *Resource {
 	i := slices.IndexFunc(p.Resources, func(r Resource) bool { return r.Group == group && r.Version == version && r.Kind == kind })
 	if i < 0 {
@@ -169,7 +169,7 @@ func (p *Project) Find(group, version, kind string) *Resource {
 	return &p.Resources[i]
 }
 
-// others gives the same kind in its other versions.
+// others returns the other versions of a kind.
 func (p *Project) others(of *Resource) []*Resource {
 	var all []*Resource
 	for i := range p.Resources {
@@ -180,7 +180,7 @@ func (p *Project) others(of *Resource) []*Resource {
 	return all
 }
 
-// template is the version of the template that the project's files are of; 0 if it does not say.
+// template returns the template version of the project's files, or 0 if the file has none.
 func (p *Project) template() int {
 	plugins, _ := p.raw["plugins"].(map[string]any)
 	settings, _ := plugins[settingsKey].(map[string]any)
@@ -208,7 +208,7 @@ func (p *Project) setTemplate(version int) {
 func text(m map[string]any, key string) string { s, _ := m[key].(string); return s }
 func flag(m map[string]any, key string) bool   { b, _ := m[key].(bool); return b }
 
-// texts reads a list of strings, or one string that stands for a list.
+// texts reads a list of strings, or a single string as a list.
 func texts(m map[string]any, key string) []string {
 	switch v := m[key].(type) {
 	case string:
@@ -232,7 +232,7 @@ func within(m map[string]any, key string) map[string]any {
 	return map[string]any{}
 }
 
-// put sets a key, or removes it where there is nothing to say.
+// put sets a key, or removes it if say is false.
 func put(m map[string]any, key string, value any, say bool) {
 	if say {
 		m[key] = value

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// stage is a project's folder as it will be. What is written to it and removed from it is kept aside until commit, which does all of it or
-// nothing. Names are relative, with slashes.
+// stage collects changes of a project's folder until commit, which applies all of them or none.
+// Names are relative, with slashes.
 type stage struct {
 	dir   string            // "": there is nothing on the disk
 	files map[string][]byte // what will be; nil: removed
@@ -24,7 +24,7 @@ func newStage(dir string) *stage { return &stage{dir: dir, files: map[string][]b
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// onDisk reads what is there now; nil if there is no such file.
+// onDisk reads a file from the disk. It returns nil if there is no such file.
 func (s *stage) onDisk(name string) ([]byte, error) {
 	if s.dir == "" {
 		return nil, nil
@@ -39,7 +39,7 @@ func (s *stage) onDisk(name string) ([]byte, error) {
 	return data, err
 }
 
-// read gives a file as it will be; nil if there will be none.
+// read returns the staged content of a file, or nil if it does not exist.
 func (s *stage) read(name string) ([]byte, error) {
 	if data, ok := s.files[name]; ok {
 		return data, nil
@@ -61,7 +61,7 @@ func (s *stage) write(name string, data []byte) {
 
 func (s *stage) remove(name string) { s.files[name] = nil }
 
-// edit changes a file.
+// edit applies a function to a file.
 func (s *stage) edit(name string, change func([]byte) ([]byte, error)) error {
 	data, err := s.read(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *stage) edit(name string, change func([]byte) ([]byte, error)) error {
 	return nil
 }
 
-// glob names the files that will match a pattern.
+// glob returns the staged files that match a pattern.
 func (s *stage) glob(pattern string) []string {
 	found := map[string]bool{}
 	if s.dir != "" {
@@ -97,20 +97,20 @@ func (s *stage) glob(pattern string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Change is what becomes of a file.
+// Change is the change of one file.
 type Change struct {
 	Path string // relative to the project, with slashes
 	What string // Created, Changed or Deleted
 }
 
-// What becomes of a file.
+// Actions of a Change.
 const (
 	Created = "created"
 	Changed = "changed"
 	Deleted = "deleted"
 )
 
-// changes are what commit would do.
+// changes returns the changes that commit would apply.
 func (s *stage) changes() ([]Change, error) {
 	var all []Change
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
@@ -131,8 +131,9 @@ func (s *stage) changes() ([]Change, error) {
 	return all, nil
 }
 
-// commit brings the disk up to date. First everything new is written beside its place, which is where a full or a read-only disk shows; then
-// all is renamed. If something fails even so, what was done is undone.
+// commit applies the changes to the disk. It first writes all new content to temporary files next
+// to the targets, which fails on a full or read-only disk, and then renames them. If a rename
+// fails, commit undoes the ones before.
 func (s *stage) commit() ([]Change, error) {
 	all, err := s.changes()
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *stage) commit() ([]Change, error) {
 		}
 		return nil, err
 	}
-	beside := map[string]string{}
+	temporary := map[string]string{}
 	for _, c := range all {
 		name := s.path(c.Path)
 		if c.What == Deleted {
@@ -165,7 +166,7 @@ func (s *stage) commit() ([]Change, error) {
 		if err := os.WriteFile(tmp, s.files[c.Path], mode); err != nil {
 			return fail(err)
 		}
-		beside[c.Path] = tmp
+		temporary[c.Path] = tmp
 	}
 	for _, c := range all {
 		name := s.path(c.Path)
@@ -183,7 +184,7 @@ func (s *stage) commit() ([]Change, error) {
 		if c.What == Deleted {
 			err = os.Remove(name)
 		} else {
-			err = os.Rename(beside[c.Path], name)
+			err = os.Rename(temporary[c.Path], name)
 		}
 		if err != nil {
 			return fail(err)
@@ -197,7 +198,7 @@ func (s *stage) commit() ([]Change, error) {
 	return all, nil
 }
 
-// prune removes folders that have become empty.
+// prune removes folders that are now empty.
 func (s *stage) prune(dir string) {
 	for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if os.Remove(s.path(dir)) != nil {
@@ -206,7 +207,7 @@ func (s *stage) prune(dir string) {
 	}
 }
 
-// makeDir makes a folder and says which of its path had to be made, the uppermost first.
+// makeDir creates a folder and returns the folders that it had to create, the outermost first.
 func makeDir(dir string) (made []string, err error) {
 	for d := dir; ; d = filepath.Dir(d) {
 		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
@@ -223,7 +224,7 @@ func removeDirs(dirs []string) {
 	}
 }
 
-// snapshot gives all files that will be, for a stage without a disk.
+// snapshot returns all files of a stage without a disk.
 func (s *stage) snapshot() map[string][]byte {
 	all := map[string][]byte{}
 	for name, data := range s.files {

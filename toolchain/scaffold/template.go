@@ -16,14 +16,15 @@ import (
 //go:embed all:_template all:_former
 var embedded embed.FS
 
-// TemplateVersion grows with every change of what projects are made of. The files that were otherwise before are then kept in _former, in a
-// folder of the version before, so that kelson upgrade knows what projects were made of; the file .absent there names those that were not.
-const TemplateVersion = 2
+// TemplateVersion is the version of the template. It grows with every change. The previous content
+// of changed files is kept in _former, in a folder per version, for the three-way merge of kelson
+// upgrade; the file .absent there lists files that the version did not have.
+const TemplateVersion = 3
 
-// blueprint is a template: its files by their names, which begin with the step that they belong to.
+// blueprint has the files of a template by name. Names begin with the step of the file.
 type blueprint map[string][]byte
 
-// read gives the files below a folder of what is embedded.
+// read returns the embedded files below a folder.
 func read(dir string) (blueprint, error) {
 	all := blueprint{}
 	err := fs.WalkDir(embedded, dir, func(name string, entry fs.DirEntry, err error) error {
@@ -36,25 +37,26 @@ func read(dir string) (blueprint, error) {
 	return all, err
 }
 
-// present is the template of this version.
+// present returns the current template.
 func present() blueprint {
 	all, err := read("_template")
 	if err != nil {
-		panic(err) // what is embedded is there
+		panic(err) // embedded files always exist
 	}
 	return all
 }
 
-// templateOf is the template of a version: the present one, with what was otherwise before the versions since.
+// templateOf returns a version of the template: the current one with the former content of the
+// files that changed since.
 func templateOf(version int) (blueprint, error) {
 	if version < 1 || version > TemplateVersion {
-		return nil, fmt.Errorf("the project is of version %d of the template, and this kelson knows versions 1 to %d", version, TemplateVersion)
+		return nil, fmt.Errorf("unknown template version %d: this kelson knows versions 1 to %d", version, TemplateVersion)
 	}
 	all := present()
 	for v := TemplateVersion - 1; v >= version; v-- {
 		otherwise, err := read(fmt.Sprintf("_former/%d", v))
 		if err != nil {
-			return nil, fmt.Errorf("version %d of the template: %w", v, err)
+			return nil, fmt.Errorf("read template version %d: %w", v, err)
 		}
 		for _, name := range strings.Fields(string(otherwise[absent])) {
 			delete(all, name)
@@ -65,16 +67,16 @@ func templateOf(version int) (blueprint, error) {
 	return all, nil
 }
 
-// absent is the file that names those which a former version did not have.
+// absent is the name of the file that lists the files that a former version did not have.
 const absent = ".absent"
 
-// file is a file as the template has it.
+// file is a rendered file of the template.
 type file struct {
 	name string
 	data []byte
 }
 
-// render fills in one step of the template.
+// render executes the files of one step.
 func render(from blueprint, step string, v values) ([]file, error) {
 	var all []file
 	for _, name := range slices.Sorted(maps.Keys(from)) {
@@ -94,7 +96,7 @@ func render(from blueprint, step string, v values) ([]file, error) {
 		target := v.fileName(strings.TrimSuffix(rest, ".tmpl"))
 		if path.Ext(target) == ".go" {
 			if data, err = format.Source(data); err != nil {
-				return nil, fmt.Errorf("template %s: %w", name, err)
+				return nil, fmt.Errorf("format template %s: %w", name, err)
 			}
 		}
 		all = append(all, file{target, data})

@@ -14,17 +14,20 @@ import (
 	"kelson.dev/toolchain/scaffold/merge"
 )
 
-// Upgraded is what Upgrade did.
+// Upgraded is the result of Upgrade.
 type Upgraded struct {
 	From, To  int // versions of the template
 	Changes   []Change
-	Conflicts []string // files in which both sides changed the same; they have marks as git makes them
+	Conflicts []string // files with conflict markers, as git writes them
 }
 
-// Upgrade moves a project to the present version of the template: every file becomes what a three-way merge makes of the old template, the
-// new one and what the user made of it. Files that the user has deleted stay deleted. go.mod is brought to what Kelson in checkout needs, if it
-// is the project's own.
-// Without force the project must be in git, with nothing uncommitted, so that it can be undone.
+// Upgrade upgrades a project to the current version of the template. It merges every file three
+// ways: the old template, the new template and the user's file. It does not restore files that the
+// user has deleted. If the project has its own go.mod, Upgrade updates it to the requirements of
+// the Kelson in checkout.
+//
+// Without force the project must be in git without uncommitted changes, so that the upgrade can be
+// undone.
 func Upgrade(dir, checkout string, force bool) (*Upgraded, error) {
 	return upgrade(dir, checkout, force, TemplateVersion, templateOf)
 }
@@ -41,7 +44,7 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (blue
 	}
 	done := &Upgraded{From: w.project.template(), To: to}
 	if done.From > to {
-		return nil, fmt.Errorf("the project was made by a newer kelson: its template has version %d, this one has %d", done.From, to)
+		return nil, fmt.Errorf("a newer kelson made this project: its template has version %d, this kelson has version %d", done.From, to)
 	}
 	m, err := readModules(checkout)
 	if err != nil {
@@ -85,22 +88,23 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (blue
 	return done, err
 }
 
-// clean says what keeps a folder from being undone by git.
+// clean returns an error unless the folder is in git without uncommitted changes.
 func clean(dir string) error {
 	status := exec.Command("git", "status", "--porcelain", "--", ".")
 	status.Dir = dir
 	out, err := status.Output()
 	if err != nil {
-		return errors.New("the project is not in git: commit it there first, so that the upgrade can be undone (or use --force)")
+		return errors.New("the project is not in git: commit it first, so that the upgrade can be undone, or use --force")
 	}
 	if n := bytes.Count(out, []byte("\n")); n > 0 {
 		first, _, _ := strings.Cut(string(out), "\n")
-		return fmt.Errorf("%d files are not committed, such as %s: commit them first (or use --force)", n, strings.TrimSpace(first[min(3, len(first)):]))
+		return fmt.Errorf("%d files are not committed, for example %s: commit them first, or use --force", n, strings.TrimSpace(first[min(3, len(first)):]))
 	}
 	return nil
 }
 
-// replayed are the files that a version of the template gives for what PROJECT says.
+// replayed returns the files that a version of the template generates for the project's PROJECT
+// file.
 func (w *work) replayed(version int, v values, templates func(int) (blueprint, error)) (map[string][]byte, error) {
 	template, err := templates(version)
 	if err != nil {
@@ -138,10 +142,10 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 	return again.stage.snapshot(), nil
 }
 
-// generatedFiles follow from other files, and are not merged.
+// generatedFiles are written by generators, so they are not merged.
 var generatedFiles = []string{"config/rbac/role.yaml", "config/webhook/manifests.yaml"}
 
-// merge brings what changed from base to theirs into the project.
+// merge applies the changes from base to theirs to the project.
 func (w *work) merge(base, theirs map[string][]byte) (conflicts []string, err error) {
 	names := map[string]bool{}
 	for name := range base {
@@ -161,7 +165,7 @@ func (w *work) merge(base, theirs map[string][]byte) (conflicts []string, err er
 			return nil, err
 		}
 		switch {
-		case ours == nil && wasThere: // the user has deleted it
+		case ours == nil && wasThere: // deleted by the user
 		case ours == nil:
 			w.stage.write(name, new)
 		case !isThere:

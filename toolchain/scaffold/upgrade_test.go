@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 	"testing"
 )
 
-// next is a later template: a file more, one less, one changed, and a changed type.
+// next is a later template with one file added, one removed, and several changed.
 func next(t *testing.T) blueprint {
 	t.Helper()
 	all := present()
@@ -25,7 +26,7 @@ func next(t *testing.T) blueprint {
 	delete(all, "project/.dockerignore")
 	change("project/Makefile", "##@ Build\n", "##@ Build it\n")
 	change("project/cmd/main.go.tmpl", "// Command", "// Program")
-	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example:", "// foo is only an example:")
+	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example. Replace", "// foo is only an example. Replace")
 	return all
 }
 
@@ -67,7 +68,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		}
 	}
 	edit("Makefile", "KELSON         ?= kelson", "KELSON         ?= ../kelson")
-	edit("api/v1/welcome_types.go", "// foo is an example: put", "// foo is mine: put")
+	edit("api/v1/welcome_types.go", "// foo is an example. Replace", "// foo is mine. Replace")
 	edit("cmd/main.go", "operator.Main(", "operator.Main( // all of it")
 	if err := os.Remove(filepath.Join(dir, "hack/boilerplate.go.txt")); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		return templateOf(version)
 	}
 
-	// Not in git, then not committed.
+	// First outside git, then with uncommitted files.
 	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
@@ -99,7 +100,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "all")
 
-	// The version of today changes nothing.
+	// An upgrade to the same version changes nothing.
 	if done, err := Upgrade(dir, checkout, false); err != nil || len(done.Changes) > 0 {
 		t.Fatalf("%+v %v", done, err)
 	}
@@ -114,9 +115,9 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		"Makefile":                {"?= ../kelson", "##@ Build it"},
 		"cmd/main.go":             {"// Program p", "operator.Main( // all of it", "controller.WelcomeController()"},
 		"CONTRIBUTING.md":         {"# p"},
-		"api/v2/welcome_types.go": {"// foo is only an example: put"},
-		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine: put", ">>>>>>> template"},
-		"PROJECT":                 {"template: 3"},
+		"api/v2/welcome_types.go": {"// foo is only an example. Replace"},
+		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine. Replace", ">>>>>>> template"},
+		"PROJECT":                 {fmt.Sprint("template: ", TemplateVersion+1)},
 	} {
 		for _, part := range parts {
 			if text := read(name); !strings.Contains(text, part) {
@@ -136,10 +137,10 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 }
 
-// A disk that fails in the middle leaves what was there.
+// A commit that fails half-way leaves the disk unchanged.
 func TestNothingIsHalfWritten(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Log("as root no folder is read-only: a file stands where a folder should be")
+		t.Log("root can write to read-only folders, so a file takes the place of a folder")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644); err != nil {

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/toolchain/scaffold/yamledit"
 )
 
-// Webhook says what CreateWebhook makes.
+// Webhook configures CreateWebhook.
 type Webhook struct {
 	Group, Version, Kind               string
 	Defaulting, Validation, Conversion bool
@@ -24,7 +24,7 @@ func CreateWebhook(dir string, hook Webhook) ([]Change, error) {
 		return nil, err
 	}
 	if !hook.Defaulting && !hook.Validation && !hook.Conversion {
-		return nil, errors.New("none of --defaulting, --programmatic-validation and --conversion: there is nothing to make")
+		return nil, errors.New("nothing to create: set --defaulting, --programmatic-validation or --conversion")
 	}
 	w, err := open(dir)
 	if err != nil {
@@ -61,14 +61,14 @@ func (w *work) createWebhook(hook Webhook) error {
 	return nil
 }
 
-// webhookLists are the lists that name files of webhooks in general.
+// webhookLists are the kustomization entries that all webhooks share.
 var webhookLists = []listed{
 	{"config/rbac/kustomization.yaml", "webhook_role.yaml"},
 	{"config/network-policy/kustomization.yaml", "allow_webhooks.yaml"},
 	{"config/default/kustomization.yaml", "../webhook"},
 }
 
-// serveWebhooks makes the operator reachable for the API server.
+// serveWebhooks adds the manifests through which the API server reaches the operator.
 func (w *work) serveWebhooks() error {
 	if err := w.add("webhooks", w.project.values()); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (w *work) serveWebhooks() error {
 	return w.list("resources", webhookLists...)
 }
 
-// list enters files in the lists of kustomizations.
+// list adds entries to kustomizations.
 func (w *work) list(key string, all ...listed) error {
 	for _, l := range all {
 		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.AddItem(src, key, l.item) }); err != nil {
@@ -86,7 +86,8 @@ func (w *work) list(key string, all ...listed) error {
 	return nil
 }
 
-// unlist takes files out of the lists of kustomizations. A list that is empty then, and was made for its items, is removed.
+// unlist removes entries from kustomizations. It removes a kustomization that becomes empty if it
+// was created for its entries.
 func (w *work) unlist(key string, all ...listed) error {
 	for _, l := range all {
 		if !w.stage.exists(l.file) {
@@ -137,7 +138,7 @@ func (w *work) createAdmission(r *Resource, hook Webhook) error {
 	})
 }
 
-// ownOnce is own for what may have been made already: then it stays as the user has it.
+// ownOnce adds the files of a step. It does not overwrite files that an earlier call created.
 func (w *work) ownOnce(step string, v values, force, made bool) error {
 	if made && !force {
 		return nil
@@ -145,7 +146,7 @@ func (w *work) ownOnce(step string, v values, force, made bool) error {
 	return w.own(step, v, force)
 }
 
-// webhookImport is how the package of the kind's webhooks is imported.
+// webhookImport returns the import of the package of the kind's webhooks.
 func (w *work) webhookImport(v values) (name, importPath string) {
 	return "webhook" + v.Alias, path.Join(w.project.Repo, "internal/webhook", v.InGroup, v.Version)
 }
@@ -153,7 +154,7 @@ func (w *work) webhookImport(v values) (name, importPath string) {
 func (w *work) createConversion(r *Resource, hook Webhook) error {
 	p := w.project
 	if !r.API {
-		return fmt.Errorf("%s is not a kind of this project: there is nothing to convert", r)
+		return fmt.Errorf("cannot convert %s: it is not a kind of this project", r)
 	}
 	var spokes []string
 	for _, o := range p.others(r) {
@@ -161,19 +162,19 @@ func (w *work) createConversion(r *Resource, hook Webhook) error {
 			spokes = append(spokes, o.Version)
 		}
 		if o.Webhooks.Conversion {
-			return fmt.Errorf("version %s of %s is the hub of its conversion already", o.Version, r.Kind)
+			return fmt.Errorf("version %s is already the conversion hub of %s", o.Version, r.Kind)
 		}
 	}
 	for _, s := range hook.Spokes {
 		if !slices.Contains(spokes, s) {
-			return fmt.Errorf("--spoke %s: %s has no such version beside %s", s, r.Kind, r.Version)
+			return fmt.Errorf("--spoke %s: %s has no such version other than %s", s, r.Kind, r.Version)
 		}
 	}
 	if len(hook.Spokes) > 0 {
 		spokes = hook.Spokes
 	}
 	if len(spokes) == 0 {
-		return fmt.Errorf("%s has only this version: there is nothing to convert until kelson create api adds another", r)
+		return fmt.Errorf("%s has only one version: add another with kelson create api before its conversion", r)
 	}
 	v := p.valuesOf(r)
 	if err := w.ownOnce("hub", v, hook.Force, r.Webhooks.Conversion); err != nil {
@@ -212,7 +213,8 @@ func conversionRole(v values) listed {
 
 func conversionPart(v values) string { return "operator.Conversion[" + v.Alias + "." + v.Kind + "]()" }
 
-// deleteWebhooks takes back the webhooks of a version of a kind; its own files are gone already.
+// deleteWebhooks removes the webhooks of a version of a kind. The files of the version itself are
+// already removed.
 func (w *work) deleteWebhooks(r *Resource) error {
 	p := w.project
 	v := p.valuesOf(r)
@@ -231,7 +233,7 @@ func (w *work) deleteWebhooks(r *Resource) error {
 			return err
 		}
 	}
-	// A spoke that goes: the hub forgets it, and without spokes it is none.
+	// The version is a spoke: remove it from the hub. A hub without spokes is no longer a hub.
 	for _, hub := range p.others(r) {
 		if !slices.Contains(hub.Webhooks.Spokes, r.Version) {
 			continue
@@ -260,7 +262,7 @@ func (w *work) deleteWebhooks(r *Resource) error {
 	return w.withoutWebhooks()
 }
 
-// endConversion takes the conversion of a hub back.
+// endConversion removes the conversion of a hub.
 func (w *work) endConversion(hub *Resource) error {
 	v := w.project.valuesOf(hub)
 	for _, step := range []string{"hub", "conversion"} {
@@ -292,7 +294,7 @@ func (w *work) removeSpoke(spoke *Resource, hub values) error {
 	return err
 }
 
-// withoutWebhooks takes back what only webhooks need, where there are none any more.
+// withoutWebhooks removes the shared manifests of webhooks if the project has no webhooks left.
 func (w *work) withoutWebhooks() error {
 	admission, any := false, false
 	for _, r := range w.project.Resources {

@@ -10,17 +10,18 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Compare says which changes of definitions break objects that are stored, or clients that were written for what was before: an [Error] for
-// what does, a [Warning] for what may. Additions that leave alone what was there are not mentioned. It goes by the definitions alone: stored
-// objects may happen not to have what is no longer allowed. A value that has become invalid may stay as long as it is not changed, since API
-// servers ratchet validation; it can't be written anew.
+// Compare reports changes of definitions that break stored objects or existing clients: an [Error]
+// for changes that do, a [Warning] for changes that may. It does not report compatible additions.
+// It compares the definitions only: the stored objects may not contain any value that is no longer
+// allowed. Because API servers ratchet validation, a stored value that is now invalid is accepted
+// until a client changes it.
 func Compare(before, after []Definition) []Finding {
 	c := &comparison{}
 	for _, old := range before {
 		i := slices.IndexFunc(after, func(d Definition) bool { return d.Name == old.Name })
 		if i < 0 {
 			c.findings = append(c.findings, Finding{
-				Severity: Error, File: old.File, Line: 0, Object: old.Title(), Message: "the definition is gone, and with it all stored objects of the kind",
+				Severity: Error, File: old.File, Line: 0, Object: old.Title(), Message: "the definition was removed, which deletes all stored objects of the kind",
 			})
 			continue
 		}
@@ -43,14 +44,14 @@ func (c *comparison) say(s Severity, place, path, format string, args ...any) {
 func (c *comparison) definition(old, now Definition) {
 	c.now = now
 	if old.Spec.Scope != now.Spec.Scope {
-		c.say(Error, "spec.scope", "spec.scope", "was %s: clients and stored objects have other paths; an API server refuses the change", old.Spec.Scope)
+		c.say(Error, "spec.scope", "spec.scope", "was %s: the paths of all objects change, and an API server rejects it", old.Spec.Scope)
 	}
 	if old.Spec.Names.Kind != now.Spec.Names.Kind {
-		c.say(Error, "spec.names.kind", "spec.names.kind", "was %s: clients don't know the new name", old.Spec.Names.Kind)
+		c.say(Error, "spec.names.kind", "spec.names.kind", "was %s: clients do not find the kind by its new name", old.Spec.Names.Kind)
 	}
 	for _, name := range old.Spec.Names.ShortNames {
 		if !slices.Contains(now.Spec.Names.ShortNames, name) {
-			c.say(Warning, "spec.names", "spec.names.shortNames", "%q is gone: commands that use it fail", name)
+			c.say(Warning, "spec.names", "spec.names.shortNames", "%q was removed: commands that use it fail", name)
 		}
 	}
 	stored := func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }
@@ -58,9 +59,9 @@ func (c *comparison) definition(old, now Definition) {
 		i := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == was.Name })
 		if i < 0 {
 			if was.Storage {
-				c.say(Error, "spec.versions", "spec.versions", "%s is gone, in which objects are stored: an API server refuses that while status.storedVersions names it", was.Name)
+				c.say(Error, "spec.versions", "spec.versions", "%s, the storage version, was removed: an API server rejects it while status.storedVersions lists the version", was.Name)
 			} else if was.Served {
-				c.say(Error, "spec.versions", "spec.versions", "%s is gone: clients of it fail; stop serving it first, after objects were migrated", was.Name)
+				c.say(Error, "spec.versions", "spec.versions", "%s was removed: its clients fail; migrate the objects and stop serving the version first", was.Name)
 			}
 			continue
 		}
@@ -69,10 +70,10 @@ func (c *comparison) definition(old, now Definition) {
 	wasStored, isStored := slices.IndexFunc(old.Spec.Versions, stored), slices.IndexFunc(now.Spec.Versions, stored)
 	if wasStored >= 0 && isStored >= 0 && old.Spec.Versions[wasStored].Name != now.Spec.Versions[isStored].Name {
 		c.say(Warning, fmt.Sprintf("spec.versions[%d].storage", isStored), fmt.Sprintf("spec.versions[%d].storage", isStored),
-			"objects are stored in %s from now on: those from before stay in %s until they are written", now.Spec.Versions[isStored].Name, old.Spec.Versions[wasStored].Name)
+			"the storage version is now %s: existing objects stay in %s until they are written", now.Spec.Versions[isStored].Name, old.Spec.Versions[wasStored].Name)
 	}
 	if strategy(old) == apiextensionsv1.WebhookConverter && strategy(now) != apiextensionsv1.WebhookConverter && len(now.Spec.Versions) > 1 {
-		c.say(Error, "spec.conversion", "spec.conversion", "versions are no longer converted: objects lose what the other version calls otherwise")
+		c.say(Error, "spec.conversion", "spec.conversion", "versions are no longer converted: objects lose fields whose names differ between versions")
 	}
 }
 
@@ -86,21 +87,21 @@ func strategy(d Definition) apiextensionsv1.ConversionStrategyType {
 func (c *comparison) version(i int, was, is apiextensionsv1.CustomResourceDefinitionVersion) {
 	at := fmt.Sprintf("spec.versions[%d]", i)
 	if was.Served && !is.Served {
-		c.say(Error, at+".served", is.Name, "is no longer served: clients of it fail")
+		c.say(Error, at+".served", is.Name, "is no longer served: its clients fail")
 	}
 	if is.Deprecated && !was.Deprecated {
-		c.say(Warning, at+".deprecated", is.Name, "is deprecated: clients of it are warned")
+		c.say(Warning, at+".deprecated", is.Name, "is deprecated: its clients get warnings")
 	}
 	c.subresources(at+".subresources", is.Name, was.Subresources, is.Subresources)
 	for _, f := range was.SelectableFields {
 		if !slices.Contains(is.SelectableFields, f) {
-			c.say(Error, at, is.Name, "%s is no longer selectable: clients that select by it fail", f.JSONPath)
+			c.say(Error, at, is.Name, "%s is no longer selectable: field selectors that use it fail", f.JSONPath)
 		}
 	}
 	old, now := schemaOf(was), schemaOf(is)
 	switch {
 	case old == nil && now != nil:
-		c.say(Warning, at+".schema", is.Name, "has a schema now, by which stored objects were not checked")
+		c.say(Warning, at+".schema", is.Name, "now has a schema; stored objects were not validated against it")
 	case old != nil && now != nil:
 		c.schema(place{at + ".schema.openAPIV3Schema", is.Name + ":"}, old, now)
 	}
@@ -122,19 +123,19 @@ func (c *comparison) subresources(at, version string, was, is *apiextensionsv1.C
 	}
 	switch {
 	case was.Status != nil && is.Status == nil:
-		c.say(Error, at, version, "the subresource status is gone: clients that write it fail")
+		c.say(Error, at, version, "the subresource status was removed: clients that write it fail")
 	case was.Status == nil && is.Status != nil:
-		c.say(Error, at, version, "status has a subresource of its own now: what clients write to it with the object is dropped")
+		c.say(Error, at, version, "status is now a subresource: writes of the object no longer change it")
 	}
 	switch {
 	case was.Scale != nil && is.Scale == nil:
-		c.say(Error, at, version, "the subresource scale is gone: autoscalers and kubectl scale fail")
+		c.say(Error, at, version, "the subresource scale was removed: autoscalers and kubectl scale fail")
 	case was.Scale != nil && (was.Scale.SpecReplicasPath != is.Scale.SpecReplicasPath || was.Scale.StatusReplicasPath != is.Scale.StatusReplicasPath):
-		c.say(Warning, at+".scale", version, "scale reads and writes other fields than before")
+		c.say(Warning, at+".scale", version, "scale now uses other fields")
 	}
 }
 
-// place is a schema's, in the document and as one speaks of it.
+// place is the position of a schema: its path in the document, and the field path for messages.
 type place struct{ document, field string }
 
 func (p place) property(name string) place {
@@ -150,20 +151,20 @@ func (p place) values() place { return place{p.document + ".additionalProperties
 
 type schema = apiextensionsv1.JSONSchemaProps
 
-// schema compares what was allowed with what is.
+// schema compares two schemas.
 func (c *comparison) schema(at place, was, is *schema) {
 	breaks := func(keyword, format string, args ...any) {
 		c.say(Error, at.document+"."+keyword, at.field, format, args...)
 	}
 	if before, now := typeOf(was), typeOf(is); before != now && !widened(before, now) {
-		breaks("type", "is %s now, was %s", now, before)
+		breaks("type", "is now %s, was %s", now, before)
 		return
 	}
 	if was.Nullable && !is.Nullable {
-		breaks("nullable", "may no longer be null")
+		breaks("nullable", "can no longer be null")
 	}
 	if keeps(was) && !keeps(is) {
-		breaks("x-kubernetes-preserve-unknown-fields", "fields that are not in the schema are dropped now")
+		breaks("x-kubernetes-preserve-unknown-fields", "unknown fields are now pruned")
 	}
 	c.bounds(at, was, is)
 	c.lists(at, was, is)
@@ -178,11 +179,11 @@ func (c *comparison) schema(at place, was, is *schema) {
 	case a != nil && b != nil:
 		c.schema(at.values(), a, b)
 	case a != nil && b == nil && !keeps(is):
-		breaks("properties", "is no longer a map with any keys: others than those of the schema are dropped")
+		breaks("properties", "no longer allows any key: keys that are not in the schema are pruned")
 	}
 }
 
-// members compares an object's fields.
+// members compares the fields of objects.
 func (c *comparison) members(at place, was, is *schema) {
 	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
 		before := was.Properties[name]
@@ -192,7 +193,7 @@ func (c *comparison) members(at place, was, is *schema) {
 			c.schema(at.property(name), &before, &now)
 		case valuesOf(is) != nil || keeps(is):
 		default:
-			c.say(Error, at.document+".properties", at.property(name).field, "is gone: clients that write it are refused or ignored, and stored values are dropped")
+			c.say(Error, at.document+".properties", at.property(name).field, "was removed: writes of it are rejected or ignored, and stored values are pruned")
 		}
 	}
 	for _, name := range is.Required {
@@ -202,30 +203,30 @@ func (c *comparison) members(at place, was, is *schema) {
 		if p, ok := is.Properties[name]; ok && p.Default != nil {
 			continue
 		}
-		c.say(Error, at.document+".required", at.property(name).field, "is required now: objects without it are refused")
+		c.say(Error, at.document+".required", at.property(name).field, "is now required: objects without it are rejected")
 	}
 }
 
-// bounds compares what restricts a value.
+// bounds compares the restrictions of values.
 func (c *comparison) bounds(at place, was, is *schema) {
 	breaks := func(keyword, format string, args ...any) {
 		c.say(Error, at.document+"."+keyword, at.field, format, args...)
 	}
 	if len(is.Enum) > 0 {
 		if len(was.Enum) == 0 {
-			breaks("enum", "must be one of %s now", listed(is.Enum))
+			breaks("enum", "must now be one of %s", listed(is.Enum))
 		}
 		for _, v := range was.Enum {
 			if !slices.ContainsFunc(is.Enum, func(w apiextensionsv1.JSON) bool { return bytes.Equal(v.Raw, w.Raw) }) {
-				breaks("enum", "may no longer be %s", v.Raw)
+				breaks("enum", "can no longer be %s", v.Raw)
 			}
 		}
 	}
 	if is.Pattern != "" && is.Pattern != was.Pattern {
-		breaks("pattern", "must match %q now%s", is.Pattern, before(was.Pattern != "", "%q", was.Pattern))
+		breaks("pattern", "must now match %q%s", is.Pattern, before(was.Pattern != "", "%q", was.Pattern))
 	}
 	if is.Format != "" && is.Format != was.Format {
-		breaks("format", "must have the format %s now%s", is.Format, before(was.Format != "", "%s", was.Format))
+		breaks("format", "must now have the format %s%s", is.Format, before(was.Format != "", "%s", was.Format))
 	}
 	for _, b := range []struct {
 		keyword string
@@ -240,7 +241,7 @@ func (c *comparison) bounds(at place, was, is *schema) {
 		{"minProperties", was.MinProperties, is.MinProperties, true},
 	} {
 		if b.is != nil && (b.was == nil || *b.was != *b.is && (*b.was < *b.is) == b.least) && (!b.least || *b.is > 0) {
-			breaks(b.keyword, "has %s %d now%s", b.keyword, *b.is, before(b.was != nil, "%d", deref(b.was)))
+			breaks(b.keyword, "now has %s %d%s", b.keyword, *b.is, before(b.was != nil, "%d", deref(b.was)))
 		}
 	}
 	for _, b := range []struct {
@@ -256,28 +257,28 @@ func (c *comparison) bounds(at place, was, is *schema) {
 			continue
 		}
 		if b.was == nil || *b.was != *b.is && (*b.was < *b.is) == b.least || *b.was == *b.is && b.isExclusive && !b.wasExclusive {
-			breaks(b.keyword, "has %s %v now%s", b.keyword, *b.is, before(b.was != nil, "%v", deref(b.was)))
+			breaks(b.keyword, "now has %s %v%s", b.keyword, *b.is, before(b.was != nil, "%v", deref(b.was)))
 		}
 	}
 	if is.MultipleOf != nil && (was.MultipleOf == nil || *was.MultipleOf != *is.MultipleOf) {
-		breaks("multipleOf", "must be a multiple of %v now", *is.MultipleOf)
+		breaks("multipleOf", "must now be a multiple of %v", *is.MultipleOf)
 	}
 }
 
-// lists compares how lists and maps are merged.
+// lists compares the merge strategies of lists and maps.
 func (c *comparison) lists(at place, was, is *schema) {
 	const keyword = "x-kubernetes-list-type"
 	before, now := text(was.XListType, "atomic"), text(is.XListType, "atomic")
 	switch {
 	case before != now && now != "atomic":
-		c.say(Error, at.document+"."+keyword, at.field, "is a list of type %s now, was %s: elements that stand there twice are refused", now, before)
+		c.say(Error, at.document+"."+keyword, at.field, "is now a list of type %s, was %s: duplicate elements are rejected", now, before)
 	case before != now:
-		c.say(Warning, at.document+"."+keyword, at.field, "is a list of type %s now, was %s: who applies some elements owns all of them", now, before)
+		c.say(Warning, at.document+"."+keyword, at.field, "is now a list of type %s, was %s: applying some elements takes ownership of all of them", now, before)
 	case now == "map" && !slices.Equal(was.XListMapKeys, is.XListMapKeys):
-		c.say(Error, at.document+".x-kubernetes-list-map-keys", at.field, "has the keys %v now, was %v", is.XListMapKeys, was.XListMapKeys)
+		c.say(Error, at.document+".x-kubernetes-list-map-keys", at.field, "now has the keys %v, was %v", is.XListMapKeys, was.XListMapKeys)
 	}
 	if before, now := text(was.XMapType, "granular"), text(is.XMapType, "granular"); before != now {
-		c.say(Warning, at.document+".x-kubernetes-map-type", at.field, "is applied as %s now, was %s", now, before)
+		c.say(Warning, at.document+".x-kubernetes-map-type", at.field, "is now applied as %s, was %s", now, before)
 	}
 }
 
@@ -285,20 +286,20 @@ func (c *comparison) lists(at place, was, is *schema) {
 func (c *comparison) rules(at place, was, is *schema) {
 	for i, r := range is.XValidations {
 		if !slices.ContainsFunc(was.XValidations, func(o apiextensionsv1.ValidationRule) bool { return o.Rule == r.Rule }) {
-			c.say(Warning, fmt.Sprintf("%s.x-kubernetes-validations[%d]", at.document, i), at.field, "has a new rule, by which stored objects were not checked: %s", Quoted(r.Rule))
+			c.say(Warning, fmt.Sprintf("%s.x-kubernetes-validations[%d]", at.document, i), at.field, "has a new rule; stored objects were not validated against it: %s", Quoted(r.Rule))
 		}
 	}
 }
 
-// defaults compares what stands where nothing is said.
+// defaults compares default values.
 func (c *comparison) defaults(at place, was, is *schema) {
 	if was.Default == nil {
 		return
 	}
 	if is.Default == nil {
-		c.say(Warning, at.document, at.field, "has no default any more, was %s: objects that don't say it are read otherwise", was.Default.Raw)
+		c.say(Warning, at.document, at.field, "no longer has a default, was %s: objects without the field read differently", was.Default.Raw)
 	} else if !bytes.Equal(was.Default.Raw, is.Default.Raw) {
-		c.say(Warning, at.document+".default", at.field, "has the default %s now, was %s: objects that don't say it are read otherwise", is.Default.Raw, was.Default.Raw)
+		c.say(Warning, at.document+".default", at.field, "now has the default %s, was %s: objects without the field read differently", is.Default.Raw, was.Default.Raw)
 	}
 }
 
@@ -312,7 +313,7 @@ func typeOf(s *schema) string {
 	return s.Type
 }
 
-// widened says whether a type allows all that another did.
+// widened reports whether a type allows every value of another type.
 func widened(was, is string) bool {
 	return is == "any" || was == "integer" && (is == "number" || is == "int-or-string") || was == "string" && is == "int-or-string"
 }

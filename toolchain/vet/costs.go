@@ -16,42 +16,44 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Limits of the estimated costs of a rule and of all rules of a version. Source: the validation of CustomResourceDefinitions.
+// Limits of the estimated cost of one rule, and of all rules of a version. Source: Kubernetes'
+// validation of CustomResourceDefinitions.
 const (
 	RuleLimit    = validation.StaticEstimatedCostLimit
 	VersionLimit = validation.StaticEstimatedCRDCostLimit
 )
 
-// Rule is a CEL rule of a definition and what it may cost at worst, in CEL's units.
+// Rule is a CEL rule of a definition with its worst-case cost, in CEL cost units.
 type Rule struct {
 	File       string `json:"file"`
 	Line       int    `json:"line,omitempty"`
 	Definition string `json:"definition"`
 	Version    string `json:"version"`
-	// Path of the field that has the rule, as in spec.items[].name.
+	// Path is the path of the field with the rule, as in spec.items[].name.
 	Path string `json:"path"`
 	Rule string `json:"rule"`
 	Cost uint64 `json:"cost"`
-	// Missing are bounds that would make a dear rule cheaper, the most effective first.
+	// Missing lists bounds that would make an expensive rule cheaper, the most effective first.
 	Missing []Bound `json:"missing,omitempty"`
 }
 
-// Bound is a bound that a schema lacks.
+// Bound is a bound that is missing in a schema.
 type Bound struct {
-	// Path of the field.
+	// Path is the path of the field.
 	Path string `json:"path"`
 	// Keyword is maxItems, maxProperties or maxLength.
 	Keyword string `json:"keyword"`
-	// Cost of the rule if the bound were ten.
+	// Cost is the cost of the rule if the bound were ten.
 	Cost uint64 `json:"cost"`
 }
 
 func (b Bound) String() string { return b.Keyword + " of " + b.Path }
 
-// dear is what a rule must cost before bounds are looked for: a tenth of what it may.
-const dear = RuleLimit / 10
+// expensive is the cost above which Costs looks for missing bounds: a tenth of the limit.
+const expensive = RuleLimit / 10
 
-// Costs estimates the rules of a definition as an API server does. A rule that does not compile costs nothing here: the server says what is wrong.
+// Costs estimates the rules of a definition as an API server does. A rule that does not compile has
+// cost 0; the server reports its error.
 func Costs(d Definition) []Rule {
 	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	var rules []Rule
@@ -71,7 +73,7 @@ func Costs(d Definition) []Rule {
 					File: d.File, Line: d.Line(fmt.Sprintf("%s%s.x-kubernetes-validations[%d]", at, where.inSchema(), n)),
 					Definition: d.Name, Version: v.Name, Path: where.String(), Rule: s.XValidations[n].Rule, Cost: cost,
 				}
-				if cost > dear {
+				if cost > expensive {
 					r.Missing = est.missing(where, s, n, cost)
 				}
 				rules = append(rules, r)
@@ -81,11 +83,12 @@ func Costs(d Definition) []Rule {
 	return rules
 }
 
-// advice makes findings of dear rules. That a rule is too dear the server has said already: what is said here is what to do about it.
+// advice returns findings about expensive rules. The server reports that a rule is too expensive;
+// advice reports how to make it cheaper.
 func advice(d Definition, rules []Rule) []Finding {
 	var findings []Finding
 	for _, r := range rules {
-		if r.Cost <= dear || len(r.Missing) == 0 {
+		if r.Cost <= expensive || len(r.Missing) == 0 {
 			continue
 		}
 		bounds := make([]string, 0, 3)
@@ -94,13 +97,22 @@ func advice(d Definition, rules []Rule) []Finding {
 		}
 		findings = append(findings, Finding{
 			Severity: Warning, File: r.File, Line: r.Line, Object: d.Title(), Path: r.Path,
-			Message: fmt.Sprintf("the rule %s may cost %s of what one may; what would bound it: %s", Quoted(r.Rule), Share(r.Cost), strings.Join(bounds, ", ")),
+			Message: fmt.Sprintf("the rule %s may cost %s the limit of one rule; bounds that would reduce it: %s",
+				Quoted(r.Rule), relative(r.Cost), strings.Join(bounds, ", ")),
 		})
 	}
 	return findings
 }
 
-// Share says how much of what one rule may cost that is.
+// relative formats a cost so that "the limit" can follow.
+func relative(cost uint64) string {
+	if share := Share(cost); strings.HasSuffix(share, "%") {
+		return share + " of"
+	}
+	return Share(cost)
+}
+
+// Share formats a cost as a share of the limit of one rule.
 func Share(cost uint64) string {
 	switch part := float64(cost) / RuleLimit; {
 	case part >= 1000:
@@ -114,7 +126,7 @@ func Share(cost uint64) string {
 	}
 }
 
-// Quoted is a rule on one line, shortened.
+// Quoted returns a rule on one line, shortened and in quotes.
 func Quoted(rule string) string {
 	const most = 80
 	rule = strings.Join(strings.Fields(rule), " ")
@@ -124,7 +136,7 @@ func Quoted(rule string) string {
 	return "`" + rule + "`"
 }
 
-// step goes from a schema to one within it.
+// step leads from a schema to a nested schema.
 type step struct {
 	kind stepKind
 	name string // of a property
@@ -138,7 +150,7 @@ const (
 	values // of a map
 )
 
-// location is the way from the root of a schema.
+// location is a path from the root of a schema.
 type location []step
 
 func (l location) String() string {
@@ -159,7 +171,7 @@ func (l location) String() string {
 	return b.String()
 }
 
-// inSchema is the way through the document.
+// inSchema returns the path in the document.
 func (l location) inSchema() string {
 	var b strings.Builder
 	for _, s := range l {
@@ -177,7 +189,7 @@ func (l location) inSchema() string {
 
 func (l location) to(s step) location { return append(slices.Clone(l), s) }
 
-// estimate estimates the rules of one version.
+// estimate computes the costs of the rules of one version.
 type estimate struct {
 	env  *environment.EnvSet
 	root *apiextensions.JSONSchemaProps
@@ -198,7 +210,7 @@ func (e *estimate) walk(at location, s *apiextensions.JSONSchemaProps, visit fun
 	}
 }
 
-// costs are those of the rules at a place, in their order.
+// costs returns the costs of the rules at a location, in their order.
 func (e *estimate) costs(at location) []uint64 {
 	s, ctx := e.root, validation.RootCELContext(e.root)
 	for _, st := range at {
@@ -244,7 +256,8 @@ func product(a, b uint64) uint64 {
 	return a * b
 }
 
-// missing tries, for each thing without a bound above and below a rule, what the rule would cost if there were one.
+// missing computes the cost of a rule with a bound, for each unbounded list, map and string above
+// and below it.
 func (e *estimate) missing(at location, s *apiextensions.JSONSchemaProps, rule int, cost uint64) []Bound {
 	var found []Bound
 	try := func(where location, s *apiextensions.JSONSchemaProps) {
@@ -268,7 +281,8 @@ func (e *estimate) missing(at location, s *apiextensions.JSONSchemaProps, rule i
 	return found
 }
 
-// unbounded says which bound a schema has none of, and sets one. Of what has one, it is nil.
+// unbounded returns the bound that is missing in a schema and a function that sets it, or nil if
+// the schema has its bound.
 func unbounded(s *apiextensions.JSONSchemaProps) (string, func(*apiextensions.JSONSchemaProps)) {
 	ten := int64(10)
 	switch {
@@ -283,7 +297,7 @@ func unbounded(s *apiextensions.JSONSchemaProps) (string, func(*apiextensions.JS
 	return "", nil
 }
 
-// within is the schema a step further.
+// within returns the schema one step further.
 func within(s *apiextensions.JSONSchemaProps, st step) *apiextensions.JSONSchemaProps {
 	switch st.kind {
 	case items:
@@ -296,7 +310,7 @@ func within(s *apiextensions.JSONSchemaProps, st step) *apiextensions.JSONSchema
 	}
 }
 
-// change changes the schema at a place.
+// change applies a function to the schema at a location.
 func (e *estimate) change(at location, how func(*apiextensions.JSONSchemaProps)) {
 	change(e.root, at, how)
 }

@@ -1,15 +1,18 @@
-// Package vet finds, before a cluster does, what is wrong with manifests: CustomResourceDefinitions, samples, and whatever else a project
-// would apply.
+// Package vet checks manifests without a cluster: CustomResourceDefinitions, samples, and all other
+// objects that a project applies.
 //
 //	files, err := vet.Read("config")
 //	report, err := vet.Ask(ctx, engine, files)
 //	report.Add(vet.Compare(before, files.Definitions())...)
 //
-// The engine is a control plane that lives for the moment: each definition is created in it, each other object is created as a dry run with
-// strict field validation. So the answer is that of the API server itself, with its wording: schemas, CEL rules, defaults, admission.
+// The engine is a temporary control plane. Ask creates each definition in it, and each other object
+// as a dry run with strict field validation. So the findings are those of the API server, in its
+// wording: schemas, CEL rules, defaults, admission.
 //
-// What only a cluster can know is not asked: whether service accounts and classes exist that a Pod names, what webhooks say, and how they convert.
+// Ask does not check what depends on a cluster: whether the service accounts and classes that a Pod
+// names exist, admission webhooks, and conversion webhooks.
 //
-// [Costs] estimates what each CEL rule of a definition may cost, and finds the bounds whose absence makes it dear. [Compare] says which
-// changes of definitions break stored objects or clients.
+// [Costs] estimates the cost of each CEL rule of a definition, and finds the missing bounds that
+// make a rule expensive. [Compare] finds changes of definitions that break stored objects or
+// clients.
 package vet

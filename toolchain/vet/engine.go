@@ -21,8 +21,9 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Ask asks an empty control plane about objects. It leaves the definitions and namespaces in it, and the report has the costs of the
-// definitions' rules. The error is that of the engine itself.
+// Ask checks objects with an empty control plane, in which it creates the definitions and
+// namespaces. The report includes the costs of the definitions' rules. An error means that the
+// engine failed, not that an object is invalid.
 func Ask(ctx context.Context, engine *rest.Config, ms Manifests) (*Report, error) {
 	e, err := newAsker(engine)
 	if err != nil {
@@ -56,7 +57,7 @@ func isDefinition(m *Manifest) bool {
 	return gvk.Group == apiextensionsv1.GroupName && gvk.Kind == definitionKind
 }
 
-// asker asks an engine, one question at a time.
+// asker checks objects one at a time.
 type asker struct {
 	client   dynamic.Interface
 	mapper   meta.RESTMapper
@@ -76,7 +77,7 @@ func newAsker(engine *rest.Config) (*asker, error) {
 	return e, err
 }
 
-// learn finds out which kinds there are.
+// learn reads the served kinds from discovery.
 func (e *asker) learn(engine *rest.Config) error {
 	cfg := rest.CopyConfig(engine)
 	cfg.QPS = -1
@@ -95,14 +96,14 @@ func (e *asker) learn(engine *rest.Config) error {
 	return nil
 }
 
-// define asks about a definition, and makes its kinds known.
+// define checks a definition and installs its kinds.
 func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	name := m.Object.GetName()
 	if first := e.defined[name]; first != nil {
 		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
 			return nil // a bundle of what is there by itself
 		}
-		return []Finding{m.finding(Warning, "metadata.name", "defined otherwise in %s:%d; not looked at", first.File, first.Line(""))}
+		return []Finding{m.finding(Warning, "metadata.name", "already defined differently in %s:%d; not checked", first.File, first.Line(""))}
 	}
 	definitions := e.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	findings := e.create(ctx, m, definitions)
@@ -110,7 +111,7 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 		group, _, _ := unstructured.NestedString(m.Object.Object, "spec", "group")
 		e.refusals[group] = m
 	} else {
-		// Nobody is there to convert objects: they are taken as they are written.
+		// No conversion webhook runs here, so objects are not converted.
 		plain := m.Object.DeepCopy()
 		unstructured.RemoveNestedField(plain.Object, "spec", "conversion")
 		if _, err := definitions.Create(ctx, plain, metav1.CreateOptions{}); err != nil {
@@ -122,18 +123,18 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	return findings
 }
 
-// ask asks about an object.
+// ask checks an object.
 func (e *asker) ask(ctx context.Context, m *Manifest) []Finding {
 	kind := m.Object.GroupVersionKind()
 	mapping, err := e.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
 	case meta.IsNoMatchError(err) && e.refusals[kind.Group] != nil:
 		d := e.refusals[kind.Group]
-		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d was refused, and may define its kind", d.File, d.Line(""))}
+		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d, which may define its kind, was rejected", d.File, d.Line(""))}
 	case meta.IsNoMatchError(err) && e.groups[kind.Group]:
 		return []Finding{m.finding(Error, "kind", "no matches for kind %q in version %q", kind.Kind, m.Object.GetAPIVersion())}
 	case meta.IsNoMatchError(err):
-		return []Finding{m.finding(Warning, "apiVersion", "not checked: nothing defines the kinds of %s; give the file of its definition, too", kind.Group)}
+		return []Finding{m.finding(Warning, "apiVersion", "not checked: no definition for kinds of %s; pass the file with its definition too", kind.Group)}
 	case err != nil:
 		return m.refused(err)
 	}
@@ -162,7 +163,7 @@ func (e *asker) needNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// create asks whether an object could be created.
+// create tries a dry-run creation of an object.
 func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
 	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	var findings []Finding
@@ -175,10 +176,10 @@ func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInte
 	return append(findings, m.refused(err)...)
 }
 
-// strict finds the fields in what is said about them.
+// strict matches the fields in errors of strict field validation.
 var strict = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
 
-// refused makes findings of an error: one per cause or field.
+// refused converts an error into findings, one per cause or field.
 func (m *Manifest) refused(err error) []Finding {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -203,7 +204,8 @@ func (m *Manifest) refused(err error) []Finding {
 	return []Finding{m.finding(Error, "", "%s", s.Message)}
 }
 
-// written is where a field stands that the server speaks of. Of a definition with one version, it speaks as if that were the only one there can be.
+// written returns the path in the document of a field in a server error. For a definition with one
+// version, the server uses the internal type's paths, such as spec.validation.
 func (m *Manifest) written(path string) string {
 	if path == "<nil>" {
 		return ""
@@ -230,7 +232,7 @@ func hasErrors(findings []Finding) bool {
 	return false
 }
 
-// warnings keeps what the API server warns of.
+// warnings collects the warnings of the API server.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string

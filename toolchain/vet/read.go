@@ -19,7 +19,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Manifest is one object of a file.
+// Manifest is one object in a file.
 type Manifest struct {
 	File   string
 	Object *unstructured.Unstructured
@@ -30,7 +30,7 @@ type Manifest struct {
 // Manifests are objects in the order of their files.
 type Manifests []*Manifest
 
-// NotAnObjectError says that a document is no Kubernetes object, or not even a document.
+// NotAnObjectError reports a document that is not a Kubernetes object or cannot be parsed.
 type NotAnObjectError struct {
 	File string
 	Line int
@@ -40,9 +40,12 @@ type NotAnObjectError struct {
 func (e *NotAnObjectError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *NotAnObjectError) Unwrap() error { return e.Err }
 
-// Read reads files, and folders with all folders below: what ends in .yaml, .yml or .json. In folders, these are left out: kustomizations and what
-// they name as patches or configuration, Helm charts, hidden folders, and documents without apiVersion or kind. "-" is the standard input.
-// A document that can't be read is an error of type *NotAnObjectError; all of them are reported, joined, with what could be read.
+// Read reads files, and the .yaml, .yml and .json files below folders. Below folders it ignores
+// kustomizations and the patches and configurations that they name, Helm charts, hidden folders,
+// and documents without apiVersion or kind. "-" is the standard input.
+//
+// Each document that cannot be parsed is a *NotAnObjectError. Read joins these errors and still
+// returns the other objects.
 func Read(paths ...string) (Manifests, error) {
 	var all Manifests
 	var errs []error
@@ -72,7 +75,7 @@ func Read(paths ...string) (Manifests, error) {
 	return all, errors.Join(errs...)
 }
 
-// Parse reads the objects of one file's content.
+// Parse parses the objects in the content of a file.
 func Parse(file string, content []byte) (Manifests, error) {
 	return readAll(bytes.NewReader(content), file, true)
 }
@@ -86,7 +89,7 @@ func readFile(file string, named bool) (Manifests, error) {
 	return readAll(f, file, named)
 }
 
-// below lists the manifests in a folder and those below it.
+// below lists the manifests in a folder and its subfolders.
 func below(dir string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -134,7 +137,7 @@ func isKustomization(name string) bool {
 	return name == "kustomization.yaml" || name == "kustomization.yml"
 }
 
-// patchesOf lists the files that a kustomization names as something else than resources.
+// patchesOf lists the files that a kustomization uses as patches or configuration.
 func patchesOf(file string) []string {
 	var k struct {
 		Patches []struct {
@@ -168,7 +171,7 @@ func patchesOf(file string) []string {
 	return names
 }
 
-// readAll reads the documents of a file. In one that was named, each must be an object.
+// readAll parses the documents of a file. If the file was named explicitly, each must be an object.
 func readAll(r io.Reader, file string, named bool) (Manifests, error) {
 	content, err := io.ReadAll(r)
 	if err != nil {
@@ -193,7 +196,7 @@ func readAll(r io.Reader, file string, named bool) (Manifests, error) {
 	return all, errors.Join(errs...)
 }
 
-// documents cuts a file at its lines of "---", which stay with what follows.
+// documents splits a file before each "---" line.
 func documents(content []byte) [][]byte {
 	var docs [][]byte
 	begin := 0
@@ -212,13 +215,13 @@ func documents(content []byte) [][]byte {
 	return append(docs, content[begin:])
 }
 
-// parse reads a document: nothing, an object, or a List of them.
+// parse parses a document: empty, an object, or a List of objects.
 func parse(doc []byte, named bool) (Manifests, error) {
 	var node yaml.Node
 	var plain, content map[string]any
 	err := yaml.Unmarshal(doc, &node)
 	if err == nil {
-		err = node.Decode(&plain) // refuses a name that stands there twice
+		err = node.Decode(&plain) // rejects duplicate keys
 	}
 	if err == nil {
 		err = utilyaml.Unmarshal(doc, &content) // with the types that JSON has
@@ -230,7 +233,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	switch {
 	case err != nil && named:
 		return nil, err
-	case err != nil || len(content) == 0: // in a folder it may be a template, or somebody's configuration
+	case err != nil || len(content) == 0: // in a folder it may be a template or a configuration file
 		return nil, nil
 	}
 	if group := obj.GroupVersionKind().Group; group == "kustomize.config.k8s.io" {
@@ -252,7 +255,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	return all, nil
 }
 
-// Title is the object's kind and name.
+// Title returns the kind and name of the object.
 func (m *Manifest) Title() string {
 	name := m.Object.GetName()
 	if name == "" {
@@ -264,7 +267,8 @@ func (m *Manifest) Title() string {
 	return m.Object.GetKind() + " " + name
 }
 
-// Line is the line of a field, or of the nearest above it that is written down.
+// Line returns the line of a field or, if the field is not in the document, of its nearest
+// ancestor.
 func (m *Manifest) Line(path string) int {
 	if m.node == nil {
 		return m.line + 1
@@ -273,20 +277,20 @@ func (m *Manifest) Line(path string) int {
 	return m.line + line
 }
 
-// finding is one about a field of the object.
+// finding returns a finding about a field of the object.
 func (m *Manifest) finding(s Severity, path, format string, args ...any) Finding {
 	return Finding{Severity: s, File: m.File, Line: m.Line(path), Object: m.Title(), Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
 const definitionKind = "CustomResourceDefinition"
 
-// Definition is a CustomResourceDefinition and where it stands.
+// Definition is a CustomResourceDefinition with its position.
 type Definition struct {
 	*Manifest
 	*apiextensionsv1.CustomResourceDefinition
 }
 
-// Definitions are those among the objects that can be read as such.
+// Definitions returns the objects that are valid CustomResourceDefinitions.
 func (ms Manifests) Definitions() []Definition {
 	var all []Definition
 	for _, m := range ms {
@@ -301,7 +305,7 @@ func (ms Manifests) Definitions() []Definition {
 	return all
 }
 
-// lookup goes down a document as far as it goes, and gives the line where the name of what it reached stands.
+// lookup follows a path in a document as far as it exists, and returns the line of the last name.
 func lookup(node *yaml.Node, path []string) (*yaml.Node, int) {
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
@@ -317,7 +321,7 @@ func lookup(node *yaml.Node, path []string) (*yaml.Node, int) {
 	return node, line
 }
 
-// child is a member or an element, and the line where its name stands.
+// child returns a member or an element, with the line of its name.
 func child(node *yaml.Node, step string) (*yaml.Node, int) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -337,7 +341,7 @@ func child(node *yaml.Node, step string) (*yaml.Node, int) {
 	return nil, 0
 }
 
-// steps cuts a field's path, spec.list[2].labels[a.b/c], into names and indexes.
+// steps splits a field path such as spec.list[2].labels[a.b/c] into names and indexes.
 func steps(path string) []string {
 	var all []string
 	for path != "" {

@@ -6,30 +6,31 @@ import (
 	"slices"
 )
 
-// Severity says what a finding means.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is what an API server would refuse, or what breaks objects or clients.
+	// Error means that an API server rejects the object, or that a change breaks objects or
+	// clients.
 	Error Severity = "error"
-	// Warning is what an API server would accept, but somebody may regret.
+	// Warning means that an API server accepts the object, but there may be a problem.
 	Warning Severity = "warning"
 )
 
-// Finding is one thing that was found.
+// Finding is one problem.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// File and Line are where; Line counts from 1, and is 0 where the place is not known.
+	// File and Line are the position. Line counts from 1; 0 means unknown.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
-	// Object is kind and name of the object, as in "Deployment web/front".
+	// Object is the kind and name of the object, as in "Deployment web/front".
 	Object string `json:"object,omitempty"`
-	// Path of the field, as in spec.replicas; it may be empty.
+	// Path is the path of the field, as in spec.replicas. It may be empty.
 	Path    string `json:"path,omitempty"`
 	Message string `json:"message"`
 }
 
-// String is a line as compilers write them.
+// String formats the finding as compilers format errors.
 func (f Finding) String() string {
 	s := f.File
 	if f.Line > 0 {
@@ -48,25 +49,25 @@ func (f Finding) String() string {
 	return s + f.Message
 }
 
-// Report is what was found in all.
+// Report is the result of all checks.
 type Report struct {
 	Findings []Finding `json:"findings"`
 	Rules    []Rule    `json:"rules,omitempty"`
-	// Objects counts what was looked at.
+	// Objects is the number of objects that were checked.
 	Objects int `json:"objects"`
 }
 
 // Add adds findings.
 func (r *Report) Add(findings ...Finding) { r.Findings = append(r.Findings, findings...) }
 
-// Sort orders the findings by their places, and what they say of one by the order in which it was found.
+// Sort sorts the findings by position. It is stable.
 func (r *Report) Sort() {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 }
 
-// Count counts the findings of a severity.
+// Count returns the number of findings of a severity.
 func (r *Report) Count(s Severity) int {
 	n := 0
 	for _, f := range r.Findings {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// AtRevision gives the definitions that a revision of the git repository around dir has in files, or in folders with all below them. It calls git.
-// A path that the revision does not have is empty. Files that can't be read are left out: they are not what is asked about.
+// AtRevision returns the definitions in files, or below folders, at a revision of the git
+// repository that contains dir. It runs git. It ignores paths that do not exist at the revision,
+// and files that cannot be parsed.
 func AtRevision(ctx context.Context, dir, revision string, paths ...string) ([]Definition, error) {
 	if strings.HasPrefix(revision, "-") {
 		return nil, fmt.Errorf("vet: %q is not a revision", revision)
@@ -21,7 +22,7 @@ func AtRevision(ctx context.Context, dir, revision string, paths ...string) ([]D
 		if _, outside := git(ctx, dir, "rev-parse", "--git-dir"); outside != nil {
 			return nil, fmt.Errorf("vet: compare with %s: %w", revision, outside)
 		}
-		return nil, fmt.Errorf("vet: there is no revision %q", revision)
+		return nil, fmt.Errorf("vet: no revision %q", revision)
 	}
 	listed, err := git(ctx, dir, append([]string{"ls-tree", "-r", "-z", "--name-only", revision, "--"}, paths...)...)
 	if err != nil {
@@ -42,7 +43,7 @@ func AtRevision(ctx context.Context, dir, revision string, paths ...string) ([]D
 	return all, nil
 }
 
-// git runs a command of git and gives its output; what it complains of is the error.
+// git runs a git command and returns its output. The error has its standard error.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "LC_ALL=C")

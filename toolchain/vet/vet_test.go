@@ -42,7 +42,7 @@ func parse(t *testing.T, content string) vet.Manifests {
 	return ms
 }
 
-// lines are the findings as they are printed, without the folder.
+// lines returns the findings as printed, without the folder.
 func lines(findings []vet.Finding) []string {
 	var all []string
 	for _, f := range findings {
@@ -64,26 +64,26 @@ func want(t *testing.T, got []string, parts ...string) {
 }
 
 // CLI-06
-func TestWrongObjectsAreFoundAtTheirLines(t *testing.T) {
+func TestAskReportsLines(t *testing.T) {
 	report := ask(t, read(t, project))
 	at := "crd/crontabs.yaml:43: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[hosts].x-kubernetes-validations[0].rule: "
 	want(t, lines(report.Findings),
 		"crd/crontabs.yaml:22: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total",
 		at+"Forbidden: estimated rule cost exceeds budget",
 		at+"Forbidden: contributed to estimated rule cost total",
-		"crd/crontabs.yaml:43: warning: CustomResourceDefinition crontabs.stable.example.com: spec.hosts: the rule `self.all(h, self.exists_one(o, o == h))` may cost more than 1000 times of what one may; what would bound it: maxItems of spec.hosts, maxLength of spec.hosts[]",
-		"samples/good.yaml:7: warning: CronTab cron/good: apiVersion: not checked: testdata/project/config/crd/crontabs.yaml:1 was refused",
+		"crd/crontabs.yaml:43: warning: CustomResourceDefinition crontabs.stable.example.com: spec.hosts: the rule `self.all(h, self.exists_one(o, o == h))` may cost more than 1000 times the limit of one rule; bounds that would reduce it: maxItems of spec.hosts, maxLength of spec.hosts[]",
+		"samples/good.yaml:7: warning: CronTab cron/good: apiVersion: not checked: testdata/project/config/crd/crontabs.yaml:1, which may define its kind, was rejected",
 		"samples/wrong.yaml:1: warning: CronTab misspelt: apiVersion: not checked",
 		"samples/wrong.yaml:9: warning: CronTab too-many: apiVersion: not checked",
 		"samples/wrong.yaml:26: Deployment front: spec.template.metadata.labels: Invalid value: {\"app\":\"back\"}: `selector` does not match template `labels`",
 		"samples/wrong.yaml:32: Deployment front: spec.template.spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
 		`samples/wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
-		"samples/wrong.yaml:39: warning: ServiceMonitor elsewhere: apiVersion: not checked: nothing defines the kinds of monitoring.coreos.com",
+		"samples/wrong.yaml:39: warning: ServiceMonitor elsewhere: apiVersion: not checked: no definition for kinds of monitoring.coreos.com",
 	)
 }
 
 // CLI-06
-func TestObjectsAreHeldAgainstTheirDefinitions(t *testing.T) {
+func TestAskValidatesCustomResources(t *testing.T) {
 	crd, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestObjectsAreHeldAgainstTheirDefinitions(t *testing.T) {
 	)
 }
 
-func TestDocumentsThatAreNone(t *testing.T) {
+func TestParseRejectsDocuments(t *testing.T) {
 	_, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\n---\na: 1\n---\nkind: [\n"))
 	for _, part := range []string{"x.yaml:3: not an object", "x.yaml:5: yaml"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -116,7 +116,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestPatchesAreNoManifests(t *testing.T) {
+func TestReadIgnoresPatches(t *testing.T) {
 	for _, m := range read(t, project) {
 		if strings.Contains(m.File, "default") {
 			t.Errorf("%s was read", m.File)
@@ -125,58 +125,58 @@ func TestPatchesAreNoManifests(t *testing.T) {
 }
 
 // CLI-06
-func TestRulesAndWhatBoundsThem(t *testing.T) {
+func TestCosts(t *testing.T) {
 	rules := vet.Costs(read(t, project+"/crd").Definitions()[0])
 	if len(rules) != 2 {
 		t.Fatalf("%d rules: %+v", len(rules), rules)
 	}
-	cheap, dear := rules[0], rules[1]
+	cheap, expensive := rules[0], rules[1]
 	if cheap.Path != "spec" || cheap.Line != 30 || cheap.Cost == 0 || cheap.Cost > 100 || len(cheap.Missing) > 0 {
 		t.Errorf("%+v", cheap)
 	}
 	var missing []string
-	for _, b := range dear.Missing {
+	for _, b := range expensive.Missing {
 		missing = append(missing, b.String())
-		if b.Cost >= dear.Cost {
-			t.Errorf("%+v is no better than %d", b, dear.Cost)
+		if b.Cost >= expensive.Cost {
+			t.Errorf("%+v is not cheaper than %d", b, expensive.Cost)
 		}
 	}
 	slices.Sort(missing)
-	if dear.Path != "spec.hosts" || dear.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
-		t.Errorf("%+v", dear)
+	if expensive.Path != "spec.hosts" || expensive.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
+		t.Errorf("%+v", expensive)
 	}
 }
 
 // CLI-06
-func TestChangesThatBreak(t *testing.T) {
+func TestCompare(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := parse(t, string(content)).Definitions()
 	if found := vet.Compare(before, before); len(found) > 0 {
-		t.Errorf("nothing changed, but %v", found)
+		t.Errorf("findings without a change: %v", found)
 	}
 	for _, c := range []struct{ name, old, new, want string }{
-		{"field gone", "              replicas:\n                type: integer\n                minimum: 0\n                default: 1\n", "", "v1: spec.replicas: is gone"},
-		{"field required", "required: [schedule]", "required: [schedule, hosts]", "v1: spec.hosts: is required now"},
+		{"field gone", "              replicas:\n                type: integer\n                minimum: 0\n                default: 1\n", "", "v1: spec.replicas: was removed"},
+		{"field required", "required: [schedule]", "required: [schedule, hosts]", "v1: spec.hosts: is now required"},
 		{"field required, with a default", "required: [schedule]", "required: [schedule, replicas]", ""},
-		{"other type", "                type: integer\n", "                type: string\n", "v1: spec.replicas: is string now, was integer"},
+		{"other type", "                type: integer\n", "                type: string\n", "v1: spec.replicas: is now string, was integer"},
 		{"wider type", "                type: integer\n", "                type: number\n", ""},
-		{"bound raised", "minimum: 0", "minimum: 1", "v1: spec.replicas: has minimum 1 now, was 0"},
+		{"bound raised", "minimum: 0", "minimum: 1", "v1: spec.replicas: now has minimum 1, was 0"},
 		{"bound lowered", "minimum: 0", "minimum: -1", ""},
-		{"bound new", "                items:\n", "                maxItems: 3\n                items:\n", "v1: spec.hosts: has maxItems 3 now"},
-		{"pattern", `pattern: '^(\S+ ){4}\S+$'`, `pattern: '^@daily$'`, `v1: spec.schedule: must match "^@daily$" now, was`},
+		{"bound new", "                items:\n", "                maxItems: 3\n                items:\n", "v1: spec.hosts: now has maxItems 3"},
+		{"pattern", `pattern: '^(\S+ ){4}\S+$'`, `pattern: '^@daily$'`, `v1: spec.schedule: must now match "^@daily$", was`},
 		{"pattern gone", `pattern: '^(\S+ ){4}\S+$'`, ``, ""},
-		{"enum", `pattern: '^(\S+ ){4}\S+$'`, `enum: [a, b]`, `v1: spec.schedule: must be one of "a", "b" now`},
-		{"default", "default: 1", "default: 2", "warning: CustomResourceDefinition crontabs.stable.example.com: v1: spec.replicas: has the default 2 now, was 1"},
-		{"new rule", "message: no more than ten", "message: no more than ten\n            - rule: self.replicas > 0", "has a new rule, by which stored objects were not checked: `self.replicas > 0`"},
-		{"list", "                items:\n", "                x-kubernetes-list-type: set\n                items:\n", "is a list of type set now, was atomic"},
+		{"enum", `pattern: '^(\S+ ){4}\S+$'`, `enum: [a, b]`, `v1: spec.schedule: must now be one of "a", "b"`},
+		{"default", "default: 1", "default: 2", "warning: CustomResourceDefinition crontabs.stable.example.com: v1: spec.replicas: now has the default 2, was 1"},
+		{"new rule", "message: no more than ten", "message: no more than ten\n            - rule: self.replicas > 0", "has a new rule; stored objects were not validated against it: `self.replicas > 0`"},
+		{"list", "                items:\n", "                x-kubernetes-list-type: set\n                items:\n", "is now a list of type set, was atomic"},
 		{"scope", "scope: Namespaced", "scope: Cluster", "spec.scope: was Namespaced"},
-		{"short name", "shortNames: [ct]", "shortNames: [cts]", `"ct" is gone`},
+		{"short name", "shortNames: [ct]", "shortNames: [cts]", `"ct" was removed`},
 		{"not served", "served: true", "served: false", "is no longer served"},
-		{"version gone", "- name: v1", "- name: v2", "v1 is gone, in which objects are stored"},
-		{"status", "    subresources:\n      status: {}\n", "", "the subresource status is gone"},
+		{"version gone", "- name: v1", "- name: v2", "v1, the storage version, was removed"},
+		{"status", "    subresources:\n      status: {}\n", "", "the subresource status was removed"},
 		{"new field", "              active: {type: integer}", "              active: {type: integer}\n              last: {type: string}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestChangesThatBreak(t *testing.T) {
 }
 
 // CLI-06
-func TestDefinitionsOfARevision(t *testing.T) {
+func TestAtRevision(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()

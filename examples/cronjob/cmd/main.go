@@ -9,7 +9,7 @@ import (
 	"kelson.dev/operator"
 )
 
-// What every operator here may do: tell of what it does.
+// Every operator may record events.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,35 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		if _, err := manifest.Read(filepath.Join(dir, test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.file, err, test.want)
+		}
+	}
+}
+
+func TestRBAC(t *testing.T) {
+	const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a, namespace: system}\n"
+	dir := write(t, map[string]string{
+		"a.yaml": account,
+		"b.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: system}\n",
+		"c.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: kube-system}\n",
+	})
+	got, user, err := manifest.RBAC(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, m := range got {
+		kinds = append(kinds, m.Object.GetKind()+"/"+m.Object.GetName())
+	}
+	if want := "Namespace/system ServiceAccount/a Role/r Role/r"; strings.Join(kinds, " ") != want {
+		t.Errorf("got %v, want %s", kinds, want)
+	}
+	if want := "system:serviceaccount:system:a"; user != want {
+		t.Errorf("the user is %s, want %s", user, want)
+	}
+	for _, accounts := range []string{configMap("none"), account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
+		dir := write(t, map[string]string{"a.yaml": accounts})
+		if _, _, err := manifest.RBAC(dir); !errors.Is(err, manifest.ErrServiceAccounts) {
+			t.Errorf("%q: %v, want %v", accounts, err, manifest.ErrServiceAccounts)
 		}
 	}
 }

@@ -23,18 +23,20 @@ const (
 	clientGo  = "k8s.io/client-go/applyconfigurations/"
 )
 
-// Config says what to generate.
+// Config configures Generate.
 type Config struct {
 	API       *model.API
 	Workspace *loader.Workspace
 	Packages  []*model.Package
 	Output    client.Output
-	// Definitions is how the kinds' CustomResourceDefinitions are made, whose schemas say which fields are set by whom.
+	// Definitions has the options of the kinds' CustomResourceDefinitions, whose schemas determine
+	// field ownership.
 	Definitions crd.Options
 }
 
-// Generate makes the apply configurations of the packages' kinds, and of the structs below them in all packages of the workspace. The
-// warnings say which kinds have no Extract functions, and why.
+// Generate generates the apply configurations of the packages' kinds, and of the structs that they
+// use from all packages of the workspace. The warnings list the kinds without Extract functions,
+// with reasons.
 func Generate(cfg Config) (files []client.File, warnings []error, err error) {
 	cfg.Definitions.AllowFloats = true
 	g := &generator{
@@ -130,7 +132,8 @@ func (g *generator) want(d *loader.Decl) {
 	}
 }
 
-// configuration is the apply configuration of a struct type, without its star; "" if it has none and stands for itself.
+// configuration returns the apply configuration of a struct type, without its star, or "" if the
+// type is used unchanged.
 func (g *generator) configuration(f *source.File, t loader.Type) string {
 	n, ok := t.(*loader.Named)
 	if !ok || len(n.Args) > 0 || !ast.IsExported(n.Decl.Name) {

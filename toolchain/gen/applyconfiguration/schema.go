@@ -18,10 +18,10 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// parserPath is the import path of the package that knows the schemas.
+// parserPath returns the import path of the package with the schemas.
 func (g *generator) parserPath() string { return g.Output.ApplyConfigurations() + "/internal" }
 
-// modelName is the name of a kind's schema, which runtime.Scheme gives it too.
+// modelName returns the name of a kind's schema, as runtime.Scheme does.
 func (g *generator) modelName(p *model.Package, t *model.Type) string {
 	prefix := p.Path
 	if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
@@ -32,14 +32,14 @@ func (g *generator) modelName(p *model.Package, t *model.Type) string {
 	return util.ToRESTFriendlyName(prefix + "." + t.Name)
 }
 
-// learn adds a kind's schema to those that are known: the one by which a server that has the kind as a CustomResourceDefinition tells who
-// set which field. A kind for which there can be none has no Extract functions.
+// learn adds the schema of a kind: the schema of its CustomResourceDefinition, with which a server
+// tracks field ownership. A kind without a schema has no Extract functions.
 func (g *generator) learn(p *model.Package, t *model.Type) error {
 	props, err := g.crds.Schema(t)
 	if err != nil {
-		return fmt.Errorf("%s has no Extract functions, for want of a schema: %w", t.Name, err)
+		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
-	// The plural is in paths only, which are not looked at.
+	// The plural occurs only in paths, which are not used.
 	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
 		Scope: apiextensionsv1.NamespaceScoped,
@@ -49,7 +49,7 @@ func (g *generator) learn(p *model.Package, t *model.Type) error {
 	}}
 	document, err := builder.BuildOpenAPIV3(definition, p.Version, builder.Options{})
 	if err != nil {
-		return fmt.Errorf("%s has no Extract functions, for want of a schema: %w", t.Name, err)
+		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
 	name := g.modelName(p, t)
 	var queue []*spec.Schema
@@ -99,7 +99,7 @@ func each(s *spec.Schema, f func(string)) {
 	}
 }
 
-// parser writes the package that knows the schemas.
+// parser generates the package with the schemas.
 func (g *generator) parser() ([]byte, error) {
 	schema, err := schemaconv.ToSchemaFromOpenAPI(g.models, false)
 	if err != nil {
@@ -116,7 +116,7 @@ func (g *generator) parser() ([]byte, error) {
 		return nil, err
 	}
 	f := source.New(g.parserPath(), "internal")
-	f.Expand(`// Parser reads objects by the schemas of their kinds.
+	f.Expand(`// Parser parses objects with the schemas of their kinds.
 var Parser = $sync.OnceValue(func() *$typed.Parser {
 	parser, err := $typed.NewParser(schema)
 	if err != nil {
@@ -158,14 +158,14 @@ func (g *generator) kinds() ([]byte, error) {
 		pkg := f.Use(out, p.Name, strings.ReplaceAll(out[strings.LastIndexByte(strings.TrimSuffix(out, "/"+p.Version), '/')+1:], "/", ""))
 		fmt.Fprintf(&cases, "case $schema.GroupVersionKind{Group: %q, Version: %q, Kind: %q}:\nreturn &%s.%sApplyConfiguration{}\n", p.Group, p.Version, d.Name, pkg, d.Name)
 	}
-	f.Expand(`// ForKind makes an empty apply configuration of a kind, or of a struct of its group and version; nil if there is none.
+	f.Expand(`// ForKind returns an empty apply configuration of a kind, or of a struct of its group and version, or nil.
 func ForKind(kind $schema.GroupVersionKind) any {
 	switch kind {
 	`+cases.String()+`}
 	return nil
 }
 
-// NewTypeConverter says of objects of the kinds who set which field, for what tracks that itself, as fake clientsets do.
+// NewTypeConverter returns a converter that tracks field ownership of the kinds, for fake clientsets.
 func NewTypeConverter(scheme *$runtime.Scheme) $managedfields.TypeConverter {
 	return $managedfields.NewSchemeTypeConverter(scheme, $internal.Parser())
 }

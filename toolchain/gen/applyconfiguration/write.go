@@ -17,7 +17,7 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 	name := d.Name + "ApplyConfiguration"
 	root := t.IsRoot()
 	vars := source.Vars{"Name": d.Name, "AC": name}
-	f.Printf("// %s is what one wants to say of a %s by server-side apply.", name, d.Name)
+	f.Printf("// %s is a declarative configuration of a %s for server-side apply.", name, d.Name)
 	comment(f, "", t.Doc)
 	f.Printf("type %s struct {", name)
 	w := &writer{generator: g, f: f, ac: name, within: []*loader.Decl{d}}
@@ -29,7 +29,7 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 		g.constructor(f, t, vars)
 		g.extract(f, t, vars)
 	} else {
-		f.Expand(`// $Name makes an empty apply configuration of a $Name.
+		f.Expand(`// $Name returns an empty apply configuration of a $Name.
 func $Name() *$AC { return &$AC{} }
 `, vars)
 	}
@@ -37,16 +37,16 @@ func $Name() *$AC { return &$AC{} }
 		w.with(m, "b", "")
 	}
 	if root {
-		f.Expand(`// IsApplyConfiguration marks the type as what Apply takes.
+		f.Expand(`// IsApplyConfiguration marks the type as an argument of Apply.
 func (b $AC) IsApplyConfiguration() {}
 
-// GetKind is the kind.
+// GetKind returns the kind.
 func (b *$AC) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
-// GetAPIVersion is the group and version.
+// GetAPIVersion returns the group and version.
 func (b *$AC) GetAPIVersion() *string { return b.TypeMetaApplyConfiguration.APIVersion }
 
-// GetName is the name, nil if there is none.
+// GetName returns the name, or nil.
 func (b *$AC) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -54,7 +54,7 @@ func (b *$AC) GetName() *string {
 	return b.ObjectMetaApplyConfiguration.Name
 }
 
-// GetNamespace is the namespace, nil if there is none.
+// GetNamespace returns the namespace, or nil.
 func (b *$AC) GetNamespace() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -76,7 +76,7 @@ func (g *generator) constructor(f *source.File, t *model.Type, vars source.Vars)
 	if !namespaced(t) {
 		vars["params"], vars["namespace"], vars["in"] = "name string", "", ""
 	}
-	f.Expand(`// $Name makes the apply configuration of the $Name of that name$in.
+	f.Expand(`// $Name returns an apply configuration of the $Name with a name$in.
 func $Name($params) *$AC {
 	b := &$AC{}
 	b.WithName(name)$namespace
@@ -101,9 +101,9 @@ func (g *generator) extract(f *source.File, t *model.Type, vars source.Vars) {
 	if namespaced(t) {
 		identity += ".WithNamespace($arg.Namespace)"
 	}
-	f.Expand(`// Extract${Name}From makes an apply configuration of what fieldManager has applied to $arg, an object as the server gave it, or to a
-// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
-// is not in it.
+	f.Expand(`// Extract${Name}From returns the fields of $arg, an object from the server, that fieldManager has applied to it, or to a
+// subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
+// other managers have taken over are not in the result.
 func Extract${Name}From($arg *$api.$Name, fieldManager, subresource string) (*$AC, error) {
 	b := &$AC{}
 	if err := $managedfields.ExtractInto($arg, $internal.Parser().Type("$model"), fieldManager, b, subresource); err != nil {
@@ -113,14 +113,14 @@ func Extract${Name}From($arg *$api.$Name, fieldManager, subresource string) (*$A
 	return b, nil
 }
 
-// Extract$Name makes an apply configuration of what fieldManager has applied to $arg. If that is nothing, it has but the object's identity.
+// Extract$Name returns the fields of $arg that fieldManager has applied. If there are none, the result has only the object's identity.
 func Extract$Name($arg *$api.$Name, fieldManager string) (*$AC, error) {
 	return Extract${Name}From($arg, fieldManager, "")
 }
 `, vars)
 	for _, subresource := range g.subresources(p, t) {
 		vars["subresource"], vars["Subresource"] = subresource, strings.ToUpper(subresource[:1])+subresource[1:]
-		f.Expand(`// Extract$Name$Subresource makes an apply configuration of what fieldManager has applied to the subresource $subresource of $arg.
+		f.Expand(`// Extract$Name$Subresource returns the fields that fieldManager has applied to the subresource $subresource of $arg.
 func Extract$Name$Subresource($arg *$api.$Name, fieldManager string) (*$AC, error) {
 	return Extract${Name}From($arg, fieldManager, "$subresource")
 }
@@ -247,8 +247,8 @@ func (w *writer) plainElement(n *loader.Named) bool {
 	return false
 }
 
-// with writes the With function of a member, or those of what it embeds. at is the expression for the struct that has the member, ensure a
-// statement that makes it be there.
+// with writes the With function of a member, or those of what it embeds. at is the expression for
+// the struct that has the member, ensure a statement that makes it be there.
 func (w *writer) with(m member, at, ensure string) {
 	if m.embedded {
 		n, ok := element(m.typ).(*loader.Named)
@@ -284,7 +284,7 @@ func (w *writer) with(m member, at, ensure string) {
 			break
 		}
 		vars["K"], vars["V"], vars["M"] = w.f.Type(u.Key), w.plain(u.Elem), w.plain(t)
-		w.f.Expand(`// With$Field puts entries into $Field, over those that are there, and returns the receiver.
+		w.f.Expand(`// With$Field adds entries to $Field, replacing entries with the same keys, and returns the receiver.
 func (b *$AC) With$Field(entries map[$K]$V) *$AC {
 	${ensure}if $at == nil && len(entries) > 0 {
 		$at = make($M, len(entries))

@@ -9,7 +9,8 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Output says where generated packages go, as import paths: that of the clients, and those of what they use.
+// Output says where generated packages go, as import paths: that of the clients, and those of what
+// they use.
 type Output struct {
 	// Base is the import path below which clientset, listers, informers and applyconfiguration lie.
 	Base string
@@ -99,14 +100,14 @@ func (g *generator) clientset(groups []*model.ClientGroup) {
 			fmt.Fprintf(&fromREST, "%s: %s.New(c),\n", field, typed)
 		}
 	}
-	f.Expand(`// Interface is what a Clientset has.
+	f.Expand(`// Interface has the methods of a Clientset.
 type Interface interface {
 	Discovery() $discovery.DiscoveryInterface
-	// Client reads and writes objects of all the kinds; informers stand on it.
+	// Client reads and writes objects of all the kinds. Informers use it.
 	Client() $operatorclient.Client
 	$accessors}
 
-// Clientset is the clients of all groups and versions. It is safe for concurrent use.
+// Clientset has the clients of all groups and versions. It is safe for concurrent use.
 type Clientset struct {
 	discovery *$discovery.DiscoveryClient
 	objects $operatorclient.Client
@@ -114,13 +115,13 @@ type Clientset struct {
 
 var _ Interface = (*Clientset)(nil)
 $methods
-// Discovery is the client of discovery.
+// Discovery returns the discovery client.
 func (c *Clientset) Discovery() $discovery.DiscoveryInterface { return c.discovery }
 
 // Client reads and writes objects of all the kinds.
 func (c *Clientset) Client() $operatorclient.Client { return c.objects }
 
-// NewForConfig makes a Clientset. It does not contact the server.
+// NewForConfig returns a Clientset. It does not contact the server.
 func NewForConfig(c *$rest.Config) (*Clientset, error) {
 	c = $clientset.Defaulted(c)
 	h, err := $rest.HTTPClientFor(c)
@@ -130,7 +131,7 @@ func NewForConfig(c *$rest.Config) (*Clientset, error) {
 	return NewForConfigAndClient(c, h)
 }
 
-// NewForConfigAndClient makes a Clientset that uses the HTTP client, which counts more than what the configuration says of transport.
+// NewForConfigAndClient returns a Clientset that uses the HTTP client instead of the transport settings of the configuration.
 func NewForConfigAndClient(c *$rest.Config, h *$http.Client) (*Clientset, error) {
 	c = $clientset.Defaulted(c)
 	var cs Clientset
@@ -144,7 +145,7 @@ func NewForConfigAndClient(c *$rest.Config, h *$http.Client) (*Clientset, error)
 	return &cs, nil
 }
 
-// NewForConfigOrDie makes a Clientset and panics if the configuration is wrong.
+// NewForConfigOrDie returns a Clientset. It panics if the configuration is invalid.
 func NewForConfigOrDie(c *$rest.Config) *Clientset {
 	cs, err := NewForConfig(c)
 	if err != nil {
@@ -165,7 +166,7 @@ func (g *generator) scheme(groups []*model.ClientGroup) {
 			fmt.Fprintf(&adds, "%s.AddToScheme,\n", f.Use(v.Package.Path, v.Package.Name, group.Package+v.Name))
 		}
 	}
-	f.Expand(`// Scheme knows the types of the clients.
+	f.Expand(`// Scheme has the types of the clients.
 var Scheme = $runtime.NewScheme()
 
 // Codecs encode and decode them.
@@ -209,7 +210,7 @@ type ${name}Interface interface {
 // ${name}Client is the client of $group/$version.
 type ${name}Client struct { restClient $rest.Interface }
 $methods
-// NewForConfig makes a client. It does not contact the server.
+// NewForConfig returns a client. It does not contact the server.
 func NewForConfig(c *$rest.Config) (*${name}Client, error) {
 	c = $clientset.Defaulted(c)
 	h, err := $rest.HTTPClientFor(c)
@@ -219,7 +220,7 @@ func NewForConfig(c *$rest.Config) (*${name}Client, error) {
 	return NewForConfigAndClient(c, h)
 }
 
-// NewForConfigAndClient makes a client that uses the HTTP client.
+// NewForConfigAndClient returns a client that uses the HTTP client.
 func NewForConfigAndClient(c *$rest.Config, h *$http.Client) (*${name}Client, error) {
 	client, err := $clientset.REST(c, h, $schema.GroupVersion{Group: "$group", Version: "$version"}, $scheme.Scheme, $scheme.Codecs)
 	if err != nil {
@@ -228,7 +229,7 @@ func NewForConfigAndClient(c *$rest.Config, h *$http.Client) (*${name}Client, er
 	return &${name}Client{client}, nil
 }
 
-// NewForConfigOrDie makes a client and panics if the configuration is wrong.
+// NewForConfigOrDie returns a client. It panics if the configuration is invalid.
 func NewForConfigOrDie(c *$rest.Config) *${name}Client {
 	client, err := NewForConfig(c)
 	if err != nil {
@@ -237,10 +238,10 @@ func NewForConfigOrDie(c *$rest.Config) *${name}Client {
 	return client
 }
 
-// New makes a client of a REST client.
+// New returns a client that uses a REST client.
 func New(c $rest.Interface) *${name}Client { return &${name}Client{c} }
 
-// RESTClient is what requests go by.
+// RESTClient returns the REST client of the requests.
 func (c *${name}Client) RESTClient() $rest.Interface {
 	if c == nil {
 		return nil

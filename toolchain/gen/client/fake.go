@@ -31,7 +31,7 @@ func (g *generator) fakeClientset(groups []*model.ClientGroup) {
 		}
 	}
 	vars := source.Vars{"versioned": f.Use(g.out.Clientset(), "versioned", "versioned"), "scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme")}
-	f.Expand(`// Clientset answers from objects that it keeps, and writes down what it was asked. Its zero value keeps none.
+	f.Expand(`// Clientset serves objects from memory and records the requests. The zero value has no objects.
 type Clientset struct { $fakes.Clientset }
 
 var (
@@ -45,7 +45,7 @@ var AddToScheme = $scheme.AddToScheme
 var kinds = []$fakes.Kind{
 	`+kinds.String()+`}
 
-// NewSimpleClientset makes a clientset in which objects are. It knows of no owners of fields, so that there is no server-side apply.
+// NewSimpleClientset returns a clientset with the objects. It does not track field ownership and has no server-side apply.
 func NewSimpleClientset(objects ...$runtime.Object) *Clientset {
 	c := &Clientset{}
 	c.Track($fakes.Config{Scheme: $scheme.Scheme, Decoder: $scheme.Codecs.UniversalDecoder(), Kinds: kinds}, objects...)
@@ -55,7 +55,7 @@ func NewSimpleClientset(objects ...$runtime.Object) *Clientset {
 	if g.out.Apply {
 		vars["all"] = f.Use(g.out.ApplyConfigurations(), "applyconfiguration", "applyconfiguration")
 		f.Expand(`
-// NewClientset makes a clientset in which objects are. It does server-side apply.
+// NewClientset returns a clientset with the objects. It supports server-side apply.
 func NewClientset(objects ...$runtime.Object) *Clientset {
 	c := &Clientset{}
 	c.Track($fakes.Config{
@@ -85,7 +85,7 @@ func (g *generator) fakeVersion(v *model.ClientVersion) {
 	f.Expand(`// Fake$name is the client of $group/$version.
 type Fake$name struct { *$clienttesting.Fake }
 $methods
-// RESTClient is nil: no requests are made.
+// RESTClient returns nil, since a fake makes no requests.
 func (c *Fake$name) RESTClient() $rest.Interface {
 	var none *$rest.RESTClient
 	return none
@@ -143,7 +143,7 @@ func newFake$Plural(fake *$Fake, namespace string) $typed.${Kind}Interface {
 	g.add(f, path.Join("fake_"+strings.ToLower(k.Name)+".go"))
 }
 
-// fakeMethod writes a method beside the verbs: it invokes an action.
+// fakeMethod generates a method other than the verbs. It invokes an action.
 func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.ClientMethod, vars source.Vars) {
 	result := typeOf(f, k, m.Result, vars["T"])
 	if m.Verb == "list" {

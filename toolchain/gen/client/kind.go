@@ -80,7 +80,7 @@ var methods = []struct{ verb, signature string }{
 	{"applyStatus", "ApplyStatus(ctx $context.Context, $arg $A, opts $metav1.ApplyOptions) ($T, error)"},
 }
 
-// Argument is a kind's name as that of a parameter, which must be no word of Go's.
+// Argument returns a parameter name for a kind, which is not a Go keyword.
 func Argument(kind string) string {
 	name := strings.ToLower(kind[:1]) + kind[1:]
 	switch name {
@@ -91,7 +91,8 @@ func Argument(kind string) string {
 	return name
 }
 
-// typeOf is a type that a method's marker names: of the kind's own package, or with its import path.
+// typeOf is a type that a method's marker names: of the kind's own package, or with its import
+// path.
 func typeOf(f *source.File, k *model.ClientKind, name, kind string) string {
 	if name == "" {
 		return kind
@@ -117,7 +118,7 @@ func (g *generator) applied(f *source.File, k *model.ClientKind, m model.ClientM
 	return "*" + f.Import(path, path[strings.LastIndexByte(path, '/')+1:]) + "." + m.Input[i+1:] + "ApplyConfiguration"
 }
 
-// signature is that of a method beside the verbs.
+// signature returns the signature of a method other than the verbs.
 func (g *generator) signature(f *source.File, k *model.ClientKind, m model.ClientMethod, vars source.Vars) string {
 	result := typeOf(f, k, m.Result, vars["T"])
 	name := Argument(k.Name) + "Name string, "
@@ -139,7 +140,7 @@ func (g *generator) signature(f *source.File, k *model.ClientKind, m model.Clien
 		"Options) (" + result + ", error)"
 }
 
-// method writes a method beside the verbs.
+// method generates a method other than the verbs.
 func (g *generator) method(f *source.File, k *model.ClientKind, m model.ClientMethod, vars source.Vars) {
 	result := typeOf(f, k, m.Result, vars["T"])
 	if m.Verb == "list" {

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called, beside the types; TestFileName is that of its test.
+// FileName and TestFileName are the names of the generated file and its test, next to the types.
 const (
 	FileName     = "zz_generated.conversion.go"
 	TestFileName = "zz_generated.conversion_test.go"
@@ -27,20 +27,21 @@ const (
 	conversionFnMarker = "k8s:conversion-gen"
 )
 
-// Config says what to generate.
+// Config configures Generate.
 type Config struct {
 	API       *model.API
 	Workspace *loader.Workspace
 	Package   *model.Package
 	Header    string
-	// Registered says that the package's registration is generated too.
+	// Registered means that the registration of the package is generated too.
 	Registered bool
 }
 
-// Files are the generated ones; nil where there is none.
+// Files has the generated files. A field is nil if there is no such file.
 type Files struct{ Source, Test []byte }
 
-// Hub is the import path of the package to whose types those of the package convert; "" if it is no spoke.
+// Hub returns the import path of the package of the hub version, or "" if the package is not a
+// spoke.
 func Hub(p *model.Package) string {
 	for _, m := range p.Markers {
 		if m.Name == conversionFnMarker && m.Text() != "false" && m.Text() != "" {
@@ -50,7 +51,8 @@ func Hub(p *model.Package) string {
 	return ""
 }
 
-// Generate writes the conversions of a spoke, or the Hub methods of a hub. All errors are reported, joined.
+// Generate generates the conversions of a spoke, or the Hub methods of a hub. The error joins all
+// errors.
 func Generate(cfg Config) (Files, error) {
 	hub := Hub(cfg.Package)
 	if hub == "" {
@@ -92,7 +94,7 @@ type generator struct {
 	errs       []error
 }
 
-// problem is a field that does not convert by itself.
+// problem is a field that cannot be converted automatically.
 type problem struct {
 	pos  token.Position
 	text string
@@ -127,7 +129,7 @@ func (g *generator) generate() {
 	if g.Registered || g.spoke.Declares("localSchemeBuilder") {
 		g.Printf("func init() { localSchemeBuilder.Register(RegisterConversions) }\n")
 	}
-	g.Expand(`// RegisterConversions has the scheme convert the package's types to those of its hub, and back.
+	g.Expand(`// RegisterConversions registers the conversions between the package's types and those of its hub.
 func RegisterConversions(s *$runtime.Scheme) error {
 `+generated.String()+byHand.String()+`return nil
 }
@@ -138,7 +140,7 @@ func RegisterConversions(s *$runtime.Scheme) error {
 	g.methods(names)
 }
 
-// converted says that a type is a struct that conversions are made for.
+// converted reports whether a type is a struct that conversions are generated for.
 func converted(d *loader.Decl) bool {
 	if d.Generic() || d.Alias || !ast.IsExported(d.Name) {
 		return false
@@ -152,12 +154,12 @@ func wants(t *model.Type) bool {
 	return m == nil || m.Text() != "false"
 }
 
-// function is the name of the conversion of two types.
+// function returns the name of the conversion function of two types.
 func (g *generator) function(from, to *loader.Decl) string {
 	return "Convert_" + from.Pkg.Name + "_" + from.Name + "_To_" + to.Pkg.Name + "_" + to.Name
 }
 
-// pair writes the conversion of one struct to another.
+// pair generates the conversion of one struct to another.
 func (g *generator) pair(from, to *loader.Decl) {
 	name := g.function(from, to)
 	in, out := g.Type(from.Type()), g.Type(to.Type())
@@ -165,14 +167,14 @@ func (g *generator) pair(from, to *loader.Decl) {
 	vars := source.Vars{"name": name, "in": in, "out": out, "body": body}
 	if g.manual[name] != nil {
 		if len(problems) > 0 {
-			vars["left"] = "// " + name + " has to do the rest:\n"
+			vars["left"] = "// " + name + "  must convert these fields:\n"
 			for _, p := range problems {
 				vars["left"] += "//   - " + p.text + "\n"
 			}
 		} else {
 			vars["left"] = ""
 		}
-		g.Expand(`// auto$name converts what converts by itself.
+		g.Expand(`// auto$name converts the fields that can be converted automatically.
 ${left}func auto$name(in *$in, out *$out, s $conversion.Scope) error {
 ${body}return nil
 }
@@ -193,7 +195,7 @@ func $name(in *$in, out *$out, s $conversion.Scope) error {
 `, vars)
 }
 
-// body is the statements that convert the fields of *in into those of *out.
+// body returns the statements that convert the fields of *in to those of *out.
 func (g *generator) body(from, to *loader.Decl) (string, []problem) {
 	var b strings.Builder
 	var problems []problem
@@ -224,7 +226,8 @@ func (g *generator) body(from, to *loader.Decl) (string, []problem) {
 	return b.String(), problems
 }
 
-// problem is told where the author can act: at the field, or for a field of the hub at the spoke's type.
+// problem reports a problem where the author can fix it: at the field or, for a field of the hub,
+// at the spoke's type.
 func (g *generator) problem(f *model.Field, from *loader.Decl, format string, args ...any) problem {
 	p := problem{pos: f.Pos(), text: fmt.Sprintf(format, args...)}
 	if from.Pkg != g.spoke {
@@ -233,7 +236,7 @@ func (g *generator) problem(f *model.Field, from *loader.Decl, format string, ar
 	return p
 }
 
-// methods writes what conversion webhooks call.
+// methods generates the methods that conversion webhooks call.
 func (g *generator) methods(names []string) {
 	hub, ok := hubInterface(g.Workspace, g.File)
 	if !ok {
@@ -245,16 +248,16 @@ func (g *generator) methods(names []string) {
 			loader.FindMethod(t.Type(), "Hub") != nil {
 			continue
 		}
-		g.Expand(`// ConvertTo makes hub what the object is.
+		g.Expand(`// ConvertTo converts the object to the hub version.
 func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_${name}_$Kind(in, hub.(*$Hub), nil) }
 
-// ConvertFrom makes the object what hub is.
+// ConvertFrom converts the object from the hub version.
 func (in *$Kind) ConvertFrom(hub $hub) error { return Convert_${name}_${Kind}_To_${spoke}_$Kind(hub.(*$Hub), in, nil) }
 `, source.Vars{"Kind": n, "hub": hub, "spoke": g.spoke.Name, "name": g.hub.Name, "Hub": g.Type(g.hub.Type(n).Type())})
 	}
 }
 
-// hubInterface is the interface of hubs that conversion webhooks of this module know.
+// hubInterface returns the hub interface of the conversion webhooks that the module uses.
 func hubInterface(ws *loader.Workspace, f *source.File) (string, bool) {
 	switch {
 	case ws.Requires(operatorModule):
@@ -265,7 +268,7 @@ func hubInterface(ws *loader.Workspace, f *source.File) (string, bool) {
 	return "", false
 }
 
-// hubMethods marks the kinds of a hub, which are those that a spoke has too.
+// hubMethods generates Hub methods for the kinds of a hub that a spoke has too.
 func hubMethods(cfg Config) ([]byte, error) {
 	f := source.New(cfg.Package.Path, cfg.Package.Name)
 	if _, ok := hubInterface(cfg.Workspace, f); !ok {

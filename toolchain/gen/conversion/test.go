@@ -10,8 +10,9 @@ import (
 	"kelson.dev/toolchain/gen/source"
 )
 
-// test is the source of the round-trip tests; nil if there are no kinds. A function fuzzFuncs of the package's own tests may say what values
-// there are, where not every value of a Go type is one of the API.
+// test returns the source of the round-trip tests, or nil if there are no kinds. If not every value
+// of a Go type is valid in the API, a function fuzzFuncs in the package's tests can restrict the
+// values.
 func (g *generator) test() ([]byte, error) {
 	f := source.New(g.Package.Path, g.Package.Name)
 	var cases strings.Builder
@@ -30,7 +31,7 @@ func (g *generator) test() ([]byte, error) {
 	if g.testDeclares("fuzzFuncs") {
 		fill += ".Funcs(fuzzFuncs()...)"
 	}
-	f.Expand(`// Every object must be the same after it went to the other version and back. Seeds are fixed: a failure comes again.
+	f.Expand(`// Every object must survive the conversion to the other version and back. Seeds are fixed, so failures are reproducible.
 func TestConversionsLoseNothing(t *$testing.T) {
 `+cases.String()+`}
 
@@ -64,7 +65,7 @@ func roundTripConversion[A, B any](t *$testing.T, there func(*A, *B, $conversion
 	}
 }
 
-// conversionFuncs make values of Kubernetes' types that JSON can express.
+// conversionFuncs returns generators of values of Kubernetes' types that JSON can represent.
 func conversionFuncs() []any {
 	return []any{
 		func(v *$metav1.TypeMeta, _ $randfill.Continue) {}, // the scheme sets it
@@ -84,7 +85,8 @@ func conversionFuncs() []any {
 	return f.Bytes(source.Options{Header: g.Header})
 }
 
-// testDeclares says that a test file of the package declares a function. Test files are not part of the package that the loader reads.
+// testDeclares reports whether a test file of the package declares a function. The loader does not
+// read test files.
 func (g *generator) testDeclares(name string) bool {
 	files, err := filepath.Glob(filepath.Join(g.Package.Dir, "*_test.go"))
 	if err != nil {

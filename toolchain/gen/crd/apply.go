@@ -22,7 +22,8 @@ const (
 	items      = validation + "items:"
 )
 
-// apply lets markers change a schema. Those that say what the type is come before those that are checked against it.
+// apply lets markers change a schema. Those that say what the type is come before those that are
+// checked against it.
 func (b *builder) apply(s *props, ms marker.Markers) {
 	if len(ms) == 0 {
 		return
@@ -44,7 +45,8 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 	}
 }
 
-// rank orders markers: types, then the rest as written, then rules over several fields, then what looks at what is set already.
+// rank orders markers: types, then the rest as written, then rules over several fields, then what
+// looks at what is set already.
 func rank(name string) int {
 	after := 0
 	if rest, ok := strings.CutPrefix(name, items); ok {
@@ -111,7 +113,7 @@ func (b *builder) one(s *props, name string, m *marker.Marker) error {
 		s.Title = title
 	case "kubebuilder:externalDocs":
 		if _, err := url.ParseRequestURI(m.String("url")); err != nil {
-			return fmt.Errorf("has a bad url: %w", err)
+			return fmt.Errorf("has an invalid URL: %w", err)
 		}
 		s.ExternalDocs = &apiextensionsv1.ExternalDocumentation{URL: m.String("url"), Description: m.String("description")}
 	case "k8s:immutable":
@@ -205,7 +207,8 @@ func celRule(s *props, m *marker.Marker) error {
 	return nil
 }
 
-// oneOfRule makes the CEL rule of a marker that names fields; nil if it is no such marker.
+// oneOfRule returns the CEL rule of an AtMostOneOf, ExactlyOneOf or AtLeastOneOf marker, or nil for
+// other markers.
 func oneOfRule(name string) func(fields []string) *apiextensionsv1.ValidationRule {
 	make := func(each, join, compare, message string) func([]string) *apiextensionsv1.ValidationRule {
 		return func(fields []string) *apiextensionsv1.ValidationRule {

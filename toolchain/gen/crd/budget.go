@@ -11,20 +11,23 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Budget bounds the descriptions in a definition. They are most of its size, and servers take no object above about 1.5 MiB, nor kubectl's
-// client-side apply one above 256 KiB.
+// Budget limits the size of descriptions, which are most of a definition. Servers reject objects
+// larger than about 1.5 MiB, and kubectl's client-side apply objects larger than 256 KiB.
 type Budget struct {
-	// PerField is the most characters of one description; 0 is no bound, a negative number no descriptions at all.
+	// PerField is the maximum number of characters of a description. 0 means no limit, and a
+	// negative number omits all descriptions.
 	PerField int
-	// Size is the most bytes of a definition's file; 0 is DefaultSize, a negative number no bound. Where a definition is larger, its
-	// descriptions are shortened to the same length each, the greatest with which it fits.
+	// Size is the maximum size of a definition's file in bytes. 0 means DefaultSize, and a negative
+	// number no limit. The descriptions of a larger definition are all shortened to the same
+	// length, the longest with which it fits.
 	Size int
 }
 
-// DefaultSize is a little below what etcd takes in one request.
+// DefaultSize is a little less than etcd's maximum request size.
 const DefaultSize = 1 << 20
 
-// File makes the definition of a resource as YAML, within the budget. The note says if descriptions were shortened to fit.
+// File returns the definition of a resource as YAML, within the budget. note is a warning if
+// descriptions were shortened to fit.
 func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 	def, err := g.Definition(r)
 	if err != nil {
@@ -84,8 +87,8 @@ func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) 
 	}
 }
 
-// truncate shortens a text to at most n characters, at the end of its last whole sentence where there is one, else with an ellipsis at the
-// end of a word.
+// truncate shortens a text to at most n characters, at the end of its last whole sentence where
+// there is one, else with an ellipsis at the end of a word.
 func truncate(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

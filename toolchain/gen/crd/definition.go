@@ -12,32 +12,34 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Options change what is generated.
+// Options configures a Generator.
 type Options struct {
-	// AllowFloats permits float32 and float64, which differ between languages and lose precision; otherwise they are errors.
+	// AllowFloats permits float32 and float64, which differ between languages and lose precision.
+	// Without it they are errors.
 	AllowFloats bool
-	// EmbeddedObjectMeta gives object metadata inside of objects, as that of pod templates, the schema of what users write there: name,
-	// namespace, labels, annotations and finalizers. Otherwise it is an object without fields, and a server drops what it holds.
+	// EmbeddedObjectMeta generates a schema for metadata inside objects, for example in pod
+	// templates: name, namespace, labels, annotations and finalizers. Without it the schema has no
+	// fields, and a server prunes them.
 	EmbeddedObjectMeta bool
-	// Descriptions bounds the documentation.
+	// Descriptions limits the size of descriptions.
 	Descriptions Budget
 }
 
-// Generator makes the definitions of one API. Schemas of types that several kinds share are made once.
+// Generator generates the definitions of one API. It builds schemas that several kinds share once.
 type Generator struct {
 	b    *builder
 	emit *emitter
 }
 
-// New makes a Generator.
+// New returns a Generator.
 func New(api *model.API, opts Options) *Generator {
 	return &Generator{b: newBuilder(api, opts), emit: newEmitter()}
 }
 
-// FileName is what the file of a resource is called.
+// FileName returns the name of the file of a resource.
 func FileName(r *model.Resource) string { return r.Group + "_" + r.Plural + ".yaml" }
 
-// Definition makes the CustomResourceDefinition of a resource. All errors are reported, joined.
+// Definition returns the CustomResourceDefinition of a resource. The error joins all errors.
 func (g *Generator) Definition(r *model.Resource) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
@@ -85,7 +87,7 @@ func (g *Generator) version(v *model.Version) apiextensionsv1.CustomResourceDefi
 	return out
 }
 
-// Schema is the schema of a kind in one version, which the caller may change. Where there is none, the error says why.
+// Schema returns the schema of a version of a kind. The caller may modify it.
 func (g *Generator) Schema(root *model.Type) (*apiextensionsv1.JSONSchemaProps, error) {
 	return g.schema(root), errors.Join(g.b.takeErrors()...)
 }
@@ -99,7 +101,7 @@ func (g *Generator) schema(root *model.Type) *props {
 	return schema
 }
 
-// YAML is a definition as a YAML document, without the status that only servers write.
+// YAML encodes a definition as a YAML document without its status, which only servers write.
 func YAML(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	meta := map[string]any{"name": crd.Name}
 	if len(crd.Labels) > 0 {

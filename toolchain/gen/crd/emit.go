@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// emitter writes definitions as YAML, byte for byte as sigs.k8s.io/yaml does, but without a detour by JSON: schemas are by far the largest
-// part of what is generated. How a text is quoted is asked of that package, once for each text.
+// emitter encodes definitions as YAML with the same bytes as sigs.k8s.io/yaml, but without going
+// through JSON, because schemas are most of the generated output. It uses that package to quote
+// text, once per text.
 type emitter struct {
 	b        bytes.Buffer
 	rendered map[string]string // by value and place
@@ -106,8 +107,8 @@ func (e *emitter) item(v any, indent string) {
 	}
 }
 
-// render has the package that knows all the rules write a value, as deep as it stands here, since long texts are folded: behind a key, or,
-// where key is empty, behind a dash.
+// render encodes a value with sigs.k8s.io/yaml, at its indentation because long text is folded:
+// after a key or, if key is empty, after a dash.
 func (e *emitter) render(v any, key, indent string) {
 	depth := len(indent) / 2
 	at := fmt.Sprint(depth, key == "", len(key), v)
@@ -278,7 +279,8 @@ func schemaPairs(s *props) []pair {
 	return p
 }
 
-// keyLess is the order of sigs.k8s.io/yaml: numbers in names count as numbers, and what is no letter comes before letters.
+// keyLess orders keys as sigs.k8s.io/yaml does: numbers in names are compared as numbers, and other
+// characters sort before letters.
 func keyLess(a, b string) bool {
 	ar, br := []rune(a), []rune(b)
 	digits := false

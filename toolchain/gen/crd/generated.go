@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generated reads the file of a definition if a generator made it, and nobody changed it since: it is as it would be written, or controller-gen
-// says that it was there. Otherwise it is nil.
+// Generated parses the file of a definition if it is unchanged since a generator wrote it: it
+// equals the output of YAML, or has controller-gen's annotation. Otherwise it returns nil.
 func (g *Generator) Generated(doc []byte) *apiextensionsv1.CustomResourceDefinition {
 	if !bytes.Contains(doc, []byte("kind: CustomResourceDefinition\n")) {
 		return nil

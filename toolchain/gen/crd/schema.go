@@ -80,7 +80,8 @@ func (b *builder) named(n *loader.Named) *props {
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
 	if loader.Implements(n, "MarshalJSON") {
-		// What such a type looks like only its author knows, who may tell with +kubebuilder:validation:Type.
+		// Only the author knows the JSON form of such a type, and can declare it with
+		// +kubebuilder:validation:Type.
 		s := &props{}
 		if t.Markers.Has("kubebuilder:validation:Type") {
 			b.apply(s, t.Markers)
@@ -159,7 +160,8 @@ func (b *builder) basic(t *loader.Basic) *props {
 	return &props{}
 }
 
-// reference stands for a named type. The type's basic form is told, because markers on the field are checked against it.
+// reference returns a reference to a named type. It includes the basic JSON type, because markers
+// on the field are checked against it.
 func (b *builder) reference(n *loader.Named) *props {
 	key := n.String()
 	s := b.named(n)
@@ -266,14 +268,15 @@ func required(ms marker.Markers, optional bool) bool {
 	return !optional
 }
 
-// oneOfFields are the fields that the type's AtMostOneOf, ExactlyOneOf and AtLeastOneOf markers name.
+// oneOfFields are the fields that the type's AtMostOneOf, ExactlyOneOf and AtLeastOneOf markers
+// name.
 func (b *builder) oneOfFields() []string {
 	var names []string
 	for _, m := range b.current.Markers {
 		if fields, ok := m.Value.([]string); ok && oneOfRule(m.Name) != nil {
 			for _, f := range fields {
 				if strings.Contains(f, ".") {
-					b.fail(loader.Errorf(m.Pos, "+%s: %s is no field of this type; name fields, not paths", m.Name, f))
+					b.fail(loader.Errorf(m.Pos, "+%s: %s is not a field of this type; use field names, not paths", m.Name, f))
 				}
 			}
 			names = append(names, fields...)

@@ -1,6 +1,8 @@
-// Package deepcopy writes DeepCopy, DeepCopyInto and DeepCopyObject methods.
+// Package deepcopy generates DeepCopy, DeepCopyInto and DeepCopyObject methods.
 //
-// They are made for the exported types of packages marked `+kubebuilder:object:generate=true` (or `+k8s:deepcopy-gen=package`), and for
-// single types marked so; types marked `+kubebuilder:object:root=true` get DeepCopyObject too. A method that somebody wrote by hand is
-// used, never written again. What cannot be copied deeply (an interface, a function, a channel) is an error at the field.
+// The exported types of packages marked `+kubebuilder:object:generate=true` (or
+// `+k8s:deepcopy-gen=package`) have them, and single types with such a marker. Types marked
+// `+kubebuilder:object:root=true` also get DeepCopyObject. Generated code calls hand-written
+// methods, which are not generated again. A field that cannot be deep-copied (an interface, a
+// function, a channel) is an error.
 package deepcopy

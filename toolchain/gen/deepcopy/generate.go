@@ -12,13 +12,13 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called, beside the types.
+// FileName is the name of the generated file, next to the types.
 const FileName = "zz_generated.deepcopy.go"
 
 const runtimePath = "k8s.io/apimachinery/pkg/runtime"
 
-// Generate is the Go source of the package's copy methods, below the given header comment (which may be empty); nil if no type asks for
-// any. All errors are reported, joined.
+// Generate returns the Go source of the package's copy methods, with a header comment that may be
+// empty, or nil if no type needs any. The error joins all errors.
 func Generate(pkg *model.Package, header string) ([]byte, error) {
 	g := &generator{pkg: pkg.Package, File: source.New(pkg.Path, pkg.Name)}
 	methods := map[string]string{}
@@ -44,7 +44,7 @@ func Generate(pkg *model.Package, header string) ([]byte, error) {
 	return g.Bytes(source.Options{Header: header, Constraint: source.Constraint})
 }
 
-// enabled says that all types of the package are asked for.
+// enabled reports whether all types of the package get methods.
 func enabled(pkg *model.Package) bool {
 	if m := pkg.Markers.Get("kubebuilder:object:generate"); m != nil {
 		return m.Value == true
@@ -66,7 +66,7 @@ func wanted(t *model.Type, all bool) bool {
 	return all || isObject(t)
 }
 
-// isObject says that the type is to implement runtime.Object.
+// isObject reports whether the type must implement runtime.Object.
 func isObject(t *model.Type) bool {
 	if m := t.Markers.Get("kubebuilder:object:root"); m != nil {
 		return m.Value == true
@@ -79,8 +79,8 @@ func isObject(t *model.Type) bool {
 	return false
 }
 
-// copied says that the type can have copy methods and needs them. Generic types have none: where they are used with arguments, the copy is
-// written out.
+// copied reports whether the type needs copy methods. Generic types have none; their instances are
+// copied in line.
 func copied(t *model.Type) bool {
 	if !ast.IsExported(t.Name) || t.Alias || t.Generic() {
 		return false
@@ -126,7 +126,7 @@ func (g *generator) fail(t loader.Type, why string) {
 		g.errs = append(g.errs, bad.Err)
 		return
 	}
-	g.errs = append(g.errs, loader.Errorf(pos, "%s cannot be copied deeply: %s", name, why))
+	g.errs = append(g.errs, loader.Errorf(pos, "%s cannot be deep-copied: %s", name, why))
 }
 
 // typ writes the methods of one type that are not there yet.

@@ -12,19 +12,20 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called, beside the types.
+// FileName is the name of the generated file, next to the types.
 const FileName = "zz_generated.defaults.go"
 
-// Config says what to generate.
+// Config configures Generate.
 type Config struct {
 	API     *model.API
 	Package *model.Package
 	Header  string
-	// Registered says that the package's registration is generated too.
+	// Registered means that the registration of the package is generated too.
 	Registered bool
 }
 
-// Generate is the Go source, nil if the package's kinds have nothing to fill in. All errors are reported, joined.
+// Generate returns the Go source, or nil if the package's kinds have no defaults. The error joins
+// all errors.
 func Generate(cfg Config) ([]byte, error) {
 	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), local: map[string]*loader.Package{}, has: map[string]bool{},
 		written: map[string]bool{}}
@@ -50,7 +51,7 @@ func Generate(cfg Config) ([]byte, error) {
 	for _, t := range roots {
 		fmt.Fprintf(&adds, "scheme.AddTypeDefaultingFunc(&%s{}, func(obj any) { SetObjectDefaults_%s(obj.(*%s)) })\n", t.Name, t.Name, t.Name)
 	}
-	g.Expand(`// RegisterDefaults has the scheme fill in what objects of the package's kinds leave out.
+	g.Expand(`// RegisterDefaults registers the defaulting functions of the package's kinds.
 func RegisterDefaults(scheme *$runtime.Scheme) error {
 	${adds}return nil
 }
@@ -155,7 +156,7 @@ func (g *generator) fields(n *loader.Named) []*model.Field {
 	return g.API.Fields(owner.Pkg, st)
 }
 
-// inner is the name of the function for a type that is no kind.
+// inner returns the name of the function for a type that is not a kind.
 func (g *generator) inner(n *loader.Named) string {
 	name := n.Decl.Name
 	for _, a := range n.Args {
@@ -197,7 +198,7 @@ func (g *generator) field(f *model.Field) {
 	g.below(f.Type(), "in."+f.Name)
 }
 
-// below fills in what lies in a value, which expr denotes.
+// below generates the defaults of the values inside expr.
 func (g *generator) below(t loader.Type, expr string) {
 	if !g.needed(t, map[string]bool{}) {
 		return
@@ -259,7 +260,8 @@ func (g *generator) address(t loader.Type, pointer, value string) {
 	g.Printf("%s(%s)", name, pointer)
 }
 
-// set writes the statement that fills in a field. raw is the default as written, value what it is as JSON; nil if it names a constant.
+// set writes the statement that fills in a field. raw is the default as written, value what it is
+// as JSON; nil if it names a constant.
 func (g *generator) set(f *model.Field, raw string, value any) error {
 	at := "in." + f.Name
 	t, isPointer := f.Type(), false
@@ -324,7 +326,7 @@ func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero
 			}
 			literal = v.String()
 		default:
-			return "", "", fmt.Errorf("is no %s", u.Name)
+			return "", "", fmt.Errorf("is not a valid %s", u.Name)
 		}
 		zero = map[string]string{"string": `""`, "bool": "false"}[u.Name]
 		if zero == "" {

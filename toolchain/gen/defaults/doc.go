@@ -1,10 +1,11 @@
-// Package defaults writes functions that fill in what objects leave out:
+// Package defaults generates functions that set default values:
 //
 //	func SetObjectDefaults_Pizza(in *Pizza)            one for every kind that has anything to fill in
 //	func RegisterDefaults(scheme *runtime.Scheme) error    has scheme.Default call them
 //
-// They set what +default markers say, then call the functions SetDefaults_TYPE(*TYPE) that are written by hand, for every value of such a
-// type, outer before inner. A value counts as left out if it is nil, or zero where it is no pointer.
+// They set the values of +default markers, then call the hand-written functions
+// SetDefaults_TYPE(*TYPE) for every value of such a type, outer values first. A default replaces
+// nil pointers and zero values of other types.
 //
-// Where the package's registration is generated too, RegisterDefaults is a part of AddToScheme.
+// If the registration of the package is generated too, AddToScheme calls RegisterDefaults.
 package defaults

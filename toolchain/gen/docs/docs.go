@@ -1,5 +1,6 @@
-// Package docs writes the reference of an API for its users, in Markdown: docs/api/GROUP.VERSION.md, with a section for each kind and each
-// type below it, and a table of fields: what they are called, their type, whether they must be there, what is allowed, what they mean.
+// Package docs generates the reference documentation of an API in Markdown:
+// docs/api/GROUP.VERSION.md, with a section for each kind and each type that it uses, and a table
+// of fields with names, types, whether they are required, validation rules and descriptions.
 package docs
 
 import (
@@ -16,7 +17,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the file of a package is called.
+// FileName returns the name of the file of a package.
 func FileName(p *model.Package) string {
 	group := p.Group
 	if group == "" {
@@ -25,7 +26,7 @@ func FileName(p *model.Package) string {
 	return group + "." + p.Version + ".md"
 }
 
-// Generate is the reference of a package; nil if it has no kinds.
+// Generate returns the reference of a package, or nil if it has no kinds.
 func Generate(api *model.API, p *model.Package) []byte {
 	w := &writer{api: api, p: p, local: map[string]bool{}, wanted: map[string]*model.Type{}}
 	for _, lp := range api.Packages {

@@ -1,10 +1,10 @@
-// Package informer writes the factory of shared informers, in the shape of informer-gen's:
+// Package informer generates the factory of shared informers with the API of informer-gen's:
 //
 //	OUTPUT/informers/externalversions/factory.go                        NewSharedInformerFactory
 //	OUTPUT/informers/externalversions/generic.go                        ForResource
 //	OUTPUT/informers/externalversions/GROUP/{interface.go,VERSION/…}    factory.Group().V1().Foos().Informer(), .Lister()
 //
-// The informers are those of kelson.dev/operator, by way of kelson.dev/operator/clientset.
+// The informers are those of kelson.dev/operator, through kelson.dev/operator/clientset.
 package informer
 
 import (
@@ -17,7 +17,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Generate makes the factory of groups.
+// Generate generates the factory of groups.
 func Generate(groups []*model.ClientGroup, out client.Output) ([]client.File, error) {
 	g := &generator{out: out}
 	g.factory(groups)
@@ -48,7 +48,7 @@ func (g *generator) add(f *source.File, name string) {
 	g.files = append(g.files, client.File{Name: path.Join(f.Path(), name), Content: data})
 }
 
-// kinds are those that can be informed of.
+// kinds returns the kinds that have informers.
 func kinds(v *model.ClientVersion) []*model.ClientKind {
 	var list []*model.ClientKind
 	for _, k := range v.Kinds {
@@ -72,21 +72,21 @@ func (g *generator) factory(groups []*model.ClientGroup) {
 		fmt.Fprintf(&methods, "\n// %s is the informers of %s.\nfunc (f *factory) %s() %s.Interface { return %s.New(f.Factory) }\n",
 			group.GoName, group.Name, group.GoName, pkg, pkg)
 	}
-	f.Expand(`// SharedInformerFactory has the informers of all kinds. What is asked for runs from Start on, or at once if that was before.
+	f.Expand(`// SharedInformerFactory has the informers of all kinds. An informer starts with Start, or at once if Start was called before.
 type SharedInformerFactory interface {
 	// Start runs the informers until the channel is closed; it does not block.
 	Start(stopCh <-chan struct{})
 	// StartWithContext runs the informers until the context ends; it does not block.
 	StartWithContext(ctx $context.Context)
-	// Shutdown ends the informers and waits until nothing runs any longer.
+	// Shutdown stops the informers and waits until they have stopped.
 	Shutdown()
-	// WaitForCacheSync waits for the first lists of what was asked for, and says which have come.
+	// WaitForCacheSync waits for the first lists of the informers, and returns which have synced.
 	WaitForCacheSync(stopCh <-chan struct{}) map[$reflect.Type]bool
-	// WaitForCacheSyncWithContext waits likewise; the error says what has not come, and why.
+	// WaitForCacheSyncWithContext does the same; the error lists the informers that have not synced, with reasons.
 	WaitForCacheSyncWithContext(ctx $context.Context) error
-	// ForResource is the informer of a resource.
+	// ForResource returns the informer of a resource.
 	ForResource(resource $schema.GroupVersionResource) (GenericInformer, error)
-	// InformerFor is the informer of an object's kind.
+	// InformerFor returns the informer of an object's kind.
 	InformerFor(obj $operatorclient.Object) *$clientset.Informer
 
 	$members}
@@ -105,12 +105,12 @@ func WithTransform(transform $cache.TransformFunc) SharedInformerOption { return
 
 type factory struct{ *$clientset.Factory }
 
-// NewSharedInformerFactory makes a factory for all namespaces. resync, if positive, is the period at which handlers are told of everything again.
+// NewSharedInformerFactory returns a factory for all namespaces. If resync is positive, handlers get all objects again at this period.
 func NewSharedInformerFactory(clients $versioned.Interface, resync $time.Duration) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(clients, resync)
 }
 
-// NewSharedInformerFactoryWithOptions makes a factory.
+// NewSharedInformerFactoryWithOptions returns a factory.
 func NewSharedInformerFactoryWithOptions(clients $versioned.Interface, resync $time.Duration, options ...SharedInformerOption) SharedInformerFactory {
 	return &factory{$clientset.NewFactory(clients.Client(), resync, options...)}
 }
@@ -129,7 +129,7 @@ func (g *generator) generic(groups []*model.ClientGroup) {
 			}
 		}
 	}
-	f.Expand(`// GenericInformer is an informer of a resource whose type is not known.
+	f.Expand(`// GenericInformer is an informer of a resource without its Go type.
 type GenericInformer interface {
 	Informer() *$clientset.Informer
 	Lister() $clientset.Lister[$operatorclient.Object]
@@ -146,7 +146,7 @@ func (g genericInformer) Lister() $clientset.Lister[$operatorclient.Object] {
 	return $clientset.NewLister[$operatorclient.Object](g.informer, g.resource)
 }
 
-// ForResource is the informer of a resource.
+// ForResource returns the informer of a resource.
 func (f *factory) ForResource(resource $schema.GroupVersionResource) (GenericInformer, error) {
 	var obj $operatorclient.Object
 	switch resource {
@@ -173,7 +173,7 @@ type Interface interface {
 
 type group struct { factory *$clientset.Factory }
 
-// New is the group of a factory.
+// New returns the group of a factory.
 func New(f *$clientset.Factory) Interface { return group{f} }
 $methods`, source.Vars{"name": group.Name, "members": members.String(), "methods": methods.String()})
 	g.add(f, "interface.go")
@@ -192,7 +192,7 @@ type Interface interface {
 
 type version struct { factory *$clientset.Factory }
 
-// New is the version of a factory.
+// New returns the version of a factory.
 func New(f *$clientset.Factory) Interface { return version{f} }
 $methods`, source.Vars{"group": v.Group.Name, "version": v.Name, "members": members.String(), "methods": methods.String()})
 	g.add(f, "interface.go")

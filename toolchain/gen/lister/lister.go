@@ -1,5 +1,6 @@
-// Package lister writes listers, in the shape of lister-gen's: FooLister has List and, for kinds in namespaces, Foos(namespace), which has
-// List and Get. They read informers of kelson.dev/operator.
+// Package lister generates listers with the API of lister-gen's: FooLister has List and, for kinds
+// in namespaces, Foos(namespace), which has List and Get. They read informers of
+// kelson.dev/operator.
 package lister
 
 import (
@@ -11,7 +12,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Generate makes the listers of groups: OUTPUT/listers/GROUP/VERSION/kind.go.
+// Generate generates the listers of groups: OUTPUT/listers/GROUP/VERSION/kind.go.
 func Generate(groups []*model.ClientGroup, out client.Output) ([]client.File, error) {
 	var files []client.File
 	for _, g := range groups {
@@ -42,13 +43,13 @@ func kind(f *source.File, k *model.ClientKind) {
 	if !k.Namespaced {
 		f.Expand(`// ${Kind}Lister reads $resource from an informer. The objects are shared and must not be changed.
 type ${Kind}Lister interface {
-	// List is the objects that the selector matches.
+	// List returns the objects that match the selector.
 	List(selector $labels.Selector) ([]$T, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) ($T, error)
 }
 
-// New${Kind}Lister makes a lister of an informer.
+// New${Kind}Lister returns a lister of an informer.
 func New${Kind}Lister(i *$clientset.Informer) ${Kind}Lister {
 	return $clientset.NewLister[$T](i, $schema.GroupResource{Group: "$group", Resource: "$resource"})
 }
@@ -57,23 +58,23 @@ func New${Kind}Lister(i *$clientset.Informer) ${Kind}Lister {
 	}
 	f.Expand(`// ${Kind}Lister reads $resource from an informer. The objects are shared and must not be changed.
 type ${Kind}Lister interface {
-	// List is the objects of all namespaces that the selector matches.
+	// List returns the objects of all namespaces that match the selector.
 	List(selector $labels.Selector) ([]$T, error)
-	// $Plural is the lister of one namespace.
+	// $Plural returns the lister of a namespace.
 	$Plural(namespace string) ${Kind}NamespaceLister
 }
 
 // ${Kind}NamespaceLister reads $resource of one namespace.
 type ${Kind}NamespaceLister interface {
-	// List is the objects of the namespace that the selector matches.
+	// List returns the objects of the namespace that match the selector.
 	List(selector $labels.Selector) ([]$T, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) ($T, error)
 }
 
 type ${private}Lister struct { $clientset.Lister[$T] }
 
-// New${Kind}Lister makes a lister of an informer.
+// New${Kind}Lister returns a lister of an informer.
 func New${Kind}Lister(i *$clientset.Informer) ${Kind}Lister {
 	return ${private}Lister{$clientset.NewLister[$T](i, $schema.GroupResource{Group: "$group", Resource: "$resource"})}
 }

@@ -12,13 +12,13 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName and ModelFileName are what the generated files are called.
+// FileName and ModelFileName are the names of the generated files.
 const (
 	FileName      = "zz_generated.openapi.go"
 	ModelFileName = "zz_generated.model_name.go"
 )
 
-// Config says what to generate.
+// Config configures Generate.
 type Config struct {
 	API      *model.API
 	Packages []*model.Package
@@ -27,7 +27,7 @@ type Config struct {
 	Header string
 }
 
-// Generate is the Go source, nil if there is nothing to define. All errors are reported, joined.
+// Generate returns the Go source, or nil if there are no definitions. The error joins all errors.
 func Generate(cfg Config) ([]byte, error) {
 	g := &generator{Config: cfg, File: source.New(cfg.Path, "openapi"), done: map[string]*loader.Named{}}
 	for _, p := range cfg.Packages {
@@ -59,7 +59,7 @@ func Generate(cfg Config) ([]byte, error) {
 		fmt.Fprintf(&entries, "%q: %s(ref),\n", n, function(n))
 		bodies.WriteString(functions[n])
 	}
-	g.Expand(`// GetOpenAPIDefinitions is the definitions by their names. ref makes a reference of a name.
+	g.Expand(`// GetOpenAPIDefinitions returns the definitions by name. ref returns a reference to a name.
 func GetOpenAPIDefinitions(ref $commonapi.ReferenceCallback) map[string]$commonapi.OpenAPIDefinition {
 	return map[string]$commonapi.OpenAPIDefinition{
 		$entries}
@@ -107,7 +107,8 @@ func (g *generator) want(n *loader.Named) {
 	}
 }
 
-// name is what the definition of a type is called: by the package's model name, or by its import path.
+// name is what the definition of a type is called: by the package's model name, or by its import
+// path.
 func (g *generator) name(n *loader.Named) string {
 	prefix := n.Decl.Pkg.Path
 	if m := g.API.Type(n.Decl).Markers.Get("k8s:openapi-model-package"); m != nil {
@@ -176,7 +177,8 @@ func description(doc string) string {
 	return ""
 }
 
-// paragraphs is documentation as OpenAPI has it: the lines of a paragraph are one, indented lines stay lines.
+// paragraphs is documentation as OpenAPI has it: the lines of a paragraph are one, indented lines
+// stay lines.
 func paragraphs(doc string) string {
 	var b strings.Builder
 	trim := func() {
@@ -218,7 +220,7 @@ func ModelNames(p *model.Package, header string) ([]byte, error) {
 			loader.FindMethod(t.Type(), "OpenAPIModelName") != nil {
 			continue
 		}
-		f.Printf("// OpenAPIModelName is the name of the type's definition in OpenAPI.\nfunc (in %s) OpenAPIModelName() string { return %q }\n", t.Name, own+"."+t.Name)
+		f.Printf("// OpenAPIModelName returns the name of the type's OpenAPI definition.\nfunc (in %s) OpenAPIModelName() string { return %q }\n", t.Name, own+"."+t.Name)
 	}
 	if f.Len() == 0 {
 		return nil, nil

@@ -180,7 +180,8 @@ func (w *writer) inline(n *loader.Named) string {
 	return out
 }
 
-// defaultOf is the default of a field: as its markers say, or the zero value where Go cannot leave it out.
+// defaultOf is the default of a field: as its markers say, or the zero value where Go cannot leave
+// it out.
 func (w *writer) defaultOf(f *model.Field, omit bool) string {
 	var value any
 	m := f.Markers.Get("default")
@@ -236,7 +237,7 @@ func literal(v any) string {
 	return fmt.Sprintf("%#v", v)
 }
 
-// enforced is the value that a field has in JSON even if nobody set it; nil if it is then null, or not there.
+// enforced returns the JSON value of an unset field, or nil if it is null or omitted.
 func (w *writer) enforced(t loader.Type, omit bool) any {
 	if m := loader.FindMethod(t, "UnmarshalJSON"); m != nil {
 		return nil
@@ -258,7 +259,8 @@ func (w *writer) enforced(t loader.Type, omit bool) any {
 	return nil
 }
 
-// extensions are x-kubernetes-… members, from markers or, where there are none, from the field's tag.
+// extensions are x-kubernetes-… members, from markers or, where there are none, from the field's
+// tag.
 func extensions(ms marker.Markers, tag string, unions ...union) string {
 	values := map[string][]string{}
 	named := map[string]string{"listType": "x-kubernetes-list-type", "listMapKey": "x-kubernetes-list-map-keys", "mapType": "x-kubernetes-map-type",

@@ -1,9 +1,17 @@
-// Package rbac writes Roles and ClusterRoles from the rules that controllers ask for in comments:
+// Package rbac generates Roles and ClusterRoles from the rules that controllers declare in markers:
 //
 //	// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 //
-// Rules are merged as far as they say the same, and sorted, so that the file does not depend on where the markers stand. Rules with a
-// namespace go to a Role there, others to the ClusterRole; roleName gives a rule to a role of that name.
+// and from what reconcilers of kelson.dev/operator do by themselves: the library adds and removes the
+// finalizer of a reconciler that has a method
+//
+//	Finalize(ctx context.Context, obj *T) (operator.Result, error)
+//
+// with a patch of the object, so the role gets the verb patch for the resource of T.
+//
+// Rules that differ in one member only are merged, and all are sorted, so the file does not depend on
+// where the markers are. Rules with a namespace go into a Role in that namespace, others into a
+// ClusterRole. roleName selects a role with another name than DefaultRole.
 package rbac
 
 import (
@@ -16,55 +24,39 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called.
+// FileName is the name of the generated file.
 const FileName = "role.yaml"
 
-// DefaultRole is the name of the role of rules that name none, as kubebuilder's projects have it.
+// DefaultRole is the name of the role of rules without roleName. kubebuilder's projects use it too.
 const DefaultRole = "manager-role"
 
-// role is where a rule goes.
+// role identifies a Role, or a ClusterRole if namespace is empty.
 type role struct{ namespace, name string }
 
-// Role is a ClusterRole, or a Role if it has a namespace.
+// Role is a generated ClusterRole, or a Role if it has a namespace.
 type Role struct {
 	Namespace, Name string
 	Rules           []rbacv1.PolicyRule
 }
 
-// Roles collects the rules of all packages.
-func Roles(api *model.API) []Role {
-	rules := map[role][]*rbacv1.PolicyRule{}
+// Roles collects the rules of all packages and merges them, sorted by namespace and name. The second
+// result lists reconcilers that need a rule that Roles cannot derive; each is a *loader.Error.
+func Roles(api *model.API, ws *loader.Workspace) ([]Role, []error) {
+	var c collector
 	for _, p := range api.Packages {
-		for _, m := range p.Markers {
-			if m.Name != "kubebuilder:rbac" {
-				continue
-			}
-			to := role{m.String("namespace"), m.String("roleName")}
-			if to.name == "" {
-				to.name = DefaultRole
-			}
-			resources := m.Strings("resources")
-			if len(resources) == 0 {
-				resources = []string{""}
-			}
-			for _, r := range resources { // each by itself, so that rules can be merged by resource
-				rule := &rbacv1.PolicyRule{
-					APIGroups: set(m.Strings("groups")), Verbs: set(m.Strings("verbs")),
-					ResourceNames: set(m.Strings("resourceNames")), NonResourceURLs: set(m.Strings("urls")),
-				}
-				if r != "" {
-					rule.Resources = []string{r}
-				}
-				if i := slices.Index(rule.APIGroups, "core"); i >= 0 {
-					rule.APIGroups[i] = ""
-					rule.APIGroups = set(rule.APIGroups)
-				}
-				rules[to] = append(rules[to], rule)
-			}
-		}
+		c.addMarkers(p)
+	}
+	var warnings []error
+	if ws.Requires(libraryModule) {
+		warnings = c.addFinalizers(api)
+	}
+	rules := map[role][]*rbacv1.PolicyRule{}
+	for _, g := range c.grants {
+		rules[g.to] = append(rules[g.to], g.rule)
 	}
 	var roles []Role
 	for to, rs := range rules {
@@ -76,10 +68,52 @@ func Roles(api *model.API) []Role {
 		}
 		return roles[i].Name < roles[j].Name
 	})
-	return roles
+	return roles, warnings
 }
 
-// set sorts and removes doubles; an empty list is nil.
+// grant is one rule of one role, and the package that needs it. The rule has at most one resource.
+type grant struct {
+	to   role
+	rule *rbacv1.PolicyRule
+	from *model.Package
+}
+
+// collector gathers the grants of an API before they are merged into roles.
+type collector struct{ grants []grant }
+
+// addMarkers adds the rules of the package's markers, one for each resource so that merge can join
+// rules by resource.
+func (c *collector) addMarkers(p *model.Package) {
+	for _, m := range p.Markers {
+		if m.Name != "kubebuilder:rbac" {
+			continue
+		}
+		to := role{m.String("namespace"), m.String("roleName")}
+		if to.name == "" {
+			to.name = DefaultRole
+		}
+		resources := m.Strings("resources")
+		if len(resources) == 0 {
+			resources = []string{""}
+		}
+		for _, r := range resources {
+			rule := &rbacv1.PolicyRule{
+				APIGroups: set(m.Strings("groups")), Verbs: set(m.Strings("verbs")),
+				ResourceNames: set(m.Strings("resourceNames")), NonResourceURLs: set(m.Strings("urls")),
+			}
+			if r != "" {
+				rule.Resources = []string{r}
+			}
+			if i := slices.Index(rule.APIGroups, "core"); i >= 0 {
+				rule.APIGroups[i] = ""
+				rule.APIGroups = set(rule.APIGroups)
+			}
+			c.grants = append(c.grants, grant{to, rule, p})
+		}
+	}
+}
+
+// set returns a sorted copy without duplicates, nil for an empty list.
 func set(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -89,7 +123,8 @@ func set(list []string) []string {
 	return slices.Compact(list)
 }
 
-// merge joins rules that differ in one member only: first in their verbs, then resources, groups, URLs.
+// merge joins rules that differ in one member only: first in their verbs, then in their resources,
+// groups and URLs.
 func merge(rules []*rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	members := []func(*rbacv1.PolicyRule) *[]string{
 		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
@@ -125,7 +160,7 @@ func merge(rules []*rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// key is what a rule is about.
+// key identifies what a rule applies to: everything but its verbs.
 func key(r *rbacv1.PolicyRule) string {
 	var parts []string
 	for _, list := range [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {
@@ -134,7 +169,7 @@ func key(r *rbacv1.PolicyRule) string {
 	return strings.Join(parts, " + ")
 }
 
-// YAML is the roles as YAML documents, nil if there are none.
+// YAML encodes the roles as YAML documents. It returns nil if there are none.
 func YAML(roles []Role) ([]byte, error) {
 	var out []byte
 	for _, r := range roles {
@@ -142,7 +177,9 @@ func YAML(roles []Role) ([]byte, error) {
 		if r.Namespace != "" {
 			kind, meta["namespace"] = "Role", r.Namespace
 		}
-		data, err := json.Marshal(map[string]any{"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": kind, "metadata": meta, "rules": r.Rules})
+		data, err := json.Marshal(map[string]any{
+			"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": kind, "metadata": meta, "rules": r.Rules,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("encode role %s: %w", r.Name, err)
 		}

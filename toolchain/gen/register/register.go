@@ -1,5 +1,5 @@
-// Package register writes SchemeGroupVersion, Resource and AddToScheme of API packages, as register-gen does. What a package declares itself
-// is not written again: a package with an AddToScheme of its own gets nothing.
+// Package register generates SchemeGroupVersion, Resource and AddToScheme of API packages, as
+// register-gen does. It generates nothing for a package that declares AddToScheme itself.
 package register
 
 import (
@@ -10,10 +10,10 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called, beside the types.
+// FileName is the name of the generated file, next to the types.
 const FileName = "zz_generated.register.go"
 
-// Generate is the Go source; nil if the package has no kinds or is registered by hand.
+// Generate returns the Go source, or nil if the package has no kinds or declares AddToScheme.
 func Generate(pkg *model.Package, header string) ([]byte, error) {
 	if !pkg.HasAPI || pkg.Declares("AddToScheme") {
 		return nil, nil
@@ -32,7 +32,7 @@ var SchemeGroupVersion = $schema.GroupVersion{Group: GroupName, Version: "$versi
 `, source.Vars{"version": pkg.Version})
 	}
 	if !pkg.Declares("GroupVersion") {
-		f.Printf("// GroupVersion is SchemeGroupVersion, under the name that kubebuilder's projects have.\nvar GroupVersion = SchemeGroupVersion\n")
+		f.Printf("// GroupVersion is SchemeGroupVersion, with the name that kubebuilder's projects use.\nvar GroupVersion = SchemeGroupVersion\n")
 	}
 	for _, fn := range []struct{ name, in, doc string }{{"Kind", "kind", "GroupKind"}, {"Resource", "resource", "GroupResource"}} {
 		if !pkg.Declares(fn.name) {
@@ -42,10 +42,10 @@ func $Name($in string) $schema.$Group { return SchemeGroupVersion.With$Name($in)
 		}
 	}
 	if !pkg.Declares("SchemeBuilder") {
-		f.Expand(`// SchemeBuilder collects what AddToScheme does.
+		f.Expand(`// SchemeBuilder collects the functions that AddToScheme calls.
 var SchemeBuilder = $runtime.NewSchemeBuilder(addKnownTypes)
 
-// localSchemeBuilder is the same, as generated code of the package knows it.
+// localSchemeBuilder is the name of SchemeBuilder in the package's generated code.
 var localSchemeBuilder = &SchemeBuilder
 `, nil)
 	}

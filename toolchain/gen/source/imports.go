@@ -10,18 +10,19 @@ import (
 	"unicode"
 )
 
-// imports gives the packages that the file uses names that do not clash.
+// imports chooses unique names for the packages that the file uses.
 type imports struct {
 	byPath, byName map[string]string
 	clause         map[string]string // import path → package clause, where known
 }
 
 func newImports(path, name string) *imports {
-	// The package's own name is taken, so that no reader takes an import for the package itself.
+	// The name of the package itself is reserved, so that readers do not confuse an import with it.
 	return &imports{byPath: map[string]string{}, byName: map[string]string{name: path}, clause: map[string]string{}}
 }
 
-// name is the identifier for a package: the last element of its path, with as many elements before it as make it unique.
+// name returns the identifier for a package: the last element of its path, with preceding elements
+// until it is unique.
 func (im *imports) name(path string) string {
 	if n, ok := im.byPath[path]; ok {
 		return n
@@ -41,7 +42,8 @@ func (im *imports) name(path string) string {
 	return name
 }
 
-// as is the identifier for a package, the wanted one if it is free and the package has none yet.
+// as returns the identifier for a package: its existing one, or else the wanted one if that is
+// free.
 func (im *imports) as(path, want string) string {
 	if n, ok := im.byPath[path]; ok {
 		return n
@@ -53,7 +55,7 @@ func (im *imports) as(path, want string) string {
 	return want
 }
 
-// identifier makes a path element part of an identifier.
+// identifier converts a path element to a part of an identifier.
 func identifier(s string) string {
 	s = strings.TrimLeftFunc(s, unicode.IsDigit)
 	return strings.Map(func(r rune) rune {
@@ -64,7 +66,7 @@ func identifier(s string) string {
 	}, s)
 }
 
-// write writes those that the body uses: a name may have been asked for in vain.
+// write writes the imports that the body uses. Some names may have been requested but not used.
 func (im *imports) write(b *bytes.Buffer, body []byte) {
 	used := qualifiers(body)
 	var std, other []string
@@ -96,7 +98,7 @@ func (im *imports) write(b *bytes.Buffer, body []byte) {
 	b.WriteString(")\n\n")
 }
 
-// qualifiers are the identifiers in Go code that a selector begins with.
+// qualifiers returns the identifiers before a selector's dot in Go code.
 func qualifiers(code []byte) map[string]bool {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile("", -1, len(code)), code, func(token.Position, string) {}, 0)

@@ -10,8 +10,8 @@ import (
 	"kelson.dev/toolchain/marker"
 )
 
-// patched is a webhook with the marker's patch applied. A member that webhooks do not have is an error, and so is a timeout that servers
-// do not accept.
+// patched returns a webhook with the patch of its marker applied. Unknown fields and invalid
+// timeouts are errors.
 func patched[T any](b *builder, m *marker.Marker, hook T) (T, bool) {
 	if patch := m.String("patch"); patch != "" {
 		data, err := json.Marshal(hook)

@@ -1,8 +1,9 @@
-// Package webhook writes the configurations of admission webhooks from the markers beside their code:
+// Package webhook generates the configurations of admission webhooks from the markers next to their
+// code:
 //
 //	// +kubebuilder:webhook:path=/validate-batch-v1-job,mutating=false,failurePolicy=fail,sideEffects=None,groups=batch,resources=jobs,verbs=create;update,versions=v1,name=vjob.kb.io,admissionReviewVersions=v1
 //
-// Webhooks are sorted by name, so that the file does not depend on where the markers stand.
+// Webhooks are sorted by name, so the file does not depend on the positions of the markers.
 package webhook
 
 import (
@@ -21,7 +22,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// FileName is what the generated file is called.
+// FileName is the name of the generated file.
 const FileName = "manifests.yaml"
 
 const (
@@ -29,13 +30,14 @@ const (
 	configurationMarker = "kubebuilder:webhookconfiguration"
 )
 
-// Configurations are all the webhooks of an API; nil where there are none of a sort.
+// Configurations has the webhook configurations of an API. A field is nil if the API has no such
+// webhooks.
 type Configurations struct {
 	Mutating   *admissionv1.MutatingWebhookConfiguration
 	Validating *admissionv1.ValidatingWebhookConfiguration
 }
 
-// Build reads the markers of all packages. All errors are reported, joined.
+// Build builds the configurations from the markers of all packages. The error joins all errors.
 func Build(api *model.API) (Configurations, error) {
 	b := builder{names: map[bool]*marker.Marker{}}
 	for _, p := range api.Packages {
@@ -77,7 +79,7 @@ func (b *builder) fail(m *marker.Marker, format string, args ...any) {
 	b.errs = append(b.errs, loader.Errorf(m.Pos, "+"+m.Name+": "+format, args...))
 }
 
-// name is a configuration's: as a marker says, or as kubebuilder's projects have it.
+// name returns the name of a configuration: from a marker, or else kubebuilder's default.
 func (b *builder) name(mutating bool) string {
 	if m := b.names[mutating]; m != nil && m.String("name") != "" {
 		return m.String("name")
@@ -97,7 +99,8 @@ func (b *builder) configuration(m *marker.Marker) {
 	b.names[mutating] = m
 }
 
-// hook reads one webhook. Validating ones have all that mutating ones have, but for the reinvocation policy.
+// hook parses one webhook. Validating webhooks have the fields of mutating ones, except the
+// reinvocation policy.
 func (b *builder) hook(m *marker.Marker) {
 	var h admissionv1.MutatingWebhook
 	h.Name = m.String("name")
@@ -106,7 +109,7 @@ func (b *builder) hook(m *marker.Marker) {
 		b.fail(m, "admissionReviewVersions is empty")
 	}
 	if v := m.Strings("webhookVersions"); len(v) > 0 && !slices.Equal(v, []string{"v1"}) {
-		b.fail(m, "webhookVersions is v1; there is no other")
+		b.fail(m, "webhookVersions must be v1")
 	}
 	h.Rules = rules(m)
 	h.FailurePolicy = new(choose(m.String("failurePolicy"), admissionv1.Ignore, admissionv1.Fail))
@@ -169,7 +172,7 @@ func target(m *marker.Marker, path, url string) admissionv1.WebhookClientConfig 
 func rules(m *marker.Marker) []admissionv1.RuleWithOperations {
 	groups := slices.Clone(m.Strings("groups"))
 	if len(groups) == 0 {
-		groups = []string{""} // groups= is the core group, as is groups=""
+		groups = []string{""} // groups= means the core group, as groups="" does
 	}
 	for i, g := range groups {
 		if g == "core" {
@@ -183,7 +186,8 @@ func rules(m *marker.Marker) []admissionv1.RuleWithOperations {
 	return []admissionv1.RuleWithOperations{r}
 }
 
-// choose is the one of several values that a text means, whatever its case; another text is taken as it is, for the server to judge.
+// choose returns the value that equals a text, ignoring case. It returns any other text unchanged;
+// the server validates it.
 func choose[T ~string](text string, values ...T) T {
 	for _, v := range values {
 		if strings.EqualFold(text, string(v)) {
@@ -193,7 +197,7 @@ func choose[T ~string](text string, values ...T) T {
 	return T(text)
 }
 
-// YAML is the configurations as YAML documents, nil if there are none.
+// YAML encodes the configurations as YAML documents. It returns nil if there are none.
 func YAML(c Configurations) ([]byte, error) {
 	var out []byte
 	add := func(name string, obj any) error {

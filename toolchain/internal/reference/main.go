@@ -1,4 +1,4 @@
-// Reference writes docs/reference/markers.md and generators.md from what the toolchain itself knows:
+// Reference writes docs/reference/markers.md and generators.md from the toolchain's registries:
 //
 //	go run ./toolchain/internal/reference docs/reference          (make generate)
 //	go run ./toolchain/internal/reference -check docs/reference   (make check)

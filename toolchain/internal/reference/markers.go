@@ -14,11 +14,11 @@ func markers() []byte {
 	var b bytes.Buffer
 	b.WriteString(generated + `# Markers
 
-Comments that begin with a plus sign tell the generators what Go cannot say. Kelson knows all markers of controller-gen (v0.23) and of Kubernetes'
-code generators (v0.37), and a few of its own.
+Markers are comments that begin with a plus sign. They configure the generators. Kelson supports all markers of controller-gen (v0.23) and of Kubernetes'
+code generators (v0.37), and has a few of its own.
 
 ` + "```go" + `
-// CronJob runs a job now and then.
+// CronJob runs a job on a schedule.
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,33 +32,33 @@ type CronJob struct {
 }
 ` + "```" + `
 
-## Where they stand
+## Positions
 
-In the doc comment of a type or field, or in the comment nearest above it, with an empty line between. Comments between declarations belong to the
-package, as does the comment above ` + "`package`" + `. Inside functions and at the end of lines there are no markers.
+The markers of a type or field are in its doc comment, or in the nearest comment above it with an empty line between. Markers in comments between declarations
+and above ` + "`package`" + ` belong to the package. Markers inside functions and at the end of lines are ignored or reported as misplaced.
 
-## How they are written
+## Syntax
 
 ` + "```" + `
 +NAME                          a flag
 +NAME=VALUE                    one value; := means the same
 +NAME:ARG=VALUE,ARG=VALUE      named arguments
-+k8s:NAME(ARG: VALUE)=VALUE    some of Kubernetes' own, with arguments in parentheses
++k8s:NAME(ARG: VALUE)=VALUE    arguments in parentheses, for some k8s: markers
 ` + "```" + `
 
 A value is a string in quotes or backticks, a number, ` + "`true` or `false`" + `, a word (everything up to the next ` + "`,` `;` or `}`" + `), a list (` + "`a;b` or `{a,b}`" + `),
-or a map (` + "`{a: 1, b: 2}`" + `). Text that contains ` + "`,` `;` or `}`" + ` needs quotes; backticks need no escapes. Behind k8s: markers a remark may
-follow a ` + "`#`" + `.
+or a map (` + "`{a: 1, b: 2}`" + `). Text that contains ` + "`,` `;` or `}`" + ` needs quotes; backticks need no escapes. After a k8s: marker,
+` + "`#`" + ` begins a remark.
 
-## What is wrong
+## Errors
 
-A marker that is unknown, in the wrong place, or written wrongly is an error with file, line and column, and the nearest name there is:
+An unknown, misplaced or malformed marker is an error with file, line, column and, for unknown names, the most similar known name:
 
 ` + "```" + `
 api/v1/types.go:20:5: unknown marker +kubebuilder:validation:Minumum; did you mean +kubebuilder:validation:Minimum?
 ` + "```" + `
 
-With ` + "`--lenient`" + ` they are warnings and count for nothing, as controller-gen has it. Markers of other tools are passed over: those that begin with
+With ` + "`--lenient`" + ` such markers are warnings and have no effect, as in controller-gen. Markers of other tools are ignored: those that begin with
 `)
 	foreign := marker.Foreign()
 	for i, f := range foreign {
@@ -89,7 +89,7 @@ func example(d marker.Definition) string {
 	return "+" + strings.TrimSuffix(d.Name, "*") + sep + d.Example
 }
 
-// code is text as code, which may contain backticks.
+// code formats text, which may contain backticks, as Markdown code.
 func code(s string) string {
 	if strings.Contains(s, "`") {
 		return "`` " + s + " ``"
@@ -97,7 +97,7 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// value is what follows a marker's name.
+// value describes the text after the name of a marker.
 func value(d marker.Definition) string {
 	var parts []string
 	for _, a := range d.Args {
@@ -134,5 +134,5 @@ func value(d marker.Definition) string {
 	return strings.Join(parts, ", ")
 }
 
-// cell is text that a table can hold.
+// cell escapes text for a table cell.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

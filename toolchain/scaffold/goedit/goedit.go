@@ -1,10 +1,10 @@
-// Package goedit changes Go source by its syntax tree: the tree says where, and only there the text is changed. Comments and the author's
-// own layout stay.
+// Package goedit edits Go source. It finds positions in the syntax tree and changes the text only
+// there, so it keeps comments and layout.
 //
 //	src, err = goedit.AddArgument(src, goedit.Call{Package: "kelson.dev/operator", Name: "Main"}, "controller.WelcomeController()")
 //	src, err = goedit.AddImport(src, "", "example.com/welcome/internal/controller")
 //
-// Everything here changes nothing when it was done already, and what an Add function did, its Remove function takes back to the byte.
+// Functions are idempotent. A Remove function restores the bytes from before its Add function.
 package goedit
 
 import (
@@ -20,10 +20,11 @@ import (
 	"strings"
 )
 
-// ErrNoCall says that the source has no call to change.
+// ErrNoCall means that the source does not contain the call.
 var ErrNoCall = errors.New("no such call")
 
-// Call says which call is meant: of a function of a package, or, without a Package, of whatever has a method of that name.
+// Call identifies a call of a package's function or, without a Package, of any method with the
+// name.
 type Call struct{ Package, Name string }
 
 func (c Call) String() string {
@@ -52,14 +53,14 @@ func parse(src []byte) (*source, error) {
 func (s *source) offset(p token.Pos) int { return s.fset.Position(p).Offset }
 func (s *source) line(p token.Pos) int   { return s.fset.Position(p).Line }
 
-// of is the text of a node without white space, for comparison.
+// of returns the text of a node without white space, for comparison.
 func (s *source) of(n ast.Node) string {
 	return squeeze(string(s.text[s.offset(n.Pos()):s.offset(n.End())]))
 }
 
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// replace gives the text, formatted, with the part from one offset to another replaced.
+// replace returns the formatted text with the part between two offsets replaced.
 func (s *source) replace(from, to int, with string) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(s.text[:from])
@@ -68,7 +69,7 @@ func (s *source) replace(from, to int, with string) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// call finds the call, or nil.
+// call returns the call, or nil.
 func (s *source) call(c Call) *ast.CallExpr {
 	name := ""
 	if c.Package != "" {
@@ -96,16 +97,16 @@ func (s *source) call(c Call) *ast.CallExpr {
 	return found
 }
 
-// HasCall says whether there is such a call.
+// HasCall reports whether the source contains the call.
 func HasCall(src []byte, c Call) bool {
 	s, err := parse(src)
 	return err == nil && s.call(c) != nil
 }
 
-// columns is how long a line may become that something is added to: linters take 120.
+// columns is the maximum length of a line after an addition; linters accept 120.
 const columns = 118
 
-// AddArgument adds an argument at the end of a call's list.
+// AddArgument appends an argument to a call.
 func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -116,7 +117,7 @@ func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoCall, c)
 	}
 	if call.Ellipsis.IsValid() {
-		return nil, fmt.Errorf("the arguments of %s are a slice, not a list", c)
+		return nil, fmt.Errorf("the arguments of %s are a slice that is expanded with ...", c)
 	}
 	for _, arg := range call.Args {
 		if s.of(arg) == squeeze(expr) {
@@ -166,7 +167,7 @@ func RemoveArgument(src []byte, c Call, expr string) ([]byte, error) {
 	return src, nil
 }
 
-// Arguments are those of a call, without white space.
+// Arguments returns the arguments of a call, without white space.
 func Arguments(src []byte, c Call) ([]string, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -181,7 +182,7 @@ func Arguments(src []byte, c Call) ([]string, error) {
 	return all, nil
 }
 
-// lines widens a part of the text to whole lines.
+// lines extends a range of the text to whole lines.
 func (s *source) lines(from, to int) (int, int) {
 	from = bytes.LastIndexByte(s.text[:from], '\n') + 1
 	if end := bytes.IndexByte(s.text[to:], '\n'); end >= 0 {
@@ -199,8 +200,8 @@ func (s *source) imported(importPath string) *ast.ImportSpec {
 	return nil
 }
 
-// AddImport adds an import, by name unless that is empty, to the block where the longest part of the path is shared, else to one of its own
-// at the end.
+// AddImport adds an import, with a name unless it is empty. It adds it to the block whose imports
+// share the longest path prefix, or to a new block at the end.
 func AddImport(src []byte, name, importPath string) ([]byte, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -276,7 +277,7 @@ func RemoveImport(src []byte, importPath string) ([]byte, error) {
 	return s.replace(from, to, "")
 }
 
-// blank says whether the line that ends at the newline at end is empty.
+// blank reports whether the line that ends with the newline at end is empty.
 func blank(text []byte, end int) bool {
 	start := bytes.LastIndexByte(text[:end], '\n') + 1
 	return len(bytes.TrimSpace(text[start:end])) == 0
@@ -288,7 +289,7 @@ func blankOrParen(rest []byte) bool {
 	return len(line) == 0 || line[0] == ')'
 }
 
-// AddMarker adds a marker ("+kubebuilder:storageversion") to the comment of a type.
+// AddMarker adds a marker such as "+kubebuilder:storageversion" to the doc comment of a type.
 func AddMarker(src []byte, typeName, marker string) ([]byte, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -305,7 +306,7 @@ func AddMarker(src []byte, typeName, marker string) ([]byte, error) {
 	return s.replace(at, at, "// "+marker+"\n")
 }
 
-// RemoveMarker removes a marker from the comment of a type.
+// RemoveMarker removes a marker from the doc comment of a type.
 func RemoveMarker(src []byte, typeName, marker string) ([]byte, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -320,7 +321,7 @@ func RemoveMarker(src []byte, typeName, marker string) ([]byte, error) {
 	return src, nil
 }
 
-// HasMarker says whether the comment of a type has a marker.
+// HasMarker reports whether the doc comment of a type has a marker.
 func HasMarker(src []byte, typeName, marker string) bool {
 	s, err := parse(src)
 	if err != nil {
@@ -330,7 +331,7 @@ func HasMarker(src []byte, typeName, marker string) bool {
 	return decl != nil && s.marker(decl, marker) != nil
 }
 
-// HasType says whether the source declares a type.
+// HasType reports whether the source declares a type.
 func HasType(src []byte, typeName string) bool {
 	s, err := parse(src)
 	return err == nil && s.typeDecl(typeName) != nil

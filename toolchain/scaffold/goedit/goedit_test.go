@@ -135,7 +135,7 @@ func TestWhatCannotBeEditedIsSaid(t *testing.T) {
 		t.Error("a slice was extended")
 	}
 	if _, err := goedit.AddArgument([]byte("package ("), parts, "x"); err == nil {
-		t.Error("what is no Go was edited")
+		t.Error("invalid Go source was edited")
 	}
 	if _, err := goedit.AddMarker([]byte("package v1\n"), "A", "+x"); err == nil {
 		t.Error("a type that is not there was marked")

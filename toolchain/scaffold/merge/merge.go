@@ -1,8 +1,9 @@
-// Package merge joins what two sides made of the same text, line by line.
+// Package merge is a line-based three-way merge.
 //
 //	text, conflicts := merge.Merge(base, ours, theirs)
 //
-// Where both sides changed the same lines in different ways, the text has both, between marks as git makes them.
+// If both sides changed the same lines differently, the text contains both, between conflict
+// markers as git writes them.
 package merge
 
 import (
@@ -10,21 +11,21 @@ import (
 	"strings"
 )
 
-// Marks around what is in conflict.
+// Conflict markers.
 const (
 	Begin  = "<<<<<<< yours\n"
 	Middle = "=======\n"
 	End    = ">>>>>>> template\n"
 )
 
-// Merge gives the joined text and how many conflicts it has.
+// Merge returns the merged text and the number of conflicts in it.
 func Merge(base, ours, theirs []byte) (merged []byte, conflicts int) {
 	b, o, t := lines(base), lines(ours), lines(theirs)
 	inOurs, inTheirs := match(b, o), match(b, t)
 	var out strings.Builder
 	atB, atO, atT := 0, 0, 0
 	for {
-		// The next line of the base that both sides have kept ends the part that somebody may have changed.
+		// A part that a side may have changed ends before the next base line that both sides kept.
 		next := atB
 		for next < len(b) && (inOurs[next] < 0 || inTheirs[next] < 0) {
 			next++
@@ -66,7 +67,8 @@ func write(out *strings.Builder, lines []string) {
 	}
 }
 
-// match says, for each line of a, which one of b it is, or -1: a longest common subsequence.
+// match returns, for each line of a, the index of its line in b or -1: a longest common
+// subsequence.
 func match(a, b []string) []int {
 	of := make([]int, len(a))
 	for i := range of {
@@ -82,7 +84,8 @@ func match(a, b []string) []int {
 		endA, endB = endA-1, endB-1
 		of[endA] = endB
 	}
-	// common[i][j] is the length of what a[start+i:endA] and b[start+j:endB] have in common.
+	// common[i][j] is the length of the longest common subsequence of a[start+i:endA] and
+	// b[start+j:endB].
 	n, m := endA-start, endB-start
 	common := make([][]int32, n+1)
 	for i := range common {

@@ -1,4 +1,4 @@
-// Package yamledit adds entries to lists in YAML files and takes them out. All other text stays as it is.
+// Package yamledit adds entries to lists in YAML files and removes them. It keeps all other text.
 //
 //	src, err = yamledit.AddItem(src, "resources", "bases/webapp_welcomes.yaml")
 //
@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AddItem adds a string to the list below a key of the document, which may be missing, at its end. It changes nothing if it is there.
+// AddItem appends an item to the list below a key of the document. The key may be missing. It
+// changes nothing if the list has the item.
 func AddItem(src []byte, key, item string) ([]byte, error) {
 	list, err := find(src, key)
 	if err != nil {
@@ -40,7 +41,8 @@ func AddItem(src []byte, key, item string) ([]byte, error) {
 	return []byte(strings.Join(slices.Insert(lines, last.Line, indent+"- "+item+"\n"), "")), nil
 }
 
-// RemoveItem takes a string out of the list below a key, if it is there. With its last item the key goes, too.
+// RemoveItem removes an item from the list below a key, if it exists, and the key with its last
+// item.
 func RemoveItem(src []byte, key, item string) ([]byte, error) {
 	list, err := find(src, key)
 	if err != nil || list == nil {
@@ -60,7 +62,7 @@ func RemoveItem(src []byte, key, item string) ([]byte, error) {
 	return src, nil
 }
 
-// Items are the strings of the list below a key.
+// Items returns the items of the list below a key.
 func Items(src []byte, key string) ([]string, error) {
 	list, err := find(src, key)
 	if err != nil || list == nil {
@@ -73,7 +75,7 @@ func Items(src []byte, key string) ([]string, error) {
 	return all, nil
 }
 
-// of is an item as it is written: a string, or a key with its value.
+// of returns an item as text: a string, or a key with its value.
 func of(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
 		return n.Content[0].Value + ": " + n.Content[1].Value
@@ -81,7 +83,7 @@ func of(n *yaml.Node) string {
 	return n.Value
 }
 
-// find gives the list below a key of the first document, nil if there is none.
+// find returns the list below a key of the first document, or nil.
 func find(src []byte, key string) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {

@@ -1,4 +1,4 @@
-// Package controller makes Ats come true.
+// Package controller reconciles At objects.
 package controller
 
 import (
@@ -22,7 +22,7 @@ import (
 // +kubebuilder:rbac:groups=core,resources=pods,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=core,resources=events,verbs=create;patch
 
-// Parts are what the operator consists of.
+// Parts returns the parts of the operator.
 func Parts() []operator.Part {
 	return []operator.Part{
 		operator.Name("cnat"),
@@ -36,11 +36,11 @@ func Parts() []operator.Part {
 // AtReconciler runs the command of an At in a pod when it is due.
 type AtReconciler struct{ operator.Deps }
 
-// NewAtReconciler makes one.
+// NewAtReconciler returns an AtReconciler.
 func NewAtReconciler(deps operator.Deps) *AtReconciler { return &AtReconciler{deps} }
 
-// Reconcile brings an At a step further: PENDING until it is due, RUNNING with a pod, DONE or FAILED as the pod ended.
-// What it does to at.Status is written after it returns.
+// Reconcile brings an At a step further: PENDING until it is due, RUNNING with a pod, DONE or
+// FAILED as the pod ended. The library writes changes of at.Status after Reconcile returns.
 func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Result, error) {
 	switch at.Status.Phase {
 	case cnat.Done, cnat.Failed:
@@ -54,7 +54,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	}
 	wait := time.Until(due)
 	if at.Status.Phase == "" {
-		// Seen first: say so before anything else, also where it is due already. Writing the status leads here again.
+		// Seen first: say so before anything else, also where it is due already. Writing the status
+		// leads here again.
 		at.Status.Phase = cnat.Pending
 		r.Events.Eventf(at, corev1.EventTypeNormal, "Scheduled", "the command is due at %s", at.Spec.Schedule)
 		wait = max(wait, time.Millisecond)
@@ -66,7 +67,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start makes the pod. Its name follows from the At, so that a second attempt, after a crash say, makes no second pod.
+// start makes the pod. Its name follows from the At, so that a second attempt, after a crash say,
+// makes no second pod.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // owned by at, and visible to the next read
 	if err != nil {
@@ -89,7 +91,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	case err == nil && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
 	case err != nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
-		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" was deleted; nobody knows how far the command came, so it is not run again")
+		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" was deleted; it is unknown how far the command ran, so it is not run again")
 	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
 	case pod.Status.Phase == corev1.PodRunning:

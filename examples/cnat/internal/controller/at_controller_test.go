@@ -34,7 +34,7 @@ func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.Nodes(node),
+	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
 		testenv.Operator(controller.Parts()...))
 }
 
@@ -47,7 +47,7 @@ func at(schedule, command string) *cnat.At {
 
 func in(d time.Duration) string { return time.Now().UTC().Add(d).Format(time.RFC3339) }
 
-// wantPhase reads the At anew and checks its phase.
+// wantPhase reads the At again and checks its phase.
 func wantPhase(t *testing.T, env *testenv.Env, at *cnat.At, want cnat.AtPhase) {
 	t.Helper()
 	env.Get(t, at)
@@ -245,7 +245,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// EX-01: a schedule that the schema lets pass, but that is no time, becomes a condition, and is not tried for ever.
+// EX-01: a schedule that matches the schema but is not a valid time sets a condition and is not
+// retried.
 func TestImpossibleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)

@@ -1,4 +1,4 @@
 package v1
 
-// Hub marks this version as the one that all others are converted to and from.
+// Hub marks this version as the hub: all other versions are converted to and from it.
 func (*CronJob) Hub() {}

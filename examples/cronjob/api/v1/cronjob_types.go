@@ -11,7 +11,7 @@ import (
 type ConcurrencyPolicy string
 
 const (
-	// AllowConcurrent lets Jobs run beside each other.
+	// AllowConcurrent allows Jobs to run concurrently.
 	AllowConcurrent ConcurrencyPolicy = "Allow"
 	// ForbidConcurrent leaves out a Job while an earlier one runs.
 	ForbidConcurrent ConcurrencyPolicy = "Forbid"
@@ -27,12 +27,14 @@ type CronJobSpec struct {
 	// +kubebuilder:validation:MaxLength=200
 	Schedule string `json:"schedule"`
 
-	// startingDeadlineSeconds is how late a Job may start; one that is later is left out. By default any time is good enough.
+	// startingDeadlineSeconds is how late a Job may start; one that is later is left out. By
+	// default any time is good enough.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// concurrencyPolicy says what happens when a Job is due while an earlier one still runs: Allow (the default), Forbid or Replace.
+	// concurrencyPolicy says what happens when a Job is due while an earlier one still runs: Allow
+	// (the default), Forbid or Replace.
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 

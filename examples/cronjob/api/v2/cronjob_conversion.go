@@ -10,10 +10,11 @@ import (
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 )
 
-// scheduleAnnotation keeps a schedule of v1 that has no five fields, such as @daily, so that nothing is lost on the way through this version.
+// scheduleAnnotation keeps a schedule of v1 that has no five fields, such as @daily, so that
+// nothing is lost on the way through this version.
 const scheduleAnnotation = "batch.demo.welcome.domain/schedule"
 
-// ConvertTo makes the CronJob one of v1.
+// ConvertTo converts the CronJob to v1.
 func (c *CronJob) ConvertTo(hub webhook.Hub) error {
 	to, ok := hub.(*batchv1.CronJob)
 	if !ok {
@@ -42,7 +43,7 @@ func (c *CronJob) ConvertTo(hub webhook.Hub) error {
 	return nil
 }
 
-// ConvertFrom makes the CronJob what one of v1 is.
+// ConvertFrom converts the CronJob from v1.
 func (c *CronJob) ConvertFrom(hub webhook.Hub) error {
 	from, ok := hub.(*batchv1.CronJob)
 	if !ok {
@@ -83,7 +84,7 @@ func parse(schedule string) (s CronSchedule, ok bool) {
 	return s, s.String() == schedule
 }
 
-// String is the schedule as cron writes it.
+// String returns the schedule in cron format.
 func (s CronSchedule) String() string {
 	var fields []string
 	for _, f := range []CronField{s.Minute, s.Hour, s.DayOfMonth, s.Month, s.DayOfWeek} {

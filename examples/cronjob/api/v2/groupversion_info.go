@@ -1,4 +1,4 @@
-// Package v2 is the API group batch.demo.welcome.domain in version v2.
+// Package v2 has version v2 of the API group batch.demo.welcome.domain.
 //
 // +kubebuilder:object:generate=true
 // +groupName=batch.demo.welcome.domain
@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion names the group and version of the kinds here.
+// GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "batch.demo.welcome.domain", Version: "v2"}
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &CronJob{}, &CronJobList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -22,10 +22,10 @@ import (
 // +kubebuilder:rbac:groups=batch.demo.welcome.domain,resources=cronjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 
-// ConditionScheduled says whether Jobs are started by the schedule, and if not, why.
+// ConditionScheduled is true while the schedule starts Jobs; otherwise its reason says why not.
 const ConditionScheduled = "Scheduled"
 
-// CronJobController is the part of the operator that sees to CronJob objects.
+// CronJobController returns the part of the operator that reconciles CronJob objects.
 func CronJobController() operator.Part {
 	return operator.For(NewCronJobReconciler, operator.Owns[kbatchv1.Job]())
 }
@@ -33,7 +33,7 @@ func CronJobController() operator.Part {
 // CronJobReconciler starts Jobs when they are due.
 type CronJobReconciler struct{ operator.Deps }
 
-// NewCronJobReconciler makes one.
+// NewCronJobReconciler returns a CronJobReconciler.
 func NewCronJobReconciler(deps operator.Deps) *CronJobReconciler { return &CronJobReconciler{deps} }
 
 // Reconcile is called when a CronJob or one of its Jobs has changed, and when the next Job is due.

@@ -30,7 +30,7 @@ func newEnv(t *testing.T) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Scheme(scheme),
+	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme),
 		testenv.Operator(operator.AddToScheme(batchv1.AddToScheme), controller.CronJobController()))
 }
 

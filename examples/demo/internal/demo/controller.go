@@ -1,4 +1,5 @@
-// Package demo is an operator for a kind that has no Go types: it reads and writes fields by their names.
+// Package demo is an operator for a kind that has no Go types: it reads and writes fields by their
+// names.
 package demo
 
 import (
@@ -19,13 +20,14 @@ import (
 // +kubebuilder:rbac:groups=example.com,resources=demos/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
 
-// Finalizer keeps a Demo until its plaque is gone.
+// Finalizer keeps a Demo until its plaque is deleted.
 const Finalizer = "example.com/plaque"
 
-// PlaqueNamespace is where the plaques are. It is not that of the Demos, so they can't be owned by them: hence the finalizer.
+// PlaqueNamespace is the namespace of the plaques. Demos are in other namespaces and so cannot own
+// plaques, which is why they need a finalizer.
 const PlaqueNamespace = metav1.NamespacePublic
 
-// Controller is the part of the operator that sees to Demos.
+// Controller returns the part of the operator that reconciles Demos.
 func Controller() operator.Part {
 	return operator.For(newReconciler,
 		operator.Kind(schema.GroupVersionKind{Group: Group, Version: "v1", Kind: Kind}),
@@ -36,10 +38,10 @@ type reconciler struct{ client operator.Client }
 
 func newReconciler(c operator.Client) *reconciler { return &reconciler{c} }
 
-// PlaqueName is the name of a Demo's plaque, a ConfigMap.
+// PlaqueName returns the name of a Demo's plaque, a ConfigMap.
 func PlaqueName(namespace, name string) string { return fmt.Sprintf("demo-%s-%s", namespace, name) }
 
-// Reconcile puts up the plaque, and says how many there are.
+// Reconcile applies the plaque and updates the status.
 func (r *reconciler) Reconcile(ctx context.Context, demo *unstructured.Unstructured) (operator.Result, error) {
 	name, _, _ := unstructured.NestedString(demo.Object, "spec", "name")
 	size, _, _ := unstructured.NestedString(demo.Object, "spec", "size")
@@ -56,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, demo *unstructured.Unstructu
 	}, "status")
 }
 
-// Finalize takes the plaque down.
+// Finalize deletes the plaque.
 func (r *reconciler) Finalize(ctx context.Context, demo *unstructured.Unstructured) (operator.Result, error) {
 	plaque := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: PlaqueNamespace, Name: PlaqueName(demo.GetNamespace(), demo.GetName()),

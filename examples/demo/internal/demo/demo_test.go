@@ -57,7 +57,7 @@ func (e errorString) Error() string { return string(e) }
 
 // EX-06: the life of Demos, through the dynamic client alone.
 func TestDemosByTheDynamicClient(t *testing.T) {
-	env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
+	env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
 		return operator.Run(ctx, operator.Config{
 			REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
 		}, operator.Name("demo"), operator.AddToScheme(demo.AddToScheme), demo.Controller(), demo.Conversion())

@@ -18,7 +18,8 @@ const (
 	Kind  = "Demo"
 )
 
-// V1 is a Demo whose size is a text, as in 3x4. It is stored, and the hub of conversion. Its fields have no Go types.
+// V1 is a Demo whose size is a text, as in 3x4. It is stored, and the hub of conversion. Its fields
+// have no Go types.
 type V1 struct{ unstructured.Unstructured }
 
 // V2 is a Demo whose size has a width and a height.
@@ -65,7 +66,7 @@ func (d *V2) ConvertFrom(hub webhook.Hub) error {
 	}
 	var width, height int64
 	if _, err := fmt.Sscanf(text, "%dx%d", &width, &height); err != nil {
-		return fmt.Errorf("spec.size: %q is no size: %w", text, err)
+		return fmt.Errorf("spec.size: %q is not a size: %w", text, err)
 	}
 	d.Object = from.DeepCopy().Object
 	d.SetGroupVersionKind(schema.GroupVersionKind{Group: Group, Version: "v2", Kind: Kind})
@@ -82,7 +83,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Conversion is the part of the operator that converts Demos. What has no Go type of its own is named by its kind.
+// Conversion is the part of the operator that converts Demos. What has no Go type of its own is
+// named by its kind.
 func Conversion() operator.Part {
 	return operator.Setup(func(deps operator.Deps) error {
 		return deps.Manager.AddConversion(schema.GroupKind{Group: Group, Kind: Kind})

@@ -40,11 +40,11 @@ type Foo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec FooSpec `json:"spec"`
 
-	// status is how it was last seen to be.
+	// status is the observed state.
 	// +optional
 	Status FooStatus `json:"status,omitempty"`
 }

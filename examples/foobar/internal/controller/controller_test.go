@@ -18,7 +18,7 @@ import (
 // EX-10
 func TestBarsOfAFoo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.CRDs("../../config/crd/bases"),
+		env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"),
 			testenv.Run(func(ctx context.Context, config *rest.Config) error { return controller.Run(ctx, config, 2) }))
 		clients, err := versioned.NewForConfig(env.RESTConfig())
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package v1 is the API group ajd.demo.welcome.domain in version v1.
+// Package v1 has version v1 of the API group ajd.demo.welcome.domain.
 //
 // +kubebuilder:object:generate=true
 // +groupName=ajd.demo.welcome.domain
@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion names the group and version of the kinds here.
+// GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "ajd.demo.welcome.domain", Version: "v1"}
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Home{}, &HomeList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HomeSpec says how a Home should be.
+// HomeSpec is the desired state of a Home.
 type HomeSpec struct {
 	// foo is what the Home is about.
 	// +optional
@@ -12,7 +12,7 @@ type HomeSpec struct {
 	Foo string `json:"foo,omitempty"`
 }
 
-// HomeStatus is how a Home was last seen to be.
+// HomeStatus is the observed state of a Home.
 type HomeStatus struct {
 	// seen is spec.foo as the controller last saw it.
 	// +optional
@@ -22,7 +22,8 @@ type HomeStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Ready, and, if the spec can't be followed, Accepted.
+	// conditions are the latest observations of the state: Ready, and Accepted if the spec is
+	// invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -39,11 +40,11 @@ type Home struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec HomeSpec `json:"spec"`
 
-	// status is how it was last seen to be.
+	// status is the observed state.
 	// +optional
 	Status HomeStatus `json:"status,omitempty"`
 }

@@ -15,19 +15,20 @@ import (
 // +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/finalizers,verbs=update
 
-// HomeController is the part of the operator that sees to Home objects. Kinds that the reconciler makes are to be named here, as in
-// operator.For(NewHomeReconciler, operator.Owns[corev1.Pod]()), and in an rbac marker above.
+// HomeController returns the part of the operator that reconciles Home objects. Kinds that the
+// reconciler makes are to be named here, as in operator.For(NewHomeReconciler,
+// operator.Owns[corev1.Pod]()), and in an rbac marker above.
 func HomeController() operator.Part {
 	return operator.For(NewHomeReconciler)
 }
 
-// HomeReconciler brings the world to what Home objects say.
+// HomeReconciler makes the cluster match the specs of Home objects.
 type HomeReconciler struct{ operator.Deps }
 
-// NewHomeReconciler makes one.
+// NewHomeReconciler returns a HomeReconciler.
 func NewHomeReconciler(deps operator.Deps) *HomeReconciler { return &HomeReconciler{deps} }
 
-// Reconcile takes note of what the Home is about. The status is written after it returns.
+// Reconcile updates the status of the Home. The library writes the status after Reconcile returns.
 func (r *HomeReconciler) Reconcile(ctx context.Context, home *ajdv1.Home) (operator.Result, error) {
 	if home.Status.Seen != home.Spec.Foo {
 		operator.Log(ctx).Info("a home is about something else", "foo", home.Spec.Foo, "before", home.Status.Seen)

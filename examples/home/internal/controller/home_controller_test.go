@@ -22,7 +22,7 @@ func TestHomeIsSeen(t *testing.T) {
 		if err := ajdv1.AddToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
-		env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Scheme(scheme),
+		env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme),
 			testenv.Operator(operator.AddToScheme(ajdv1.AddToScheme), controller.HomeController()))
 
 		home := &ajdv1.Home{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: ajdv1.HomeSpec{Foo: "bar"}}

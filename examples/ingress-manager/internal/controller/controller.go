@@ -1,5 +1,6 @@
-// Package controller keeps an Ingress for each Service that asks for one. It is written with informers and a work queue alone: what a
-// framework does for an operator is done here by hand, and can be read.
+// Package controller keeps an Ingress for each Service that asks for one. It is written with
+// informers and a work queue alone: what a framework does for an operator is done here by hand, and
+// can be read.
 //
 //	Services  ─▶ informer ─▶ handler ─┐
 //	                                  ├─▶ queue of keys ─▶ workers ─▶ sync: what should there be, and what is there?
@@ -24,10 +25,12 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Annotation on a Service asks for an Ingress. Its value is the host that the Ingress answers for; "true" or nothing: for all.
+// Annotation on a Service asks for an Ingress. Its value is the host that the Ingress answers for;
+// "true" or nothing: for all.
 const Annotation = "ingress/http"
 
-// maxRetries is how often a Service that fails is tried again before it is left until something about it changes.
+// maxRetries is how often a Service that fails is tried again before it is left until something
+// about it changes.
 const maxRetries = 10
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -95,7 +98,8 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 	}
 }
 
-// follow has every change of a kind lead to enqueue; the channel is closed when all that was there has.
+// follow calls enqueue for every change of a kind. It closes the channel after it has enqueued all
+// existing objects.
 func (c *controller) follow(informers informer.Informers, kind client.Object, enqueue func(client.Object)) (<-chan struct{}, error) {
 	inf, err := informers.For(kind)
 	if err != nil {

@@ -125,7 +125,7 @@ func must(t *testing.T, err error) {
 // EX-09
 func TestIngress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Run(run))
+		env := testenv.New(t, testenv.RBAC("../../config/rbac"), testenv.Run(run))
 		story(t, env.Client(), func(check func() error) {
 			t.Helper()
 			env.Settle(t)

@@ -26,5 +26,5 @@ func specFor(service *corev1.Service, host string) networkingv1.IngressSpec {
 	}}}
 }
 
-// same says whether the rules are; the rest of a spec, such as its class, is left to whoever wrote it.
+// same reports whether the rules are equal. It ignores other fields of the spec, such as the class.
 func same(a, b networkingv1.IngressSpec) bool { return reflect.DeepEqual(a.Rules, b.Rules) }

@@ -8,7 +8,7 @@ import (
 	restaurantv1beta1 "kelson.dev/examples/pizza/api/v1beta1"
 )
 
-// ConvertTo counts how often a topping stands there.
+// ConvertTo converts repeated toppings to quantities.
 func (p *Pizza) ConvertTo(hub webhook.Hub) error {
 	dst, ok := hub.(*restaurantv1beta1.Pizza)
 	if !ok {
@@ -28,7 +28,7 @@ func (p *Pizza) ConvertTo(hub webhook.Hub) error {
 	return nil
 }
 
-// ConvertFrom writes down a topping as often as there is of it.
+// ConvertFrom converts quantities to repeated toppings.
 func (p *Pizza) ConvertFrom(hub webhook.Hub) error {
 	src, ok := hub.(*restaurantv1beta1.Pizza)
 	if !ok {

@@ -39,11 +39,11 @@ type Pizza struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec PizzaSpec `json:"spec"`
 
-	// status is how it was last seen to be.
+	// status is the observed state.
 	// +optional
 	Status PizzaStatus `json:"status,omitempty"`
 }

@@ -20,7 +20,7 @@ type Topping struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec ToppingSpec `json:"spec"`
 }

@@ -1,4 +1,4 @@
-// Package v1beta1 is the API group restaurant.programming-kubernetes.info in version v1beta1.
+// Package v1beta1 has version v1beta1 of the API group restaurant.programming-kubernetes.info.
 //
 // +kubebuilder:object:generate=true
 // +groupName=restaurant.programming-kubernetes.info
@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion names the group and version of the kinds here.
+// GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "restaurant.programming-kubernetes.info", Version: "v1beta1"}
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Pizza{}, &PizzaList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -21,18 +21,18 @@ import (
 // +kubebuilder:rbac:groups=restaurant.programming-kubernetes.info,resources=pizzas/finalizers,verbs=update
 // +kubebuilder:rbac:groups=restaurant.programming-kubernetes.info,resources=toppings,verbs=get;list;watch
 
-// ConditionPriced says whether the cost of a pizza is known.
+// ConditionPriced is true if the cost of a pizza is known.
 const ConditionPriced = "Priced"
 
-// PizzaController is the part of the operator that sees to Pizza objects.
+// PizzaController returns the part of the operator that reconciles Pizza objects.
 func PizzaController() operator.Part {
 	return operator.For(NewPizzaReconciler, operator.Watches((*PizzaReconciler).pizzasWith))
 }
 
-// PizzaReconciler says what pizzas cost.
+// PizzaReconciler computes the cost of pizzas.
 type PizzaReconciler struct{ operator.Deps }
 
-// NewPizzaReconciler makes one.
+// NewPizzaReconciler returns a PizzaReconciler.
 func NewPizzaReconciler(deps operator.Deps) *PizzaReconciler { return &PizzaReconciler{deps} }
 
 // pizzasWith are those that a change of a topping concerns.
@@ -53,7 +53,7 @@ func (r *PizzaReconciler) pizzasWith(ctx context.Context, topping *restaurantv1a
 	return requests
 }
 
-// Reconcile is called when a pizza, or a topping that it has, has changed.
+// Reconcile is called when a pizza, or one of its toppings has changed.
 func (r *PizzaReconciler) Reconcile(ctx context.Context, pizza *restaurantv1beta1.Pizza) (operator.Result, error) {
 	var cost int64
 	var missing []string
@@ -72,7 +72,7 @@ func (r *PizzaReconciler) Reconcile(ctx context.Context, pizza *restaurantv1beta
 	if len(missing) > 0 {
 		cost = 0
 		priced.Status, priced.Reason = metav1.ConditionFalse, "ToppingsMissing"
-		priced.Message = fmt.Sprintf("there is no topping %s", strings.Join(missing, ", "))
+		priced.Message = fmt.Sprintf("unknown topping %s", strings.Join(missing, ", "))
 	}
 	pizza.Status.Cost = cost
 	reconcile.SetCondition(pizza, priced)

@@ -1,4 +1,4 @@
-// Package cluster tells everybody in a cluster how it is called.
+// Package cluster publishes the name of a cluster.
 package cluster
 
 import (
@@ -22,7 +22,7 @@ const (
 	Key       = "name"
 )
 
-// Naming keeps the ConfigMap as it should be, whoever changes it.
+// Naming maintains the ConfigMap and reverts changes by others.
 func Naming(clusterName string) operator.Part {
 	return operator.ForRequests[corev1.ConfigMap](
 		func(c operator.Client) *naming { return &naming{c, clusterName} },
@@ -32,7 +32,8 @@ func Naming(clusterName string) operator.Part {
 	)
 }
 
-// once has the ConfigMap looked at when the operator starts, though nothing happened: it may not be there.
+// once has the ConfigMap looked at when the operator starts, though nothing happened: it may not be
+// there.
 func once(_ context.Context, q *controller.Queue) (<-chan struct{}, error) {
 	q.Add(operator.Request{NamespacedName: types.NamespacedName{Namespace: Namespace, Name: Name}}, trace.Because(trace.Cause{Event: trace.Other}))
 	done := make(chan struct{})

@@ -21,8 +21,9 @@ const (
 	Default = "project_config.yaml"
 )
 
-// FromArgs takes the flag out of a command line and reads the file that it names. The flags that the file stands for come first in the
-// arguments that are left, so that those of the command line overrule them.
+// FromArgs takes the flag out of a command line and reads the file that it names. The flags that
+// the file stands for come first in the arguments that are left, so that those of the command line
+// overrule them.
 func FromArgs(args []string) (*configv2.ProjectConfig, []string, error) {
 	name, rest := Default, []string{args[0]}
 	for i := 1; i < len(args); i++ {
@@ -42,7 +43,8 @@ func FromArgs(args []string) (*configv2.ProjectConfig, []string, error) {
 	return cfg, append(append(rest[:1:1], flags(cfg)...), rest[1:]...), nil
 }
 
-// Read reads a file strictly: a field that is not known, or stands there twice, is an error, as is what the kind's schema refuses.
+// Read reads a file strictly: a field that is not known, or stands there twice, is an error, as is
+// what the kind's schema refuses.
 func Read(name string) (*configv2.ProjectConfig, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -68,7 +70,7 @@ var clusterName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func validate(spec *configv2.ProjectConfigSpec) error {
 	if !clusterName.MatchString(spec.ClusterName) || len(spec.ClusterName) > 63 {
-		return fmt.Errorf("spec.clusterName: %q is no name of a cluster: lower-case letters, digits and hyphens", spec.ClusterName)
+		return fmt.Errorf("spec.clusterName: %q is not a valid cluster name: use lower-case letters, digits and hyphens", spec.ClusterName)
 	}
 	if spec.GracefulShutdownTimeout.Duration < 0 {
 		return errors.New("spec.gracefulShutdownTimeout: it must not be negative")

@@ -42,7 +42,8 @@ type SimpleDeploymentStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Ready, and, if the spec can't be followed, Accepted.
+	// conditions are the latest observations of the state: Ready, and Accepted if the spec is
+	// invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -62,11 +63,11 @@ type SimpleDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec SimpleDeploymentSpec `json:"spec"`
 
-	// status is how it was last seen to be.
+	// status is the observed state.
 	// +optional
 	Status SimpleDeploymentStatus `json:"status,omitempty"`
 }

@@ -20,25 +20,26 @@ import (
 // +kubebuilder:rbac:groups=apps.demo.welcome.domain,resources=simpledeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 
-// ConditionReady says that there are as many ready pods as there should be.
+// ConditionReady is true while the number of ready pods is spec.replicas.
 const ConditionReady = "Ready"
 
-// SimpleDeploymentController is the part of the operator that sees to SimpleDeployment objects.
+// SimpleDeploymentController returns the part of the operator that reconciles SimpleDeployment
+// objects.
 func SimpleDeploymentController() operator.Part {
 	return operator.For(NewSimpleDeploymentReconciler, operator.Owns[corev1.Pod]())
 }
 
-// SimpleDeploymentReconciler keeps pods with the names <name>-0, <name>-1 … for each SimpleDeployment: names say which one is missing, so
-// that none is ever made twice.
+// SimpleDeploymentReconciler keeps pods with the names <name>-0, <name>-1 … for each
+// SimpleDeployment: the names identify missing pods, so that no pod is created twice.
 type SimpleDeploymentReconciler struct{ operator.Deps }
 
-// NewSimpleDeploymentReconciler makes one.
+// NewSimpleDeploymentReconciler returns a SimpleDeploymentReconciler.
 func NewSimpleDeploymentReconciler(deps operator.Deps) *SimpleDeploymentReconciler {
 	return &SimpleDeploymentReconciler{deps}
 }
 
-// Reconcile is called when a SimpleDeployment or one of its pods has changed. It sees what it has written itself, so it never makes or
-// deletes a pod for a state that is over.
+// Reconcile is called when a SimpleDeployment or one of its pods has changed. It sees what it has
+// written itself, so it never makes or deletes a pod for a state that is over.
 func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.SimpleDeployment) (operator.Result, error) {
 	selector := labels.SelectorFromSet(labelsOf(sd))
 	pods, err := client.List[corev1.Pod](ctx, r.Client, client.InNamespace(sd.Namespace), client.MatchingSelector{Selector: selector})

@@ -29,7 +29,7 @@ func newEnv(t *testing.T) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Scheme(scheme), testenv.Nodes(controlplane.NodeSimulated),
+	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme), testenv.Nodes(controlplane.NodeSimulated),
 		testenv.Operator(operator.AddToScheme(appsv1.AddToScheme), controller.SimpleDeploymentController()))
 }
 

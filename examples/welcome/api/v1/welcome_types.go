@@ -26,7 +26,7 @@ type WelcomeSpec struct {
 	Image string `json:"image,omitempty"`
 }
 
-// WelcomeStatus is how a Welcome was last seen to be.
+// WelcomeStatus is the observed state of a Welcome.
 type WelcomeStatus struct {
 	// url is where the page is, within the cluster.
 	// +optional
@@ -40,7 +40,8 @@ type WelcomeStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Ready, and, if the spec can't be followed, Accepted.
+	// conditions are the latest observations of the state: Ready, and Accepted if the spec is
+	// invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -58,11 +59,11 @@ type Welcome struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how it should be.
+	// spec is the desired state.
 	// +required
 	Spec WelcomeSpec `json:"spec"`
 
-	// status is how it was last seen to be.
+	// status is the observed state.
 	// +optional
 	Status WelcomeStatus `json:"status,omitempty"`
 }

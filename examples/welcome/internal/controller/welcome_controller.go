@@ -20,21 +20,23 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 
-// ConditionReady says that all pods of the page serve it.
+// ConditionReady is true while all pods serve the page.
 const ConditionReady = "Ready"
 
-// WelcomeController is the part of the operator that sees to Welcome objects.
+// WelcomeController returns the part of the operator that reconciles Welcome objects.
 func WelcomeController() operator.Part {
 	return operator.For(NewWelcomeReconciler, operator.Owns[appsv1.Deployment](), operator.Owns[corev1.Service]())
 }
 
-// WelcomeReconciler makes a front end of each Welcome: a Deployment that serves its page, and a Service before it.
+// WelcomeReconciler creates a front end for each Welcome: a Deployment that serves its page, and a
+// Service.
 type WelcomeReconciler struct{ operator.Deps }
 
-// NewWelcomeReconciler makes one.
+// NewWelcomeReconciler returns a WelcomeReconciler.
 func NewWelcomeReconciler(deps operator.Deps) *WelcomeReconciler { return &WelcomeReconciler{deps} }
 
-// Reconcile is called when a Welcome, its Deployment or its Service has changed. Both belong to the Welcome and go with it.
+// Reconcile is called when a Welcome, its Deployment or its Service has changed. Both belong to the
+// Welcome and go with it.
 func (r *WelcomeReconciler) Reconcile(ctx context.Context, welcome *webappv1.Welcome) (operator.Result, error) {
 	deployment, err := operator.Apply(ctx, r.Client, deploymentOf(welcome))
 	if err != nil {

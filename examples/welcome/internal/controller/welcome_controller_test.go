@@ -32,7 +32,7 @@ func newEnv(t *testing.T) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.Scheme(scheme),
+	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme),
 		testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated),
 		testenv.Operator(operator.AddToScheme(webappv1.AddToScheme), controller.WelcomeController()))
 }

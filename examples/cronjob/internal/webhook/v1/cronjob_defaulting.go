@@ -12,7 +12,7 @@ import (
 
 var _ webhook.Defaulter[batchv1.CronJob] = (*CronJobHooks)(nil)
 
-// Default leaves alone what was said.
+// Default sets only fields that are not set.
 func (*CronJobHooks) Default(_ context.Context, cron *batchv1.CronJob) error {
 	spec := &cron.Spec
 	if spec.ConcurrencyPolicy == "" {

@@ -17,17 +17,17 @@ import (
 
 var _ webhook.Validator[batchv1.CronJob] = (*CronJobHooks)(nil)
 
-// ValidateCreate judges a new one.
+// ValidateCreate validates a new CronJob.
 func (*CronJobHooks) ValidateCreate(_ context.Context, cron *batchv1.CronJob) (webhook.Warnings, error) {
 	return validate(cron)
 }
 
-// ValidateUpdate judges a changed one.
+// ValidateUpdate validates a changed CronJob.
 func (*CronJobHooks) ValidateUpdate(_ context.Context, _, cron *batchv1.CronJob) (webhook.Warnings, error) {
 	return validate(cron)
 }
 
-// ValidateDelete lets all go.
+// ValidateDelete allows every deletion.
 func (*CronJobHooks) ValidateDelete(context.Context, *batchv1.CronJob) (webhook.Warnings, error) {
 	return nil, nil
 }

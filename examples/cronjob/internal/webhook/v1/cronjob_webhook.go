@@ -6,14 +6,14 @@ import (
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 )
 
-// CronJobWebhook is the part of the operator that takes part when CronJob objects are written. Those of v2 are converted first, so they are
-// judged as those of v1.
+// CronJobWebhook returns the part of the operator that serves the admission webhooks of CronJob.
+// Objects of v2 are converted first, so v1 webhooks validate them too.
 func CronJobWebhook() operator.Part {
 	return operator.Webhook[batchv1.CronJob](NewCronJobHooks)
 }
 
-// CronJobHooks are called by the API server before it stores CronJob objects.
+// CronJobHooks has the methods that the API server calls before it stores CronJob objects.
 type CronJobHooks struct{ operator.Deps }
 
-// NewCronJobHooks makes them.
+// NewCronJobHooks returns the CronJobHooks of an operator.
 func NewCronJobHooks(deps operator.Deps) *CronJobHooks { return &CronJobHooks{deps} }

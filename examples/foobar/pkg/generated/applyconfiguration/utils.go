@@ -10,7 +10,7 @@ import (
 	"kelson.dev/examples/foobar/pkg/generated/applyconfiguration/internal"
 )
 
-// ForKind makes an empty apply configuration of a kind, or of a struct of its group and version; nil if there is none.
+// ForKind returns an empty apply configuration of a kind, or of a struct of its group and version, or nil.
 func ForKind(kind schema.GroupVersionKind) any {
 	switch kind {
 	case schema.GroupVersionKind{Group: "foobar.demo.welcome.domain", Version: "v1", Kind: "Bar"}:
@@ -27,7 +27,7 @@ func ForKind(kind schema.GroupVersionKind) any {
 	return nil
 }
 
-// NewTypeConverter says of objects of the kinds who set which field, for what tracks that itself, as fake clientsets do.
+// NewTypeConverter returns a converter that tracks field ownership of the kinds, for fake clientsets.
 func NewTypeConverter(scheme *runtime.Scheme) managedfields.TypeConverter {
 	return managedfields.NewSchemeTypeConverter(scheme, internal.Parser())
 }

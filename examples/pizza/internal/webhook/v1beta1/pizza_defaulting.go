@@ -12,7 +12,7 @@ import (
 
 var _ webhook.Defaulter[restaurantv1beta1.Pizza] = (*PizzaHooks)(nil)
 
-// Default makes a pizza without toppings one that everybody likes.
+// Default adds the default toppings to a pizza without toppings.
 func (h *PizzaHooks) Default(_ context.Context, pizza *restaurantv1beta1.Pizza) error {
 	if len(pizza.Spec.Toppings) == 0 {
 		for _, name := range []string{"tomato", "mozzarella", "salami"} {

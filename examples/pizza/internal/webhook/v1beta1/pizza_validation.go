@@ -14,22 +14,23 @@ import (
 	restaurantv1beta1 "kelson.dev/examples/pizza/api/v1beta1"
 )
 
-// With delete among the verbs, ValidateDelete is called too.
+// Add delete to the verbs to have ValidateDelete called.
 // +kubebuilder:webhook:path=/validate-restaurant-programming-kubernetes-info-v1beta1-pizza,mutating=false,failurePolicy=fail,sideEffects=None,groups=restaurant.programming-kubernetes.info,resources=pizzas,verbs=create;update,versions=v1beta1,name=vpizza-v1beta1.kb.io,admissionReviewVersions=v1
 
 var _ webhook.Validator[restaurantv1beta1.Pizza] = (*PizzaHooks)(nil)
 
-// ValidateCreate refuses toppings that nobody has.
+// ValidateCreate rejects unknown toppings.
 func (h *PizzaHooks) ValidateCreate(ctx context.Context, pizza *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
 	return h.validate(ctx, pizza, nil)
 }
 
-// ValidateUpdate asks only for toppings that are new: one that is sold out does not keep a pizza from being changed otherwise.
+// ValidateUpdate asks only for toppings that are new: one that is sold out does not keep a pizza
+// from being changed otherwise.
 func (h *PizzaHooks) ValidateUpdate(ctx context.Context, old, pizza *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
 	return h.validate(ctx, pizza, old.Spec.Toppings)
 }
 
-// ValidateDelete lets all go.
+// ValidateDelete allows every deletion.
 func (h *PizzaHooks) ValidateDelete(context.Context, *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
 	return nil, nil
 }

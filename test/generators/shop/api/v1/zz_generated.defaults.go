@@ -12,7 +12,7 @@ import (
 
 func init() { localSchemeBuilder.Register(RegisterDefaults) }
 
-// RegisterDefaults has the scheme fill in what objects of the package's kinds leave out.
+// RegisterDefaults registers the defaulting functions of the package's kinds.
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&Oven{}, func(obj any) { SetObjectDefaults_Oven(obj.(*Oven)) })
 	scheme.AddTypeDefaultingFunc(&OvenList{}, func(obj any) { SetObjectDefaults_OvenList(obj.(*OvenList)) })

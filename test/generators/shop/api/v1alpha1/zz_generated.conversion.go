@@ -14,7 +14,7 @@ import (
 
 func init() { localSchemeBuilder.Register(RegisterConversions) }
 
-// RegisterConversions has the scheme convert the package's types to those of its hub, and back.
+// RegisterConversions registers the conversions between the package's types and those of its hub.
 func RegisterConversions(s *runtime.Scheme) error {
 	if err := s.AddGeneratedConversionFunc((*Baking)(nil), (*v1.Baking)(nil), func(a, b any, scope conversion.Scope) error {
 		return Convert_v1alpha1_Baking_To_v1_Baking(a.(*Baking), b.(*v1.Baking), scope)
@@ -175,8 +175,8 @@ func Convert_v1_PizzaList_To_v1alpha1_PizzaList(in *v1.PizzaList, out *PizzaList
 	return autoConvert_v1_PizzaList_To_v1alpha1_PizzaList(in, out, s)
 }
 
-// autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec converts what converts by itself.
-// Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec has to do the rest:
+// autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec converts the fields that can be converted automatically.
+// Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec  must convert these fields:
 //   - v1alpha1.PizzaSpec.Extras has no counterpart in v1.PizzaSpec
 func autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.PizzaSpec, s conversion.Scope) error {
 	if err := Convert_v1alpha1_Baking_To_v1_Baking(&in.Baking, &out.Baking, s); err != nil {
@@ -208,8 +208,8 @@ func autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.Pizza
 	return nil
 }
 
-// autoConvert_v1_PizzaSpec_To_v1alpha1_PizzaSpec converts what converts by itself.
-// Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec has to do the rest:
+// autoConvert_v1_PizzaSpec_To_v1alpha1_PizzaSpec converts the fields that can be converted automatically.
+// Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec  must convert these fields:
 //   - v1.PizzaSpec.Toppings has no counterpart in v1alpha1.PizzaSpec
 func autoConvert_v1_PizzaSpec_To_v1alpha1_PizzaSpec(in *v1.PizzaSpec, out *PizzaSpec, s conversion.Scope) error {
 	if err := Convert_v1_Baking_To_v1alpha1_Baking(&in.Baking, &out.Baking, s); err != nil {
@@ -289,12 +289,12 @@ func Convert_v1_Topping_To_v1alpha1_Topping(in *v1.Topping, out *Topping, s conv
 	return autoConvert_v1_Topping_To_v1alpha1_Topping(in, out, s)
 }
 
-// ConvertTo makes hub what the object is.
+// ConvertTo converts the object to the hub version.
 func (in *Pizza) ConvertTo(hub webhook.Hub) error {
 	return Convert_v1alpha1_Pizza_To_v1_Pizza(in, hub.(*v1.Pizza), nil)
 }
 
-// ConvertFrom makes the object what hub is.
+// ConvertFrom converts the object from the hub version.
 func (in *Pizza) ConvertFrom(hub webhook.Hub) error {
 	return Convert_v1_Pizza_To_v1alpha1_Pizza(hub.(*v1.Pizza), in, nil)
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// Every object must be the same after it went to the other version and back. Seeds are fixed: a failure comes again.
+// Every object must survive the conversion to the other version and back. Seeds are fixed, so failures are reproducible.
 func TestConversionsLoseNothing(t *testing.T) {
 	t.Run("Pizza to the hub and back", func(t *testing.T) {
 		roundTripConversion(t, Convert_v1alpha1_Pizza_To_v1_Pizza, Convert_v1_Pizza_To_v1alpha1_Pizza)
@@ -57,7 +57,7 @@ func roundTripConversion[A, B any](t *testing.T, there func(*A, *B, conversion.S
 	}
 }
 
-// conversionFuncs make values of Kubernetes' types that JSON can express.
+// conversionFuncs returns generators of values of Kubernetes' types that JSON can represent.
 func conversionFuncs() []any {
 	return []any{
 		func(v *metav1.TypeMeta, _ randfill.Continue) {}, // the scheme sets it

@@ -16,7 +16,7 @@ const GroupName = "shop.example.com"
 // SchemeGroupVersion is the group and version of the package's kinds.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// GroupVersion is SchemeGroupVersion, under the name that kubebuilder's projects have.
+// GroupVersion is SchemeGroupVersion, with the name that kubebuilder's projects use.
 var GroupVersion = SchemeGroupVersion
 
 // Kind is the GroupKind of a kind of this group.
@@ -27,10 +27,10 @@ func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// SchemeBuilder collects what AddToScheme does.
+// SchemeBuilder collects the functions that AddToScheme calls.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-// localSchemeBuilder is the same, as generated code of the package knows it.
+// localSchemeBuilder is the name of SchemeBuilder in the package's generated code.
 var localSchemeBuilder = &SchemeBuilder
 
 // AddToScheme adds the package's kinds to a scheme.

@@ -13,15 +13,15 @@ import (
 	"kelson.dev/operator/clientset"
 )
 
-// Interface is what a Clientset has.
+// Interface has the methods of a Clientset.
 type Interface interface {
 	Discovery() discovery.DiscoveryInterface
-	// Client reads and writes objects of all the kinds; informers stand on it.
+	// Client reads and writes objects of all the kinds. Informers use it.
 	Client() operatorclient.Client
 	FoobarV1() foobarv1.FoobarV1Interface
 }
 
-// Clientset is the clients of all groups and versions. It is safe for concurrent use.
+// Clientset has the clients of all groups and versions. It is safe for concurrent use.
 type Clientset struct {
 	discovery *discovery.DiscoveryClient
 	objects   operatorclient.Client
@@ -33,13 +33,13 @@ var _ Interface = (*Clientset)(nil)
 // FoobarV1 is the client of foobar.demo.welcome.domain/v1.
 func (c *Clientset) FoobarV1() foobarv1.FoobarV1Interface { return c.foobarV1 }
 
-// Discovery is the client of discovery.
+// Discovery returns the discovery client.
 func (c *Clientset) Discovery() discovery.DiscoveryInterface { return c.discovery }
 
 // Client reads and writes objects of all the kinds.
 func (c *Clientset) Client() operatorclient.Client { return c.objects }
 
-// NewForConfig makes a Clientset. It does not contact the server.
+// NewForConfig returns a Clientset. It does not contact the server.
 func NewForConfig(c *rest.Config) (*Clientset, error) {
 	c = clientset.Defaulted(c)
 	h, err := rest.HTTPClientFor(c)
@@ -49,7 +49,7 @@ func NewForConfig(c *rest.Config) (*Clientset, error) {
 	return NewForConfigAndClient(c, h)
 }
 
-// NewForConfigAndClient makes a Clientset that uses the HTTP client, which counts more than what the configuration says of transport.
+// NewForConfigAndClient returns a Clientset that uses the HTTP client instead of the transport settings of the configuration.
 func NewForConfigAndClient(c *rest.Config, h *http.Client) (*Clientset, error) {
 	c = clientset.Defaulted(c)
 	var cs Clientset
@@ -66,7 +66,7 @@ func NewForConfigAndClient(c *rest.Config, h *http.Client) (*Clientset, error) {
 	return &cs, nil
 }
 
-// NewForConfigOrDie makes a Clientset and panics if the configuration is wrong.
+// NewForConfigOrDie returns a Clientset. It panics if the configuration is invalid.
 func NewForConfigOrDie(c *rest.Config) *Clientset {
 	cs, err := NewForConfig(c)
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"kelson.dev/operator/clientset"
 )
 
-// SharedInformerFactory has the informers of all kinds. What is asked for runs from Start on, or at once if that was before.
+// SharedInformerFactory has the informers of all kinds. An informer starts with Start, or at once if Start was called before.
 type SharedInformerFactory interface {
 	// Start runs the informers until the channel is closed; it does not block.
 	Start(stopCh <-chan struct{})
 	// StartWithContext runs the informers until the context ends; it does not block.
 	StartWithContext(ctx context.Context)
-	// Shutdown ends the informers and waits until nothing runs any longer.
+	// Shutdown stops the informers and waits until they have stopped.
 	Shutdown()
-	// WaitForCacheSync waits for the first lists of what was asked for, and says which have come.
+	// WaitForCacheSync waits for the first lists of the informers, and returns which have synced.
 	WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool
-	// WaitForCacheSyncWithContext waits likewise; the error says what has not come, and why.
+	// WaitForCacheSyncWithContext does the same; the error lists the informers that have not synced, with reasons.
 	WaitForCacheSyncWithContext(ctx context.Context) error
-	// ForResource is the informer of a resource.
+	// ForResource returns the informer of a resource.
 	ForResource(resource schema.GroupVersionResource) (GenericInformer, error)
-	// InformerFor is the informer of an object's kind.
+	// InformerFor returns the informer of an object's kind.
 	InformerFor(obj operatorclient.Object) *clientset.Informer
 
 	Foobar() foobar.Interface
@@ -54,12 +54,12 @@ func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 
 type factory struct{ *clientset.Factory }
 
-// NewSharedInformerFactory makes a factory for all namespaces. resync, if positive, is the period at which handlers are told of everything again.
+// NewSharedInformerFactory returns a factory for all namespaces. If resync is positive, handlers get all objects again at this period.
 func NewSharedInformerFactory(clients versioned.Interface, resync time.Duration) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(clients, resync)
 }
 
-// NewSharedInformerFactoryWithOptions makes a factory.
+// NewSharedInformerFactoryWithOptions returns a factory.
 func NewSharedInformerFactoryWithOptions(clients versioned.Interface, resync time.Duration, options ...SharedInformerOption) SharedInformerFactory {
 	return &factory{clientset.NewFactory(clients.Client(), resync, options...)}
 }

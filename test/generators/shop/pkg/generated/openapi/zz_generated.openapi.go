@@ -10,7 +10,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// GetOpenAPIDefinitions is the definitions by their names. ref makes a reference of a name.
+// GetOpenAPIDefinitions returns the definitions by name. ref returns a reference to a name.
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
 		"io.k8s.api.core.v1.LocalObjectReference":                       schema_io_k8s_api_core_v1_LocalObjectReference(ref),

@@ -11,16 +11,16 @@ import (
 	"kelson.dev/examples/foobar/pkg/generated/applyconfiguration/internal"
 )
 
-// BarApplyConfiguration is what one wants to say of a Bar by server-side apply.
+// BarApplyConfiguration is a declarative configuration of a Bar for server-side apply.
 // Bar is a kind of foobar.demo.welcome.domain.
 type BarApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says how it should be.
+	// spec is the desired state.
 	Spec *BarSpecApplyConfiguration `json:"spec,omitempty"`
 }
 
-// Bar makes the apply configuration of the Bar of that name in a namespace.
+// Bar returns an apply configuration of the Bar with a name in a namespace.
 func Bar(name, namespace string) *BarApplyConfiguration {
 	b := &BarApplyConfiguration{}
 	b.WithName(name)
@@ -30,9 +30,9 @@ func Bar(name, namespace string) *BarApplyConfiguration {
 	return b
 }
 
-// ExtractBarFrom makes an apply configuration of what fieldManager has applied to bar, an object as the server gave it, or to a
-// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
-// is not in it.
+// ExtractBarFrom returns the fields of bar, an object from the server, that fieldManager has applied to it, or to a
+// subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
+// other managers have taken over are not in the result.
 func ExtractBarFrom(bar *apiv1.Bar, fieldManager, subresource string) (*BarApplyConfiguration, error) {
 	b := &BarApplyConfiguration{}
 	if err := managedfields.ExtractInto(bar, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Bar"), fieldManager, b, subresource); err != nil {
@@ -42,7 +42,7 @@ func ExtractBarFrom(bar *apiv1.Bar, fieldManager, subresource string) (*BarApply
 	return b, nil
 }
 
-// ExtractBar makes an apply configuration of what fieldManager has applied to bar. If that is nothing, it has but the object's identity.
+// ExtractBar returns the fields of bar that fieldManager has applied. If there are none, the result has only the object's identity.
 func ExtractBar(bar *apiv1.Bar, fieldManager string) (*BarApplyConfiguration, error) {
 	return ExtractBarFrom(bar, fieldManager, "")
 }
@@ -140,7 +140,7 @@ func (b *BarApplyConfiguration) WithDeletionGracePeriodSeconds(value int64) *Bar
 	return b
 }
 
-// WithLabels puts entries into Labels, over those that are there, and returns the receiver.
+// WithLabels adds entries to Labels, replacing entries with the same keys, and returns the receiver.
 func (b *BarApplyConfiguration) WithLabels(entries map[string]string) *BarApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -154,7 +154,7 @@ func (b *BarApplyConfiguration) WithLabels(entries map[string]string) *BarApplyC
 	return b
 }
 
-// WithAnnotations puts entries into Annotations, over those that are there, and returns the receiver.
+// WithAnnotations adds entries to Annotations, replacing entries with the same keys, and returns the receiver.
 func (b *BarApplyConfiguration) WithAnnotations(entries map[string]string) *BarApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -197,18 +197,18 @@ func (b *BarApplyConfiguration) WithSpec(value *BarSpecApplyConfiguration) *BarA
 	return b
 }
 
-// IsApplyConfiguration marks the type as what Apply takes.
+// IsApplyConfiguration marks the type as an argument of Apply.
 func (b BarApplyConfiguration) IsApplyConfiguration() {}
 
-// GetKind is the kind.
+// GetKind returns the kind.
 func (b *BarApplyConfiguration) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
-// GetAPIVersion is the group and version.
+// GetAPIVersion returns the group and version.
 func (b *BarApplyConfiguration) GetAPIVersion() *string {
 	return b.TypeMetaApplyConfiguration.APIVersion
 }
 
-// GetName is the name, nil if there is none.
+// GetName returns the name, or nil.
 func (b *BarApplyConfiguration) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -216,7 +216,7 @@ func (b *BarApplyConfiguration) GetName() *string {
 	return b.ObjectMetaApplyConfiguration.Name
 }
 
-// GetNamespace is the namespace, nil if there is none.
+// GetNamespace returns the namespace, or nil.
 func (b *BarApplyConfiguration) GetNamespace() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil

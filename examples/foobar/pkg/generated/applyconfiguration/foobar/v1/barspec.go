@@ -2,14 +2,14 @@
 
 package v1
 
-// BarSpecApplyConfiguration is what one wants to say of a BarSpec by server-side apply.
+// BarSpecApplyConfiguration is a declarative configuration of a BarSpec for server-side apply.
 // BarSpec says what a Bar says.
 type BarSpecApplyConfiguration struct {
 	// message that it has.
 	Message *string `json:"message,omitempty"`
 }
 
-// BarSpec makes an empty apply configuration of a BarSpec.
+// BarSpec returns an empty apply configuration of a BarSpec.
 func BarSpec() *BarSpecApplyConfiguration { return &BarSpecApplyConfiguration{} }
 
 // WithMessage sets Message and returns the receiver.

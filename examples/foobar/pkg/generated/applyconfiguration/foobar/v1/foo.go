@@ -11,18 +11,18 @@ import (
 	"kelson.dev/examples/foobar/pkg/generated/applyconfiguration/internal"
 )
 
-// FooApplyConfiguration is what one wants to say of a Foo by server-side apply.
+// FooApplyConfiguration is a declarative configuration of a Foo for server-side apply.
 // Foo is a kind of foobar.demo.welcome.domain.
 type FooApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says how it should be.
+	// spec is the desired state.
 	Spec *FooSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how it was last seen to be.
+	// status is the observed state.
 	Status *FooStatusApplyConfiguration `json:"status,omitempty"`
 }
 
-// Foo makes the apply configuration of the Foo of that name in a namespace.
+// Foo returns an apply configuration of the Foo with a name in a namespace.
 func Foo(name, namespace string) *FooApplyConfiguration {
 	b := &FooApplyConfiguration{}
 	b.WithName(name)
@@ -32,9 +32,9 @@ func Foo(name, namespace string) *FooApplyConfiguration {
 	return b
 }
 
-// ExtractFooFrom makes an apply configuration of what fieldManager has applied to foo, an object as the server gave it, or to a
-// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
-// is not in it.
+// ExtractFooFrom returns the fields of foo, an object from the server, that fieldManager has applied to it, or to a
+// subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
+// other managers have taken over are not in the result.
 func ExtractFooFrom(foo *apiv1.Foo, fieldManager, subresource string) (*FooApplyConfiguration, error) {
 	b := &FooApplyConfiguration{}
 	if err := managedfields.ExtractInto(foo, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Foo"), fieldManager, b, subresource); err != nil {
@@ -44,12 +44,12 @@ func ExtractFooFrom(foo *apiv1.Foo, fieldManager, subresource string) (*FooApply
 	return b, nil
 }
 
-// ExtractFoo makes an apply configuration of what fieldManager has applied to foo. If that is nothing, it has but the object's identity.
+// ExtractFoo returns the fields of foo that fieldManager has applied. If there are none, the result has only the object's identity.
 func ExtractFoo(foo *apiv1.Foo, fieldManager string) (*FooApplyConfiguration, error) {
 	return ExtractFooFrom(foo, fieldManager, "")
 }
 
-// ExtractFooStatus makes an apply configuration of what fieldManager has applied to the subresource status of foo.
+// ExtractFooStatus returns the fields that fieldManager has applied to the subresource status of foo.
 func ExtractFooStatus(foo *apiv1.Foo, fieldManager string) (*FooApplyConfiguration, error) {
 	return ExtractFooFrom(foo, fieldManager, "status")
 }
@@ -147,7 +147,7 @@ func (b *FooApplyConfiguration) WithDeletionGracePeriodSeconds(value int64) *Foo
 	return b
 }
 
-// WithLabels puts entries into Labels, over those that are there, and returns the receiver.
+// WithLabels adds entries to Labels, replacing entries with the same keys, and returns the receiver.
 func (b *FooApplyConfiguration) WithLabels(entries map[string]string) *FooApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -161,7 +161,7 @@ func (b *FooApplyConfiguration) WithLabels(entries map[string]string) *FooApplyC
 	return b
 }
 
-// WithAnnotations puts entries into Annotations, over those that are there, and returns the receiver.
+// WithAnnotations adds entries to Annotations, replacing entries with the same keys, and returns the receiver.
 func (b *FooApplyConfiguration) WithAnnotations(entries map[string]string) *FooApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -210,18 +210,18 @@ func (b *FooApplyConfiguration) WithStatus(value *FooStatusApplyConfiguration) *
 	return b
 }
 
-// IsApplyConfiguration marks the type as what Apply takes.
+// IsApplyConfiguration marks the type as an argument of Apply.
 func (b FooApplyConfiguration) IsApplyConfiguration() {}
 
-// GetKind is the kind.
+// GetKind returns the kind.
 func (b *FooApplyConfiguration) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
-// GetAPIVersion is the group and version.
+// GetAPIVersion returns the group and version.
 func (b *FooApplyConfiguration) GetAPIVersion() *string {
 	return b.TypeMetaApplyConfiguration.APIVersion
 }
 
-// GetName is the name, nil if there is none.
+// GetName returns the name, or nil.
 func (b *FooApplyConfiguration) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -229,7 +229,7 @@ func (b *FooApplyConfiguration) GetName() *string {
 	return b.ObjectMetaApplyConfiguration.Name
 }
 
-// GetNamespace is the namespace, nil if there is none.
+// GetNamespace returns the namespace, or nil.
 func (b *FooApplyConfiguration) GetNamespace() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil

@@ -2,7 +2,7 @@
 
 package v1
 
-// FooSpecApplyConfiguration is what one wants to say of a FooSpec by server-side apply.
+// FooSpecApplyConfiguration is a declarative configuration of a FooSpec for server-side apply.
 // FooSpec says how many Bars there should be, and what they say.
 type FooSpecApplyConfiguration struct {
 	// bars is how many there should be.
@@ -11,7 +11,7 @@ type FooSpecApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 }
 
-// FooSpec makes an empty apply configuration of a FooSpec.
+// FooSpec returns an empty apply configuration of a FooSpec.
 func FooSpec() *FooSpecApplyConfiguration { return &FooSpecApplyConfiguration{} }
 
 // WithBars sets Bars and returns the receiver.

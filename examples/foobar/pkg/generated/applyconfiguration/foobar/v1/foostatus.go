@@ -2,7 +2,7 @@
 
 package v1
 
-// FooStatusApplyConfiguration is what one wants to say of a FooStatus by server-side apply.
+// FooStatusApplyConfiguration is a declarative configuration of a FooStatus for server-side apply.
 // FooStatus is how many there are.
 type FooStatusApplyConfiguration struct {
 	// bars is how many there are.
@@ -11,7 +11,7 @@ type FooStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 
-// FooStatus makes an empty apply configuration of a FooStatus.
+// FooStatus returns an empty apply configuration of a FooStatus.
 func FooStatus() *FooStatusApplyConfiguration { return &FooStatusApplyConfiguration{} }
 
 // WithBars sets Bars and returns the receiver.

@@ -14,7 +14,7 @@ import (
 	fakes "kelson.dev/operator/clientset/fake"
 )
 
-// Clientset answers from objects that it keeps, and writes down what it was asked. Its zero value keeps none.
+// Clientset serves objects from memory and records the requests. The zero value has no objects.
 type Clientset struct{ fakes.Clientset }
 
 var (
@@ -30,14 +30,14 @@ var kinds = []fakes.Kind{
 	{GroupVersionKind: schema.GroupVersionKind{Group: "foobar.demo.welcome.domain", Version: "v1", Kind: "Foo"}, Resource: "foos", Namespaced: true},
 }
 
-// NewSimpleClientset makes a clientset in which objects are. It knows of no owners of fields, so that there is no server-side apply.
+// NewSimpleClientset returns a clientset with the objects. It does not track field ownership and has no server-side apply.
 func NewSimpleClientset(objects ...runtime.Object) *Clientset {
 	c := &Clientset{}
 	c.Track(fakes.Config{Scheme: scheme.Scheme, Decoder: scheme.Codecs.UniversalDecoder(), Kinds: kinds}, objects...)
 	return c
 }
 
-// NewClientset makes a clientset in which objects are. It does server-side apply.
+// NewClientset returns a clientset with the objects. It supports server-side apply.
 func NewClientset(objects ...runtime.Object) *Clientset {
 	c := &Clientset{}
 	c.Track(fakes.Config{

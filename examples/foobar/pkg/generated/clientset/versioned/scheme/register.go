@@ -11,7 +11,7 @@ import (
 	foobarv1 "kelson.dev/examples/foobar/api/v1"
 )
 
-// Scheme knows the types of the clients.
+// Scheme has the types of the clients.
 var Scheme = runtime.NewScheme()
 
 // Codecs encode and decode them.

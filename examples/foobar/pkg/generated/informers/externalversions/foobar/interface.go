@@ -14,7 +14,7 @@ type Interface interface {
 
 type group struct{ factory *clientset.Factory }
 
-// New is the group of a factory.
+// New returns the group of a factory.
 func New(f *clientset.Factory) Interface { return group{f} }
 
 func (g group) V1() v1.Interface { return v1.New(g.factory) }

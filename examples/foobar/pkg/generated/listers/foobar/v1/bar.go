@@ -11,17 +11,17 @@ import (
 
 // BarLister reads bars from an informer. The objects are shared and must not be changed.
 type BarLister interface {
-	// List is the objects of all namespaces that the selector matches.
+	// List returns the objects of all namespaces that match the selector.
 	List(selector labels.Selector) ([]*foobarv1.Bar, error)
-	// Bars is the lister of one namespace.
+	// Bars returns the lister of a namespace.
 	Bars(namespace string) BarNamespaceLister
 }
 
 // BarNamespaceLister reads bars of one namespace.
 type BarNamespaceLister interface {
-	// List is the objects of the namespace that the selector matches.
+	// List returns the objects of the namespace that match the selector.
 	List(selector labels.Selector) ([]*foobarv1.Bar, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) (*foobarv1.Bar, error)
 }
 
@@ -29,7 +29,7 @@ type barLister struct {
 	clientset.Lister[*foobarv1.Bar]
 }
 
-// NewBarLister makes a lister of an informer.
+// NewBarLister returns a lister of an informer.
 func NewBarLister(i *clientset.Informer) BarLister {
 	return barLister{clientset.NewLister[*foobarv1.Bar](i, schema.GroupResource{Group: "foobar.demo.welcome.domain", Resource: "bars"})}
 }

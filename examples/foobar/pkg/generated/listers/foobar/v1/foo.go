@@ -11,17 +11,17 @@ import (
 
 // FooLister reads foos from an informer. The objects are shared and must not be changed.
 type FooLister interface {
-	// List is the objects of all namespaces that the selector matches.
+	// List returns the objects of all namespaces that match the selector.
 	List(selector labels.Selector) ([]*foobarv1.Foo, error)
-	// Foos is the lister of one namespace.
+	// Foos returns the lister of a namespace.
 	Foos(namespace string) FooNamespaceLister
 }
 
 // FooNamespaceLister reads foos of one namespace.
 type FooNamespaceLister interface {
-	// List is the objects of the namespace that the selector matches.
+	// List returns the objects of the namespace that match the selector.
 	List(selector labels.Selector) ([]*foobarv1.Foo, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) (*foobarv1.Foo, error)
 }
 
@@ -29,7 +29,7 @@ type fooLister struct {
 	clientset.Lister[*foobarv1.Foo]
 }
 
-// NewFooLister makes a lister of an informer.
+// NewFooLister returns a lister of an informer.
 func NewFooLister(i *clientset.Informer) FooLister {
 	return fooLister{clientset.NewLister[*foobarv1.Foo](i, schema.GroupResource{Group: "foobar.demo.welcome.domain", Resource: "foos"})}
 }

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Parser reads objects by the schemas of their kinds.
+// Parser parses objects with the schemas of their kinds.
 var Parser = sync.OnceValue(func() *typed.Parser {
 	parser, err := typed.NewParser(schema)
 	if err != nil {

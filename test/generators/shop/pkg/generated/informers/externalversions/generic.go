@@ -11,7 +11,7 @@ import (
 	shopv1 "kelson.dev/test/generators/shop/api/v1"
 )
 
-// GenericInformer is an informer of a resource whose type is not known.
+// GenericInformer is an informer of a resource without its Go type.
 type GenericInformer interface {
 	Informer() *clientset.Informer
 	Lister() clientset.Lister[operatorclient.Object]
@@ -28,7 +28,7 @@ func (g genericInformer) Lister() clientset.Lister[operatorclient.Object] {
 	return clientset.NewLister[operatorclient.Object](g.informer, g.resource)
 }
 
-// ForResource is the informer of a resource.
+// ForResource returns the informer of a resource.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	var obj operatorclient.Object
 	switch resource {

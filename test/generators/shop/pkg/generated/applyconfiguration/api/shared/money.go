@@ -2,7 +2,7 @@
 
 package shared
 
-// MoneyApplyConfiguration is what one wants to say of a Money by server-side apply.
+// MoneyApplyConfiguration is a declarative configuration of a Money for server-side apply.
 // Money is an amount of a currency.
 type MoneyApplyConfiguration struct {
 	// currency is its code of three letters.
@@ -11,7 +11,7 @@ type MoneyApplyConfiguration struct {
 	Cents *int64 `json:"cents,omitempty"`
 }
 
-// Money makes an empty apply configuration of a Money.
+// Money returns an empty apply configuration of a Money.
 func Money() *MoneyApplyConfiguration { return &MoneyApplyConfiguration{} }
 
 // WithCurrency sets Currency and returns the receiver.

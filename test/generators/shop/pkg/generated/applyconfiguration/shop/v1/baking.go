@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BakingApplyConfiguration is what one wants to say of a Baking by server-side apply.
+// BakingApplyConfiguration is a declarative configuration of a Baking for server-side apply.
 // Baking is how it is baked. It is embedded.
 type BakingApplyConfiguration struct {
 	// degrees of the oven.
@@ -15,7 +15,7 @@ type BakingApplyConfiguration struct {
 	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 
-// Baking makes an empty apply configuration of a Baking.
+// Baking returns an empty apply configuration of a Baking.
 func Baking() *BakingApplyConfiguration { return &BakingApplyConfiguration{} }
 
 // WithDegrees sets Degrees and returns the receiver.

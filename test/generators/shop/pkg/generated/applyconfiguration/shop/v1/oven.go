@@ -11,7 +11,7 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/internal"
 )
 
-// OvenApplyConfiguration is what one wants to say of a Oven by server-side apply.
+// OvenApplyConfiguration is a declarative configuration of a Oven for server-side apply.
 // Oven is one of the shop's.
 type OvenApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
@@ -20,7 +20,7 @@ type OvenApplyConfiguration struct {
 	Spec *OvenSpecApplyConfiguration `json:"spec,omitempty"`
 }
 
-// Oven makes the apply configuration of the Oven of that name.
+// Oven returns an apply configuration of the Oven with a name.
 func Oven(name string) *OvenApplyConfiguration {
 	b := &OvenApplyConfiguration{}
 	b.WithName(name)
@@ -29,9 +29,9 @@ func Oven(name string) *OvenApplyConfiguration {
 	return b
 }
 
-// ExtractOvenFrom makes an apply configuration of what fieldManager has applied to oven, an object as the server gave it, or to a
-// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
-// is not in it.
+// ExtractOvenFrom returns the fields of oven, an object from the server, that fieldManager has applied to it, or to a
+// subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
+// other managers have taken over are not in the result.
 func ExtractOvenFrom(oven *apiv1.Oven, fieldManager, subresource string) (*OvenApplyConfiguration, error) {
 	b := &OvenApplyConfiguration{}
 	if err := managedfields.ExtractInto(oven, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Oven"), fieldManager, b, subresource); err != nil {
@@ -41,7 +41,7 @@ func ExtractOvenFrom(oven *apiv1.Oven, fieldManager, subresource string) (*OvenA
 	return b, nil
 }
 
-// ExtractOven makes an apply configuration of what fieldManager has applied to oven. If that is nothing, it has but the object's identity.
+// ExtractOven returns the fields of oven that fieldManager has applied. If there are none, the result has only the object's identity.
 func ExtractOven(oven *apiv1.Oven, fieldManager string) (*OvenApplyConfiguration, error) {
 	return ExtractOvenFrom(oven, fieldManager, "")
 }
@@ -139,7 +139,7 @@ func (b *OvenApplyConfiguration) WithDeletionGracePeriodSeconds(value int64) *Ov
 	return b
 }
 
-// WithLabels puts entries into Labels, over those that are there, and returns the receiver.
+// WithLabels adds entries to Labels, replacing entries with the same keys, and returns the receiver.
 func (b *OvenApplyConfiguration) WithLabels(entries map[string]string) *OvenApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -153,7 +153,7 @@ func (b *OvenApplyConfiguration) WithLabels(entries map[string]string) *OvenAppl
 	return b
 }
 
-// WithAnnotations puts entries into Annotations, over those that are there, and returns the receiver.
+// WithAnnotations adds entries to Annotations, replacing entries with the same keys, and returns the receiver.
 func (b *OvenApplyConfiguration) WithAnnotations(entries map[string]string) *OvenApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -196,18 +196,18 @@ func (b *OvenApplyConfiguration) WithSpec(value *OvenSpecApplyConfiguration) *Ov
 	return b
 }
 
-// IsApplyConfiguration marks the type as what Apply takes.
+// IsApplyConfiguration marks the type as an argument of Apply.
 func (b OvenApplyConfiguration) IsApplyConfiguration() {}
 
-// GetKind is the kind.
+// GetKind returns the kind.
 func (b *OvenApplyConfiguration) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
-// GetAPIVersion is the group and version.
+// GetAPIVersion returns the group and version.
 func (b *OvenApplyConfiguration) GetAPIVersion() *string {
 	return b.TypeMetaApplyConfiguration.APIVersion
 }
 
-// GetName is the name, nil if there is none.
+// GetName returns the name, or nil.
 func (b *OvenApplyConfiguration) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -215,7 +215,7 @@ func (b *OvenApplyConfiguration) GetName() *string {
 	return b.ObjectMetaApplyConfiguration.Name
 }
 
-// GetNamespace is the namespace, nil if there is none.
+// GetNamespace returns the namespace, or nil.
 func (b *OvenApplyConfiguration) GetNamespace() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil

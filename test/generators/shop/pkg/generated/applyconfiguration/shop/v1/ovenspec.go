@@ -2,14 +2,14 @@
 
 package v1
 
-// OvenSpecApplyConfiguration is what one wants to say of a OvenSpec by server-side apply.
+// OvenSpecApplyConfiguration is a declarative configuration of a OvenSpec for server-side apply.
 // OvenSpec is what an oven can do.
 type OvenSpecApplyConfiguration struct {
 	// heat at most.
 	Heat *BakingApplyConfiguration `json:"heat,omitempty"`
 }
 
-// OvenSpec makes an empty apply configuration of a OvenSpec.
+// OvenSpec returns an empty apply configuration of a OvenSpec.
 func OvenSpec() *OvenSpecApplyConfiguration { return &OvenSpecApplyConfiguration{} }
 
 // WithHeat sets Heat and returns the receiver.

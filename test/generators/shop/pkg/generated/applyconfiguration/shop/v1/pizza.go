@@ -11,7 +11,7 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/internal"
 )
 
-// PizzaApplyConfiguration is what one wants to say of a Pizza by server-side apply.
+// PizzaApplyConfiguration is a declarative configuration of a Pizza for server-side apply.
 // Pizza is one that somebody wants.
 type PizzaApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
@@ -22,7 +22,7 @@ type PizzaApplyConfiguration struct {
 	Status *PizzaStatusApplyConfiguration `json:"status,omitempty"`
 }
 
-// Pizza makes the apply configuration of the Pizza of that name in a namespace.
+// Pizza returns an apply configuration of the Pizza with a name in a namespace.
 func Pizza(name, namespace string) *PizzaApplyConfiguration {
 	b := &PizzaApplyConfiguration{}
 	b.WithName(name)
@@ -32,9 +32,9 @@ func Pizza(name, namespace string) *PizzaApplyConfiguration {
 	return b
 }
 
-// ExtractPizzaFrom makes an apply configuration of what fieldManager has applied to pizza, an object as the server gave it, or to a
-// subresource of it, if one is named. To change that and apply it again leaves what others have set alone. What others have taken over since
-// is not in it.
+// ExtractPizzaFrom returns the fields of pizza, an object from the server, that fieldManager has applied to it, or to a
+// subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
+// other managers have taken over are not in the result.
 func ExtractPizzaFrom(pizza *apiv1.Pizza, fieldManager, subresource string) (*PizzaApplyConfiguration, error) {
 	b := &PizzaApplyConfiguration{}
 	if err := managedfields.ExtractInto(pizza, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Pizza"), fieldManager, b, subresource); err != nil {
@@ -44,17 +44,17 @@ func ExtractPizzaFrom(pizza *apiv1.Pizza, fieldManager, subresource string) (*Pi
 	return b, nil
 }
 
-// ExtractPizza makes an apply configuration of what fieldManager has applied to pizza. If that is nothing, it has but the object's identity.
+// ExtractPizza returns the fields of pizza that fieldManager has applied. If there are none, the result has only the object's identity.
 func ExtractPizza(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
 	return ExtractPizzaFrom(pizza, fieldManager, "")
 }
 
-// ExtractPizzaScale makes an apply configuration of what fieldManager has applied to the subresource scale of pizza.
+// ExtractPizzaScale returns the fields that fieldManager has applied to the subresource scale of pizza.
 func ExtractPizzaScale(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
 	return ExtractPizzaFrom(pizza, fieldManager, "scale")
 }
 
-// ExtractPizzaStatus makes an apply configuration of what fieldManager has applied to the subresource status of pizza.
+// ExtractPizzaStatus returns the fields that fieldManager has applied to the subresource status of pizza.
 func ExtractPizzaStatus(pizza *apiv1.Pizza, fieldManager string) (*PizzaApplyConfiguration, error) {
 	return ExtractPizzaFrom(pizza, fieldManager, "status")
 }
@@ -152,7 +152,7 @@ func (b *PizzaApplyConfiguration) WithDeletionGracePeriodSeconds(value int64) *P
 	return b
 }
 
-// WithLabels puts entries into Labels, over those that are there, and returns the receiver.
+// WithLabels adds entries to Labels, replacing entries with the same keys, and returns the receiver.
 func (b *PizzaApplyConfiguration) WithLabels(entries map[string]string) *PizzaApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -166,7 +166,7 @@ func (b *PizzaApplyConfiguration) WithLabels(entries map[string]string) *PizzaAp
 	return b
 }
 
-// WithAnnotations puts entries into Annotations, over those that are there, and returns the receiver.
+// WithAnnotations adds entries to Annotations, replacing entries with the same keys, and returns the receiver.
 func (b *PizzaApplyConfiguration) WithAnnotations(entries map[string]string) *PizzaApplyConfiguration {
 	if b.ObjectMetaApplyConfiguration == nil {
 		b.ObjectMetaApplyConfiguration = &applyconfigurationsmetav1.ObjectMetaApplyConfiguration{}
@@ -215,18 +215,18 @@ func (b *PizzaApplyConfiguration) WithStatus(value *PizzaStatusApplyConfiguratio
 	return b
 }
 
-// IsApplyConfiguration marks the type as what Apply takes.
+// IsApplyConfiguration marks the type as an argument of Apply.
 func (b PizzaApplyConfiguration) IsApplyConfiguration() {}
 
-// GetKind is the kind.
+// GetKind returns the kind.
 func (b *PizzaApplyConfiguration) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
-// GetAPIVersion is the group and version.
+// GetAPIVersion returns the group and version.
 func (b *PizzaApplyConfiguration) GetAPIVersion() *string {
 	return b.TypeMetaApplyConfiguration.APIVersion
 }
 
-// GetName is the name, nil if there is none.
+// GetName returns the name, or nil.
 func (b *PizzaApplyConfiguration) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil
@@ -234,7 +234,7 @@ func (b *PizzaApplyConfiguration) GetName() *string {
 	return b.ObjectMetaApplyConfiguration.Name
 }
 
-// GetNamespace is the namespace, nil if there is none.
+// GetNamespace returns the namespace, or nil.
 func (b *PizzaApplyConfiguration) GetNamespace() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil

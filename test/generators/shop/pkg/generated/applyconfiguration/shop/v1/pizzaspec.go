@@ -13,7 +13,7 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/api/shared"
 )
 
-// PizzaSpecApplyConfiguration is what one wants to say of a PizzaSpec by server-side apply.
+// PizzaSpecApplyConfiguration is a declarative configuration of a PizzaSpec for server-side apply.
 // PizzaSpec is an order.
 type PizzaSpecApplyConfiguration struct {
 	BakingApplyConfiguration `json:",inline"`
@@ -43,7 +43,7 @@ type PizzaSpecApplyConfiguration struct {
 	Prices map[apiv1.Size]shared.MoneyApplyConfiguration `json:"prices,omitempty"`
 }
 
-// PizzaSpec makes an empty apply configuration of a PizzaSpec.
+// PizzaSpec returns an empty apply configuration of a PizzaSpec.
 func PizzaSpec() *PizzaSpecApplyConfiguration { return &PizzaSpecApplyConfiguration{} }
 
 // WithDegrees sets Degrees and returns the receiver.
@@ -134,7 +134,7 @@ func (b *PizzaSpecApplyConfiguration) WithSeal(values ...byte) *PizzaSpecApplyCo
 	return b
 }
 
-// WithPrices puts entries into Prices, over those that are there, and returns the receiver.
+// WithPrices adds entries to Prices, replacing entries with the same keys, and returns the receiver.
 func (b *PizzaSpecApplyConfiguration) WithPrices(entries map[apiv1.Size]shared.MoneyApplyConfiguration) *PizzaSpecApplyConfiguration {
 	if b.Prices == nil && len(entries) > 0 {
 		b.Prices = make(map[apiv1.Size]shared.MoneyApplyConfiguration, len(entries))

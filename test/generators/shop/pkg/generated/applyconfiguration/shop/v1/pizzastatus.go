@@ -7,7 +7,7 @@ import (
 	applyconfigurationsmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// PizzaStatusApplyConfiguration is what one wants to say of a PizzaStatus by server-side apply.
+// PizzaStatusApplyConfiguration is a declarative configuration of a PizzaStatus for server-side apply.
 // PizzaStatus is how far it is.
 type PizzaStatusApplyConfiguration struct {
 	// conditions of the pizza.
@@ -18,7 +18,7 @@ type PizzaStatusApplyConfiguration struct {
 	Slices *int32 `json:"slices,omitempty"`
 }
 
-// PizzaStatus makes an empty apply configuration of a PizzaStatus.
+// PizzaStatus returns an empty apply configuration of a PizzaStatus.
 func PizzaStatus() *PizzaStatusApplyConfiguration { return &PizzaStatusApplyConfiguration{} }
 
 // WithConditions appends values to Conditions and returns the receiver.

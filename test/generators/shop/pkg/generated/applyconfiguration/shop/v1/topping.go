@@ -2,7 +2,7 @@
 
 package v1
 
-// ToppingApplyConfiguration is what one wants to say of a Topping by server-side apply.
+// ToppingApplyConfiguration is a declarative configuration of a Topping for server-side apply.
 // Topping is something on the pizza.
 type ToppingApplyConfiguration struct {
 	// name of it.
@@ -13,7 +13,7 @@ type ToppingApplyConfiguration struct {
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
-// Topping makes an empty apply configuration of a Topping.
+// Topping returns an empty apply configuration of a Topping.
 func Topping() *ToppingApplyConfiguration { return &ToppingApplyConfiguration{} }
 
 // WithName sets Name and returns the receiver.
@@ -28,7 +28,7 @@ func (b *ToppingApplyConfiguration) WithGrams(value int32) *ToppingApplyConfigur
 	return b
 }
 
-// WithNotes puts entries into Notes, over those that are there, and returns the receiver.
+// WithNotes adds entries to Notes, replacing entries with the same keys, and returns the receiver.
 func (b *ToppingApplyConfiguration) WithNotes(entries map[string]string) *ToppingApplyConfiguration {
 	if b.Notes == nil && len(entries) > 0 {
 		b.Notes = make(map[string]string, len(entries))

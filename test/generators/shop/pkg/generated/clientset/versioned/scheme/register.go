@@ -11,7 +11,7 @@ import (
 	shopv1 "kelson.dev/test/generators/shop/api/v1"
 )
 
-// Scheme knows the types of the clients.
+// Scheme has the types of the clients.
 var Scheme = runtime.NewScheme()
 
 // Codecs encode and decode them.

@@ -11,13 +11,13 @@ import (
 
 // OvenLister reads ovens from an informer. The objects are shared and must not be changed.
 type OvenLister interface {
-	// List is the objects that the selector matches.
+	// List returns the objects that match the selector.
 	List(selector labels.Selector) ([]*shopv1.Oven, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) (*shopv1.Oven, error)
 }
 
-// NewOvenLister makes a lister of an informer.
+// NewOvenLister returns a lister of an informer.
 func NewOvenLister(i *clientset.Informer) OvenLister {
 	return clientset.NewLister[*shopv1.Oven](i, schema.GroupResource{Group: "shop.example.com", Resource: "ovens"})
 }

@@ -11,17 +11,17 @@ import (
 
 // PizzaLister reads pizzas from an informer. The objects are shared and must not be changed.
 type PizzaLister interface {
-	// List is the objects of all namespaces that the selector matches.
+	// List returns the objects of all namespaces that match the selector.
 	List(selector labels.Selector) ([]*shopv1.Pizza, error)
-	// Pizzas is the lister of one namespace.
+	// Pizzas returns the lister of a namespace.
 	Pizzas(namespace string) PizzaNamespaceLister
 }
 
 // PizzaNamespaceLister reads pizzas of one namespace.
 type PizzaNamespaceLister interface {
-	// List is the objects of the namespace that the selector matches.
+	// List returns the objects of the namespace that match the selector.
 	List(selector labels.Selector) ([]*shopv1.Pizza, error)
-	// Get is the object of that name.
+	// Get returns the object with the name.
 	Get(name string) (*shopv1.Pizza, error)
 }
 
@@ -29,7 +29,7 @@ type pizzaLister struct {
 	clientset.Lister[*shopv1.Pizza]
 }
 
-// NewPizzaLister makes a lister of an informer.
+// NewPizzaLister returns a lister of an informer.
 func NewPizzaLister(i *clientset.Informer) PizzaLister {
 	return pizzaLister{clientset.NewLister[*shopv1.Pizza](i, schema.GroupResource{Group: "shop.example.com", Resource: "pizzas"})}
 }

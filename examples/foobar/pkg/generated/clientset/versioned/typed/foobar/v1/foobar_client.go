@@ -27,7 +27,7 @@ func (c *FoobarV1Client) Bars(namespace string) BarInterface { return newBars(c,
 // Foos is the client of foos.
 func (c *FoobarV1Client) Foos(namespace string) FooInterface { return newFoos(c, namespace) }
 
-// NewForConfig makes a client. It does not contact the server.
+// NewForConfig returns a client. It does not contact the server.
 func NewForConfig(c *rest.Config) (*FoobarV1Client, error) {
 	c = clientset.Defaulted(c)
 	h, err := rest.HTTPClientFor(c)
@@ -37,7 +37,7 @@ func NewForConfig(c *rest.Config) (*FoobarV1Client, error) {
 	return NewForConfigAndClient(c, h)
 }
 
-// NewForConfigAndClient makes a client that uses the HTTP client.
+// NewForConfigAndClient returns a client that uses the HTTP client.
 func NewForConfigAndClient(c *rest.Config, h *http.Client) (*FoobarV1Client, error) {
 	client, err := clientset.REST(c, h, schema.GroupVersion{Group: "foobar.demo.welcome.domain", Version: "v1"}, scheme.Scheme, scheme.Codecs)
 	if err != nil {
@@ -46,7 +46,7 @@ func NewForConfigAndClient(c *rest.Config, h *http.Client) (*FoobarV1Client, err
 	return &FoobarV1Client{client}, nil
 }
 
-// NewForConfigOrDie makes a client and panics if the configuration is wrong.
+// NewForConfigOrDie returns a client. It panics if the configuration is invalid.
 func NewForConfigOrDie(c *rest.Config) *FoobarV1Client {
 	client, err := NewForConfig(c)
 	if err != nil {
@@ -55,10 +55,10 @@ func NewForConfigOrDie(c *rest.Config) *FoobarV1Client {
 	return client
 }
 
-// New makes a client of a REST client.
+// New returns a client that uses a REST client.
 func New(c rest.Interface) *FoobarV1Client { return &FoobarV1Client{c} }
 
-// RESTClient is what requests go by.
+// RESTClient returns the REST client of the requests.
 func (c *FoobarV1Client) RESTClient() rest.Interface {
 	if c == nil {
 		return nil

@@ -14,7 +14,7 @@ type Interface interface {
 
 type version struct{ factory *clientset.Factory }
 
-// New is the version of a factory.
+// New returns the version of a factory.
 func New(f *clientset.Factory) Interface { return version{f} }
 
 func (v version) Ovens() OvenInformer { return ovenInformer{v.factory} }

@@ -17,7 +17,7 @@ func (c *FakeFoobarV1) Bars(namespace string) foobarv1.BarInterface { return new
 // Foos is the client of foos.
 func (c *FakeFoobarV1) Foos(namespace string) foobarv1.FooInterface { return newFakeFoos(c, namespace) }
 
-// RESTClient is nil: no requests are made.
+// RESTClient returns nil, since a fake makes no requests.
 func (c *FakeFoobarV1) RESTClient() rest.Interface {
 	var none *rest.RESTClient
 	return none

@@ -19,7 +19,7 @@ func (c *FakeShopV1) Pizzas(namespace string) shopv1.PizzaInterface {
 	return newFakePizzas(c, namespace)
 }
 
-// RESTClient is nil: no requests are made.
+// RESTClient returns nil, since a fake makes no requests.
 func (c *FakeShopV1) RESTClient() rest.Interface {
 	var none *rest.RESTClient
 	return none
