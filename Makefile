@@ -105,26 +105,26 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after the other; the first ru
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$$dir || exit 1; \
 	done
 
-bench: release ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/benchmarks.md
+bench: release ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/figures ./bench/figures
-	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/benchmarks.md
+	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
 bench-million: release ## a million objects: loaded, listed, started over: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million
 
-differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/differential.md
+differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/internals/differential.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
+	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/internals/differential.md
 
-bench-operator: release ## the operator library against client-go and controller-runtime: about half an hour, and ten minutes more when the peers must be built; writes its part of docs/benchmarks.md
+bench-operator: release ## the operator library against client-go and controller-runtime: about half an hour, and ten minutes more when the peers must be built; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/bench
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
-	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/benchmarks.md
+	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
 soak-operator: ## the informer of the operator library under ten minutes of random faults
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
@@ -132,13 +132,13 @@ soak-operator: ## the informer of the operator library under ten minutes of rand
 bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
-conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/conformance.md
-	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
+conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
+	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
 
 controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
 
-test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/conformance.md
+test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh
 
 helm: build ## Helm's install, upgrade, rollback and uninstall of a chart with hooks: half a minute after the build of Helm
@@ -159,8 +159,8 @@ client-node: build ## the JavaScript client, from npm: needs Node.js
 generators: ## the generators' output for real projects against controller-gen's: a minute or two after the downloads
 	KELSON_GENERATORS=1 $(GO) test -timeout 30m -v -run Projects ./bench/generators
 
-bench-generators: build ## the time of a run and of an edit against controller-gen's: a minute; writes its part of docs/benchmarks.md
-	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/benchmarks.md
+bench-generators: build ## the time of a run and of an edit against controller-gen's: a minute; writes its part of docs/internals/benchmarks.md
+	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
 cluster-api: build ## Cluster API's own test suites on this control plane
 	test/cluster-api/run.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # @kubernetes/client-node, the JavaScript client, on a server whose node really runs commands. Prints a table of the steps and writes it to
-# docs/conformance.md.
+# docs/internals/conformance.md.
 #
 #   test/client-node/run.sh
 #

@@ -41,7 +41,7 @@ func allowances() []*allowance {
 			why: "a continue token made by hand that names a first object: no server gives such a token"},
 		{label: `list \?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0`, where: "status", peer: `^200`, kelson: `^410 The provided continue parameter is too old`,
 			why: "a list can be continued for five minutes; kube-apiserver does so until etcd is compacted, which is five to ten minutes", chance: true},
-		{stream: "documents/(discovery|paths)", where: `body.*\[(` + unservedGroups + `)\]`, kelson: `^\(absent\)$`, why: "groups that docs/gaps.md names are not served"},
+		{stream: "documents/(discovery|paths)", where: `body.*\[(` + unservedGroups + `)\]`, kelson: `^\(absent\)$`, why: "groups that docs/reference/gaps.md names are not served"},
 		{stream: "documents/discovery", where: `body.*\[componentstatuses\]`, kelson: `^\(absent\)$`, why: "componentstatuses, which are out of use, are not served"},
 		{stream: "documents/discovery", kelson: `^404|404 page not found|text/plain|nosniff`, why: "documents of groups that are not served"},
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling, chance: true},
