@@ -120,8 +120,8 @@ func TestClientDifferential(t *testing.T) {
 	must(t, err)
 	theirs = crclient.WithFieldOwner(theirs, "tester")
 	seed, rounds, ends := randomtest.Seed(t), 8, map[string]int{}
-	if n, err := strconv.Atoi(os.Getenv("KELSON_TEST_ROUNDS")); err == nil {
-		rounds = n
+	if n, err := strconv.Atoi(os.Getenv("KELSON_FAULTS")); err == nil {
+		rounds *= n
 	}
 	for round := range rounds {
 		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, boats: gvk, ends: ends}
