@@ -4,7 +4,7 @@
 //	registry := metrics.New(store)
 //	verbs := metrics.NewVerbs(registry) // for package rest, which counts there
 //
-// Names are kube-apiserver's where it has the same thing, and begin with kelson_ where not; docs/metrics.md lists them all. There is
+// Names are kube-apiserver's where it has the same thing, and begin with kelson_ where not; docs/reference/metrics.md lists them all. There is
 // no registry but the one that is made, and nothing is computed before somebody looks.
 package metrics
 
