@@ -145,9 +145,8 @@ func (s *Store) logOf(resource string) *eventLog {
 	return l
 }
 
-// publish shows the committer's state, and the events that led to it, to all readers at once. The caller then closes wake.
-func (s *Store) publish(events []*Event) (wake waiters) {
-	sn := s.freeze()
+// publish makes a state, and the events that led to it, visible to all readers at once. The caller then closes wake.
+func (s *Store) publish(sn *Snapshot, events []*Event) (wake waiters) {
 	if s.check != nil {
 		s.check(sn, events)
 	}

@@ -153,7 +153,7 @@ func (sn *Snapshot) indexed(in *index, uid types.UID, yield func(*Object) bool) 
 }
 
 func (sn *Snapshot) fork() *Store {
-	return start(sn.copyView(), sn.revision, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
+	return start(state{sn.copyView(), sn.revision}, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
 }
 
 // copyView returns a view of one's own that begins as this state. O(1).

@@ -51,16 +51,9 @@ type counts struct {
 func (s *Store) Stats() Stats {
 	stats := Stats{
 		Commits: s.counts.commits.Load(), Writes: s.counts.writes.Load(), Batches: s.counts.batches.Load(),
-		Queue: s.queue.length(), Waiting: s.counts.waiting.Read(),
-		Appending: s.counts.appending.Read(), Publishing: s.counts.publishing.Read(), Checkpoints: s.counts.checkpoints.Read(),
+		Waiting: s.counts.waiting.Read(), Appending: s.counts.appending.Read(), Publishing: s.counts.publishing.Read(), Checkpoints: s.counts.checkpoints.Read(),
 	}
-	var below any = s.backend
-	if s.follower != nil {
-		below = s.follower.shared
-	}
-	if m, ok := below.(Measured); ok {
-		stats.BackendStats = m.Stats()
-	}
+	s.driver.stats(&stats)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	stats.Objects, stats.Pins = s.current.Load().view.objects.Len(), len(s.pins)
