@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// committer is the driver of a store that alone writes to its log. One goroutine checks, numbers, appends and publishes
-// all writes. Only that goroutine uses state and failure.
+// committer is the driver of a store that alone writes to its log. One goroutine checks, numbers,
+// appends and publishes all writes. Only that goroutine uses state and failure.
 type committer struct {
 	state
 	store   *Store
@@ -98,8 +98,9 @@ func (c *committer) run() {
 			continue
 		}
 		wake := c.process(batch)
-		// The scheduler first runs the goroutine that was woken last. Wake a writer last: it holds the object that its
-		// response contains, and the encoding it makes of that object is then ready for watches.
+		// The scheduler first runs the goroutine that was woken last. Wake a writer last: it holds
+		// the object that its response contains, and the encoding it makes of that object is then
+		// ready for watches.
 		for _, r := range batch[1:] {
 			close(r.done)
 		}
@@ -111,8 +112,9 @@ func (c *committer) run() {
 	}
 }
 
-// process decides the requests of a batch. No result leaves the committer before the batch is durable, conflicts included,
-// because they may be conflicts with writes of the same batch. It returns the waiters to wake.
+// process decides the requests of a batch. No result leaves the committer before the batch is
+// durable, conflicts included, because they may be conflicts with writes of the same batch. It
+// returns the waiters to wake.
 func (c *committer) process(batch []*request) (wake waiters) {
 	if c.failure != nil {
 		return refuse(batch, c.failure)
@@ -165,8 +167,9 @@ func (c *committer) fail(err error) {
 	c.store.log.Error("write outcome unknown; refusing all writes until restart, which reads the state from the backend", "err", err)
 }
 
-// processAgain answers a batch of which the backend wrote nothing. Unless space has run out, it retries each request
-// alone: one request may be the cause, such as one whose values can't be encrypted.
+// processAgain answers a batch of which the backend wrote nothing. Unless space has run out, it
+// retries each request alone: one request may be the cause, such as one whose values can't be
+// encrypted.
 func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
 	if !errors.Is(err, ErrFull) && len(batch) > 1 {
 		for _, r := range batch {
@@ -188,7 +191,8 @@ func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
 // roomEvery is how often a store without space checks whether space is free. Every write checks, too.
 const roomEvery = time.Second
 
-// awaitRoom queues empty requests, which make the committer ask the backend, until there is space or the store closes.
+// awaitRoom queues empty requests, which make the committer ask the backend, until there is space
+// or the store closes.
 func (c *committer) awaitRoom() {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
@@ -278,7 +282,8 @@ func (c *committer) append(events []*Event) error {
 	return nil
 }
 
-// prepare applies all ops of a request to the committer's state, or none, and returns events with theirs appended.
+// prepare applies all ops of a request to the committer's state, or none, and returns events with
+// theirs appended.
 func (c *committer) prepare(r *request, events []*Event) []*Event {
 	before := len(events)
 	r.objects = make([]*Object, len(r.ops))
@@ -297,7 +302,8 @@ func (c *committer) prepare(r *request, events []*Event) []*Event {
 	return events
 }
 
-// event checks an op's precondition against the committer's state and returns its event, with the next revision.
+// event checks an op's precondition against the committer's state and returns its event, with the
+// next revision.
 func (c *committer) event(op *Op, d *draft) (*Event, error) {
 	now, _ := c.view.objects.Get(d.path)
 	if reason := refusal(op, now); reason != nil {
@@ -324,7 +330,8 @@ func (c *committer) event(op *Op, d *draft) (*Event, error) {
 	return e, nil
 }
 
-// refusal returns the reason why an op's precondition fails against the stored object now, or nil if it holds.
+// refusal returns the reason why an op's precondition fails against the stored object now, or nil
+// if it holds.
 func refusal(op *Op, now *Object) error {
 	switch {
 	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// follower is the driver of a store over a [Shared]. One goroutine applies and publishes what the log contains; only that
-// goroutine uses state.
+// follower is the driver of a store over a [Shared]. One goroutine applies and publishes what the
+// log contains; only that goroutine uses state.
 type follower struct {
 	state
 	store  *Store
@@ -131,8 +131,8 @@ func (f *follower) progress() {
 	f.moved = make(chan struct{})
 }
 
-// reload replaces the state after the log has lost history that the follower needs. Events are missing then, so all
-// cursors get ErrCompacted.
+// reload replaces the state after the log has lost history that the follower needs. Events are
+// missing then, so all cursors get ErrCompacted.
 func (f *follower) reload(ctx context.Context) error {
 	st, err := f.load(ctx)
 	if err != nil {
@@ -173,7 +173,8 @@ func (f *follower) reach(ctx context.Context, revision uint64) error {
 	}
 }
 
-// commit writes through the log and returns when the view includes the write, so that writers read their own writes.
+// commit writes through the log and returns when the view includes the write, so that writers read
+// their own writes.
 func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error) {
 	if f.alive.Err() != nil {
 		return nil, ErrClosed
@@ -223,7 +224,8 @@ func (f *follower) written(path, resource string, revision uint64) *Object {
 	return nil
 }
 
-// conflict returns a ConflictError for the first op whose precondition fails against the state at a revision.
+// conflict returns a ConflictError for the first op whose precondition fails against the state at a
+// revision.
 func (f *follower) conflict(ops []Op, revision uint64) error {
 	sn, err := f.store.at(revision)
 	if err != nil {

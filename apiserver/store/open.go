@@ -15,10 +15,11 @@ type Config struct {
 	Backend Backend
 	// Shared is a log that other processes write to as well. It replaces Backend.
 	Shared Shared
-	// Retain is how many events the watch log keeps at least, per resource and in total; 0 means 10,000.
+	// Retain is how many events the watch log keeps at least, per resource and in total; 0 means
+	// 10,000.
 	Retain int
-	// RetainBytes limits the bytes of objects in these events, per resource and in total; above it the log keeps fewer
-	// events, but always the newest 256. 0 means 32 MiB.
+	// RetainBytes limits the bytes of objects in these events, per resource and in total; above it
+	// the log keeps fewer events, but always the newest 256. 0 means 32 MiB.
 	RetainBytes int
 	// Log receives errors that are not returned to a caller; nil means slog.Default().
 	Log *slog.Logger
@@ -34,7 +35,8 @@ type Store struct {
 	closing sync.Once
 	ready   chan struct{} // always closed
 
-	// mu guards what is published together with a Snapshot: under mu, current and all logs are at one revision.
+	// mu guards what is published together with a Snapshot: under mu, current and all logs are at
+	// one revision.
 	mu     sync.RWMutex
 	base   uint64 // events up to this revision were never in the logs
 	logs   map[string]*eventLog
@@ -46,8 +48,8 @@ type Store struct {
 	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
 }
 
-// driver accepts writes and advances the published state of a Store. Its goroutine is the only caller of Store.publish.
-// There are two: committer and follower.
+// driver accepts writes and advances the published state of a Store. Its goroutine is the only
+// caller of Store.publish. There are two: committer and follower.
 type driver interface {
 	// commit implements Store.Commit for a non-empty list of ops.
 	commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error)
@@ -57,7 +59,8 @@ type driver interface {
 	failed() error
 	// stats sets the fields of Stats that only the driver can determine.
 	stats(*Stats)
-	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed first.
+	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed
+	// first.
 	stop()
 	// close releases everything else. It is called once, after stop, when the store is marked closed.
 	close() error
@@ -77,12 +80,13 @@ func (st *state) freeze(keep retention) *Snapshot {
 const (
 	defaultRetain      = 10_000
 	defaultRetainBytes = 32 << 20
-	// firstRevision is the revision of an empty store. It is not 0, because resourceVersion "0" means "any" to clients.
+	// firstRevision is the revision of an empty store. It is not 0, because resourceVersion "0"
+	// means "any" to clients.
 	firstRevision = 1
 )
 
-// Open loads the backend's state and starts the store's goroutine. The caller must close the store, which closes the
-// backend. If Open fails, it closes the backend.
+// Open loads the backend's state and starts the store's goroutine. The caller must close the store,
+// which closes the backend. If Open fails, it closes the backend.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Shared != nil {
 		return openShared(cfg)
@@ -162,16 +166,18 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 	return s.driver.commit(ctx, ops, drafts)
 }
 
-// Fresh returns a state that includes every write that was acknowledged, by any store, before the call. Without a
-// [Shared] that is the newest Snapshot. With one, Fresh asks the log, which may fail or block until ctx ends.
+// Fresh returns a state that includes every write that was acknowledged, by any store, before the
+// call. Without a [Shared] that is the newest Snapshot. With one, Fresh asks the log, which may
+// fail or block until ctx ends.
 func (s *Store) Fresh(ctx context.Context) (*Snapshot, error) { return s.driver.fresh(ctx) }
 
-// Failed returns the error because of which the store refuses writes, permanently or until there is space again; nil if
-// it accepts them. It is for health checks.
+// Failed returns the error because of which the store refuses writes, permanently or until there is
+// space again; nil if it accepts them. It is for health checks.
 func (s *Store) Failed() error { return s.driver.failed() }
 
-// Close processes the queued writes, ends the store's goroutine and closes the backend. Afterwards cursors return
-// ErrClosed; snapshots remain readable. Only the first call does anything and returns an error.
+// Close processes the queued writes, ends the store's goroutine and closes the backend. Afterwards
+// cursors return ErrClosed; snapshots remain readable. Only the first call does anything and
+// returns an error.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {

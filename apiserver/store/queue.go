@@ -18,8 +18,8 @@ type request struct {
 	done    chan struct{}
 }
 
-// draft is the part of a write that does not depend on its revision. The goroutine that calls Commit computes it, so that
-// the single committer does not have to.
+// draft is the part of a write that does not depend on its revision. The goroutine that calls
+// Commit computes it, so that the single committer does not have to.
 type draft struct {
 	path    string
 	head    Head
@@ -91,8 +91,9 @@ func (q *queue) withdraw(r *request) bool {
 	return r.withdrawn
 }
 
-// take blocks until requests are pending and returns all of them; ok is false when the queue is closed and empty.
-// The batch is empty if all its requests were withdrawn. last is the slice of the previous batch, which take reuses.
+// take blocks until requests are pending and returns all of them; ok is false when the queue is
+// closed and empty. The batch is empty if all its requests were withdrawn. last is the slice of the
+// previous batch, which take reuses.
 func (q *queue) take(last []*request) (batch []*request, ok bool) {
 	clear(last)
 	for {
