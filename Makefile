@@ -3,7 +3,7 @@
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . operator operator/adapter examples bench bench/conformance
+MODULES := . apiserver operator operator/adapter examples bench test/conformance
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The linked-in kubectl learns its version as upstream's build stamps it: at link time. Neither it nor the server claims a commit of
 # Kubernetes, so that they match each other.
@@ -14,9 +14,9 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAM
 # looked up by Go's own code.
 CGO     ?= 0
 # Where the fuzz targets are that make fuzz runs, and for how long each.
-FUZZ     ?= server toolchain operator test cmd
+FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
-TESTED  := ./... ./operator/... ./operator/adapter/... ./examples/...
+TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
 .PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build release profile faults faults-etcd fuzz differential bench bench-million bench-operator bench-store soak-operator conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
@@ -57,17 +57,17 @@ run-ingress-manager: build ## the example without a framework: a Service with th
 run-cnat-kube-apiserver: ## cnat on kube-apiserver: its pod is made; that it ran is said by the test, since there is no kubelet. Builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./bench/against -- $(GO) test -count=1 -v -run OnAServer ./examples/cnat/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/cnat/...
 
 run-ingress-manager-kube-apiserver: ## the ingress-manager's story on kube-apiserver. Builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./bench/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
 
 operator-kube-apiserver: ## the operator library's stories on kube-apiserver: webhooks, adapter. Builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./bench/against -- $(GO) test -count=1 -run 'Story|Injected' ./operator/... ./operator/adapter/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected' ./operator/... ./operator/adapter/...
 
 test: build ## all tests
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
@@ -91,12 +91,12 @@ generate: build ## regenerate what is generated
 	$(GO) run ./toolchain/internal/reference docs/reference
 
 faults: ## the store under a thousand kills, loss of power, failing calls and flipped bits, forty times as long as in the tests: about three minutes
-	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./server/store/disk
+	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./apiserver/store/disk
 
 faults-etcd: build ## stores and servers over members of etcd that are killed, paused and cut off, ten times as long as in the tests: about ten minutes
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
-	KELSON=$(abspath $(KELSON)) KELSON_FAULTS=10 $(GO) test -timeout 60m -v -run 'Faults|CutOff|Killed' ./bench/etcd
+	KELSON=$(abspath $(KELSON)) KELSON_FAULTS=10 $(GO) test -timeout 60m -v -run 'Faults|CutOff|Killed' ./test/etcd
 
 fuzz: ## every fuzz target for FUZZTIME (30s), one after the other; the first run compiles everything anew, with counters
 	@grep -rn '^func Fuzz' --include=*_test.go $(FUZZ) | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort | \
@@ -118,7 +118,7 @@ bench-million: release ## a million objects: loaded, listed, started over: about
 differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/differential.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./bench/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
+	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
 
 bench-operator: release ## the operator library against client-go and controller-runtime: about half an hour, and ten minutes more when the peers must be built; writes its part of docs/benchmarks.md
 	@mkdir -p bin/peers bin/bench
@@ -133,7 +133,7 @@ bench-store: ## storage engines under group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/conformance.md
-	cd bench/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
+	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
 
 controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh

@@ -164,6 +164,10 @@ require (
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	k8s.io/cluster-bootstrap v0.37.2 // indirect
 	k8s.io/cri-streaming v0.37.2 // indirect
+	kelson.dev/apiserver v0.0.0
 )
 
-replace kelson.dev/operator => ./operator
+replace (
+	kelson.dev/apiserver => ./apiserver
+	kelson.dev/operator => ./operator
+)

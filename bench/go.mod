@@ -191,9 +191,11 @@ require (
 	golang.org/x/mod v0.41.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	k8s.io/cri-streaming v0.37.2 // indirect
+	kelson.dev/apiserver v0.0.0
 )
 
 replace (
 	kelson.dev => ../
+	kelson.dev/apiserver => ../apiserver
 	kelson.dev/operator => ../operator
 )

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	upstream "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"kelson.dev/server/authz/rbac"
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/authz/rbac"
+	"kelson.dev/apiserver/store"
 )
 
 // policy is a set of roles and bindings.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // The page's part between these lines is written by this program.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"kelson.dev/bench/child"
+	"kelson.dev/test/child"
 )
 
 // grace is what a server has to end in order.

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kelson.dev/bench/child"
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
 )
 
 // side is one of the columns of the table: a server, and how it keeps its state.

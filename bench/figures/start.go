@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // starts measures how soon processes are ready: the sides take turns, the table has medians.

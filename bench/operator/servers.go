@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/bench/child"
+	"kelson.dev/apiserver/pki"
 	"kelson.dev/bench/operator/sample"
 	"kelson.dev/operator/client"
-	"kelson.dev/server/pki"
+	"kelson.dev/test/child"
 )
 
 // server is a control plane: both write to the disk before they answer.

@@ -2,7 +2,7 @@
 //
 //	go test -bench . ./storebench
 //
-// The engines are the log of server/store/disk, pebble, and as a yardstick the least that is durable at all: one append to one
+// The engines are the log of apiserver/store/disk, pebble, and as a yardstick the least that is durable at all: one append to one
 // file and one sync per batch, without any means to forget what was overwritten. docs/design/store.md records the figures.
 package storebench
 
@@ -22,8 +22,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/disk"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/disk"
 )
 
 // Engine opens a backend in a directory.

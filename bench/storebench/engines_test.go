@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/storetest"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 func TestEnginesKeepTheContract(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/admission"
-	"kelson.dev/server/builtin/plugins"
-	"kelson.dev/server/controlplane"
+	"kelson.dev/apiserver/admission"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/plugins"
 )
 
 // admissionFlags say which plugins look at what is written, by kube-apiserver's names. serve and the stand-in for kube-apiserver share them.

@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"kelson.dev/server/authz"
-	"kelson.dev/server/builtin/tokens"
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/https"
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/serving"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/tokens"
 )
 
 // apiserverOptions are the flags of kube-apiserver that mean something here.
@@ -79,7 +79,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	if err != nil {
 		return err
 	}
-	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer plane.Stop()
-	server, err := https.New(https.Config{
+	server, err := serving.New(serving.Config{
 		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
 	})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/audit"
-	"kelson.dev/server/controlplane"
+	"kelson.dev/apiserver/audit"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // auditFlags say what is recorded and where, by kube-apiserver's names. serve and the stand-in for kube-apiserver share them.

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"kelson.dev/server/authn"
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // authenticationFlags say who is known, by kube-apiserver's names. serve and the stand-in for kube-apiserver share them.

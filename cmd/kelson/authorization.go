@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/authz"
-	"kelson.dev/server/controlplane"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // authorizationFlags say who may do what, by kube-apiserver's names. serve and the stand-in for kube-apiserver share them, but not what

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/archive"
-	"kelson.dev/server/store/disk"
-	"kelson.dev/server/store/encrypted"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/encrypted"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 func dataCommand() *cobra.Command {

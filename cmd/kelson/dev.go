@@ -19,8 +19,8 @@ import (
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/until"
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
-	"kelson.dev/server/controlplane"
 	"kelson.dev/toolchain/scaffold"
 )
 

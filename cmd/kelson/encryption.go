@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/encrypted"
-	shared "kelson.dev/server/store/etcd"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/encrypted"
+	shared "kelson.dev/apiserver/store/etcd"
 )
 
 // encryptionFlags say how the state is encrypted where it is kept, by kube-apiserver's name.

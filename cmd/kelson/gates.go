@@ -3,8 +3,8 @@ package main
 import (
 	"slices"
 
-	"kelson.dev/server/authz"
-	"kelson.dev/server/controlplane"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // gates are the flags of what stands between a client and the store.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/pki"
 )
 
 // lateHandler is set before the first request is answered.

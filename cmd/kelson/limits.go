@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // limitFlags are the flags of how much is served at once.

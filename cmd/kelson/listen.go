@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net"
 
-	"kelson.dev/server/redact"
+	"kelson.dev/kubernetes/redact"
 )
 
 // newLog returns the logger of a server: text without the contents of objects.

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/server/authn"
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/pki"
-	"kelson.dev/server/planes"
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/ephemeral"
 )
 
 // planesOptions are the flags of serve about throwaway control planes.
@@ -46,25 +46,25 @@ func (o *planesOptions) check() error {
 
 // newPlanes returns the pool of throwaway control planes: in memory, each with its own credential and, unless a request says otherwise,
 // with the server's kind of node.
-func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*planes.Planes, error) {
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*ephemeral.Planes, error) {
 	node := own.Node
 	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	if err != nil {
 		return nil, err
 	}
-	return planes.New(planes.Config{
-		Start: func(ctx context.Context, start planes.Start) (planes.Plane, error) {
+	return ephemeral.New(ephemeral.Config{
+		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
 			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Log: log.With("plane", start.ID)}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
 			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {
 				var err error
 				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
-					return nil, fmt.Errorf("%w: %w", planes.ErrInvalid, err)
+					return nil, fmt.Errorf("%w: %w", ephemeral.ErrInvalid, err)
 				}
 			}
 			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
-				return nil, fmt.Errorf("%w: this server runs no processes: start it with --node=process", planes.ErrInvalid)
+				return nil, fmt.Errorf("%w: this server runs no processes: start it with --node=process", ephemeral.ErrInvalid)
 			}
 			if cfg.Node == controlplane.NodeProcess {
 				made.dir = filepath.Join(dir, "planes", start.ID)
@@ -115,7 +115,7 @@ func (p *throwawayPlane) removeFiles() error {
 }
 
 // withPlanes puts the throwaway control planes beside the server's own one.
-func withPlanes(all *planes.Planes, own http.Handler) http.Handler {
+func withPlanes(all *ephemeral.Planes, own http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/planes" || strings.HasPrefix(r.URL.Path, "/planes/") {
 			all.ServeHTTP(w, r)

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/util/homedir"
 
-	"kelson.dev/server/authz"
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/node/process"
-	"kelson.dev/server/store"
-	"kelson.dev/server/typed"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node/process"
 )
 
 // podFlags are the consents that running pods on this machine may need.
@@ -117,13 +117,13 @@ func acceptsOthers(opts *serveOptions, cfg *controlplane.Config) (others []strin
 
 // boundUsers lists the first binding of each scope that gives rights to users or groups that are not Kubernetes' own.
 func boundUsers(sn *store.Snapshot) (bindings []string) {
-	for b, err := range typed.List[rbacv1.ClusterRoleBinding](sn, "clusterrolebindings."+rbacv1.GroupName, "") {
+	for b, err := range derived.List[rbacv1.ClusterRoleBinding](sn, "clusterrolebindings."+rbacv1.GroupName, "") {
 		if err == nil && bindsOthers(b.Labels, b.Subjects) {
 			bindings = append(bindings, "ClusterRoleBinding "+b.Name)
 			break
 		}
 	}
-	for b, err := range typed.List[rbacv1.RoleBinding](sn, "rolebindings."+rbacv1.GroupName, "") {
+	for b, err := range derived.List[rbacv1.RoleBinding](sn, "rolebindings."+rbacv1.GroupName, "") {
 		if err == nil && bindsOthers(b.Labels, b.Subjects) {
 			bindings = append(bindings, "RoleBinding "+b.Namespace+"/"+b.Name)
 			break

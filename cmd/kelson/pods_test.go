@@ -10,9 +10,9 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/node/process"
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node/process"
 )
 
 // Users beside the administrator need consent, whatever lets them in.

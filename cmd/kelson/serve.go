@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"kelson.dev/server/builtin/tokens"
-	"kelson.dev/server/builtin/workloads"
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/https"
-	"kelson.dev/server/node/process"
-	"kelson.dev/server/planes"
+	"kelson.dev/apiserver/serving"
+	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/ephemeral"
+	"kelson.dev/kubernetes/node/process"
+	"kelson.dev/kubernetes/tokens"
 )
 
 // serveOptions are the flags of serve, shared by dev.
@@ -112,8 +112,8 @@ func serve(ctx context.Context, opts serveOptions, out, errOut io.Writer) error 
 // plane is a control plane on a port.
 type plane struct {
 	*controlplane.ControlPlane
-	server     *https.Server
-	throwaway  *planes.Planes // nil: none are handed out
+	server     *serving.Server
+	throwaway  *ephemeral.Planes // nil: none are handed out
 	kubeconfig string
 	cleanup    []func() error // in the order of what was made
 }
@@ -147,8 +147,8 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler()))) // some of what the controllers say goes there
 
 	// The port comes first: a busy one leaves nothing behind.
-	listener, err := https.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
-	if errors.Is(err, https.ErrPortInUse) {
+	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	if errors.Is(err, serving.ErrPortInUse) {
 		return nil, fmt.Errorf("%w: choose another with --secure-port (0 picks a free one)", err)
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func startPlane(ctx context.Context, opts serveOptions, errOut io.Writer) (_ *pl
 	dir, authority := state.dir, state.authority
 
 	var handler lateHandler
-	p.server, err = https.New(https.Config{
+	p.server, err = serving.New(serving.Config{
 		Listener:    listener,
 		Handler:     &handler,
 		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // signingFlags say who signs the CertificateSigningRequests that are approved, by kube-controller-manager's names.

@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/pki"
-	"kelson.dev/server/store"
-	"kelson.dev/server/store/disk"
-	shared "kelson.dev/server/store/etcd"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/disk"
+	shared "kelson.dev/apiserver/store/etcd"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // stateOptions say where a control plane keeps its state.

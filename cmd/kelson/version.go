@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 func versionCommand() *cobra.Command {

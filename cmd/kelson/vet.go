@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
 )
 

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
-	"kelson.dev/server/controlplane"
 )
 
 // A control plane with simulated nodes and an operator, in virtual time.

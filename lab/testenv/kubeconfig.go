@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/server/authn"
-	"kelson.dev/server/chain"
-	"kelson.dev/server/https"
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/serving"
 )
 
 // Kubeconfig opens a port of the loopback address and returns the path of an administrator's kubeconfig for it, for kubectl or an operator
@@ -33,18 +33,18 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	check(err)
 	certificates, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	check(err)
-	listener, err := https.Listen("127.0.0.1:0")
+	listener, err := serving.Listen("127.0.0.1:0")
 	check(err)
 	open, closePort := context.WithCancel(context.Background())
 	t.Cleanup(closePort)
-	server, err := https.New(https.Config{
+	server, err := serving.New(serving.Config{
 		Listener:    listener,
 		Certificate: authority.Serving(),
 		ClientCAs:   authority.Pool,
 		// The control plane was started without knowing this authority. Whom it vouches for is named here; all others it decides on itself.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
-				r = r.WithContext(chain.WithUser(r.Context(), who.User))
+				r = r.WithContext(filters.WithUser(r.Context(), who.User))
 			}
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()

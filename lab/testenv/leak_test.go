@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // footprint is what a process holds.

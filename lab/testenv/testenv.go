@@ -38,10 +38,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
-	"kelson.dev/server/controlplane"
 )
 
 // Env is a running control plane with what the options added to it.

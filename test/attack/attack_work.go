@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"kelson.dev/test/attack/bodies"
+	"kelson.dev/apiserver/attacktest/bodies"
 )
 
 // allSeats keeps 600 requests of one user under way: lists, and writes that are not persisted. At most 30,000 are sent.

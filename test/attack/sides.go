@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"kelson.dev/server/pki"
+	"kelson.dev/apiserver/pki"
 )
 
 // side is a server that is attacked.

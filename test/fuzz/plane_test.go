@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"kelson.dev/server/controlplane"
-	"kelson.dev/server/store/storetest"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	"kelson.dev/server/controlplane"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // plane is a control plane in this process, with kubectl linked in.

@@ -208,7 +208,7 @@ git checkout -q . 2>/dev/null || true
 
 kill $server && wait $server || true
 server=''
-(cd "$root" && GOWORK='' go build -o "$scratch/against" ./bench/against)
+(cd "$root" && GOWORK='' go build -o "$scratch/against" ./test/against)
 "$scratch/against" -peers "$root/bin/peers" -- sh -c 'cp "$KUBECONFIG" '"$scratch"'/kube && sleep 3600' >"$work/against.log" 2>&1 &
 server=$!
 until [ -s "$scratch/kube" ]; do

@@ -20,7 +20,7 @@ import (
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
 
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
 )
 
 // adapter is a storage.Interface over a store. A key "/pods/ns/name" is the object "/ns/name" of the resource "pods", so that keys are

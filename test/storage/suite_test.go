@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	suite "k8s.io/apiserver/pkg/storage/testing"
 
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
 )
 
 var codecs = func() serializer.CodecFactory {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
 )
 
 // watcher turns the events of a cursor into those of a watch.

@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/trace"
-	"kelson.dev/server/resource"
-	"kelson.dev/server/store"
 )
 
 // Account writes lines to one writer.

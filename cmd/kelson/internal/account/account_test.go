@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
 	"kelson.dev/cmd/kelson/internal/account"
 	"kelson.dev/operator/trace"
-	"kelson.dev/server/resource"
-	"kelson.dev/server/store"
 )
 
 // CLI-02

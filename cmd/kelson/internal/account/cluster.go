@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/server/store"
 )
 
 // Watching tells an account of some kinds of a cluster that is another process, until it is stopped.

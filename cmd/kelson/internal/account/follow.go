@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kelson.dev/server/store"
+	"kelson.dev/apiserver/store"
 )
 
 // Following tells an account of everything on a control plane until it is stopped.

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/jsonpath"
 
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/server/resource"
-	"kelson.dev/server/store"
 )
 
 // Condition is a parsed condition.

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
-	"kelson.dev/server/controlplane"
 
 	cnat "kelson.dev/examples/cnat/api/v1alpha1"
 	"kelson.dev/examples/cnat/internal/controller"

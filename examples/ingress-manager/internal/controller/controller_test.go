@@ -140,7 +140,7 @@ func TestIngress(t *testing.T) {
 	})
 }
 
-// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./bench/against runs it on kube-apiserver.
+// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./test/against runs it on kube-apiserver.
 func TestIngressOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
-	"kelson.dev/server/controlplane"
 
 	appsv1 "kelson.dev/examples/simpledeployment/api/v1"
 	"kelson.dev/examples/simpledeployment/internal/controller"

@@ -1,0 +1,110 @@
+// Package matching is what webhooks and policies share in finding out whether a request concerns them: the namespaces as they are in
+// the store, and the resources that neither ever sees.
+//
+//	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
+//	if matching.ExemptFromWebhooks(attributes) { return nil }
+package matching
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+// reviews ask who may do what. If admission could refuse them, nobody could come in any more to repair it.
+var reviews = map[schema.GroupResource]bool{
+	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
+	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
+	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}:  true,
+	{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"}:   true,
+	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
+}
+
+// ExemptFromWebhooks says whether a request is for what no webhook sees: reviews, and the configurations of webhooks and policies.
+func ExemptFromWebhooks(a admission.Attributes) bool {
+	return rules.IsExemptAdmissionConfigurationResource(a) || reviews[a.GetResource().GroupResource()]
+}
+
+// ExemptFromPolicies says whether a request is for what no policy sees: reviews, and policies and their bindings.
+func ExemptFromPolicies(a admission.Attributes) bool {
+	gr := a.GetResource().GroupResource()
+	return policies[gr] || reviews[gr]
+}
+
+// policies could otherwise refuse their own repair.
+var policies = map[schema.GroupResource]bool{
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
+	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}:         true,
+	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
+}
+
+// Namespaces matches namespace selectors against the store's newest state.
+func Namespaces(s *store.Store) *namespace.Matcher {
+	return &namespace.Matcher{NamespaceLister: lister{store: s}, Client: client{store: s}}
+}
+
+// Policies matches the constraints of policies and their bindings.
+func Policies(s *store.Store) *matching.Matcher {
+	return matching.NewMatcher(lister{store: s}, client{store: s})
+}
+
+// lister reads namespaces. Of the interface the matchers use Get alone.
+type lister struct {
+	corelisters.NamespaceLister
+	store *store.Store
+}
+
+func (l lister) Get(name string) (*corev1.Namespace, error) {
+	return derived.Get[corev1.Namespace](l.store.Snapshot(), "namespaces", "", name)
+}
+
+func (l lister) List(selector labels.Selector) (all []*corev1.Namespace, err error) {
+	for ns, err := range derived.List[corev1.Namespace](l.store.Snapshot(), "namespaces", "") {
+		if err != nil {
+			return nil, err
+		}
+		if selector.Matches(labels.Set(ns.Labels)) {
+			all = append(all, ns)
+		}
+	}
+	return all, nil
+}
+
+// client is what the matchers ask when the lister knows nothing. They must not be told of a namespace that is not there by a nil.
+type client struct {
+	kubernetes.Interface
+	store *store.Store
+}
+
+func (c client) CoreV1() typedcorev1.CoreV1Interface { return core{store: c.store} }
+
+type core struct {
+	typedcorev1.CoreV1Interface
+	store *store.Store
+}
+
+func (c core) Namespaces() typedcorev1.NamespaceInterface { return namespaces{store: c.store} }
+
+type namespaces struct {
+	typedcorev1.NamespaceInterface
+	store *store.Store
+}
+
+func (n namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
+	return lister{store: n.store}.Get(name)
+}

@@ -1,0 +1,95 @@
+package admission
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/apiserver/admission/always"
+	"kelson.dev/apiserver/admission/lifecycle"
+	"kelson.dev/apiserver/admission/policy"
+	"kelson.dev/apiserver/admission/webhook"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// Deps is what plugins are built from.
+type Deps struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call it
+	// while serving a request, not in a constructor.
+	Objects func() resource.Objects
+	// Transport sends requests to the control plane in process, as an administrator. It works only
+	// after the control plane has started.
+	Transport  http.RoundTripper
+	Authorizer authorizer.Authorizer
+	// Controllers reports whether the control plane runs its own controllers.
+	Controllers bool
+	// Metrics is where plugins register their metrics; nil means nowhere.
+	Metrics prometheus.Registerer
+	// Config is the plugin's own configuration, YAML or JSON; nil means none.
+	Config []byte
+
+	webhookMetrics *webhook.Metrics // shared by mutating and validating webhooks
+}
+
+func (d Deps) webhooks() webhook.Config {
+	return webhook.Config{Store: d.Store, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
+}
+
+func (d Deps) policies() policy.Config {
+	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer}
+}
+
+// Plugin is one row of a Table.
+type Plugin struct {
+	// Name is the plugin's name in flags and in configuration.
+	Name string
+	// On says that the plugin runs unless it is disabled.
+	On bool
+	// New builds the plugin. nil means that Kubernetes has a plugin of this name and this server does not.
+	New func(Deps) (admission.Interface, error)
+}
+
+// Table lists plugins in the order in which they run.
+type Table []Plugin
+
+// Generic returns the plugins that depend on no built-in kind, in Kubernetes' order: AlwaysAdmit,
+// NamespaceLifecycle, the policies and webhooks that clients configure through the API, and AlwaysDeny.
+// A server with more plugins builds its own table and takes these rows from here; see [Table.Find].
+func Generic() Table {
+	return Table{
+		{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
+		{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
+		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()), nil }},
+		{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
+		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
+		{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
+		{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
+	}
+}
+
+// Find returns the row of the named plugin, or nil if there is none.
+func (t Table) Find(name string) *Plugin {
+	for i := range t {
+		if t[i].Name == name {
+			return &t[i]
+		}
+	}
+	return nil
+}
+
+// Names returns the plugins that can be enabled, in the table's order: all of them, or only those
+// that are on by default.
+func (t Table) Names(onByDefault bool) []string {
+	var names []string
+	for _, row := range t {
+		if row.New != nil && (row.On || !onByDefault) {
+			names = append(names, row.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,215 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/store"
+)
+
+// maxResponse bounds what a webhook may answer: many times what can be stored.
+const maxResponse = 16 << 20
+
+// clients are the connections to webhooks, one client for each client configuration.
+type clients struct {
+	store      *store.Store
+	kubeconfig string // who calls; "": nobody
+
+	mu    sync.Mutex
+	known map[string]*client
+}
+
+type client struct {
+	rest *rest.RESTClient
+	base *http.Transport
+}
+
+// get returns the client for a webhook.
+func (c *clients) get(hook webhook.WebhookAccessor) (*rest.RESTClient, error) {
+	key, err := clientKey(hook)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.known[key]; known != nil {
+		return known.rest, nil
+	}
+	made, err := c.make(hook.GetName(), hook.GetClientConfig())
+	if err != nil {
+		return nil, err
+	}
+	if c.known == nil {
+		c.known = map[string]*client{}
+	}
+	c.known[key] = made
+	return made.rest, nil
+}
+
+func clientKey(hook webhook.WebhookAccessor) (string, error) {
+	key, err := json.Marshal(hook.GetClientConfig())
+	return string(key), err
+}
+
+// keep gives up the clients that none of the webhooks needs.
+func (c *clients) keep(all []webhook.WebhookAccessor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) == 0 {
+		return
+	}
+	used := map[string]bool{}
+	for _, hook := range all {
+		if key, err := clientKey(hook); err == nil {
+			used[key] = true
+		}
+	}
+	for key, known := range c.known {
+		if !used[key] {
+			known.base.CloseIdleConnections()
+			delete(c.known, key)
+		}
+	}
+}
+
+func (c *clients) stop() { c.keep(nil) }
+
+// negotiated reads and writes AdmissionReviews.
+var negotiated = sync.OnceValue(func() runtime.NegotiatedSerializer {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(admissionv1.AddToScheme(scheme), admissionv1beta1.AddToScheme(scheme)); err != nil {
+		panic(err) // compiled-in types
+	}
+	return serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
+		Serializer: serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion),
+	})
+})
+
+func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConfig) (*client, error) {
+	callers, err := webhookutil.NewDefaultAuthenticationInfoResolver(c.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg, dial, err := c.target(callers, name, cc)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1
+	cfg.NegotiatedSerializer = negotiated()
+	cfg.ContentType = runtime.ContentTypeJSON
+	if len(cfg.CAData) > 0 {
+		cfg.CAData = append(cfg.CAData, '\n')
+	}
+	cfg.CAData = append(cfg.CAData, cc.CABundle...)
+
+	// The transport is this plugin's own, not one that client-go shares and keeps for the life of the process.
+	tls, err := rest.TLSConfigFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	base := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dial,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded{base})
+	if err != nil {
+		return nil, err
+	}
+	cfg.TLSClientConfig = rest.TLSClientConfig{} // the transport has it
+	own, err := rest.UnversionedRESTClientForConfigAndClient(cfg, &http.Client{Transport: wrapped, Timeout: cfg.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return &client{rest: own, base: base}, nil
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// target says where a webhook is and how to get there.
+func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name string, cc admissionregistrationv1.WebhookClientConfig) (*rest.Config, dialer, error) {
+	direct := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	if cc.Service != nil {
+		port := int32(443)
+		if cc.Service.Port != nil {
+			port = *cc.Service.Port
+		}
+		found, err := callers.ClientConfigForService(cc.Service.Name, cc.Service.Namespace, int(port))
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg := rest.CopyConfig(found)
+		serverName := cc.Service.Name + "." + cc.Service.Namespace + ".svc"
+		host := net.JoinHostPort(serverName, strconv.Itoa(int(port)))
+		cfg.Host = "https://" + host
+		if cc.Service.Path != nil {
+			cfg.APIPath = *cc.Service.Path
+		}
+		if cfg.ServerName == "" {
+			cfg.ServerName = serverName
+		}
+		return cfg, func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == host {
+				var err error
+				if address, err = resolve(c.store.Snapshot(), cc.Service.Namespace, cc.Service.Name, port); err != nil {
+					return nil, err
+				}
+			}
+			return direct(ctx, network, address)
+		}, nil
+	}
+	if cc.URL == nil || *cc.URL == "" {
+		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: errors.New("webhook configuration must have either service or URL")}
+	}
+	u, err := url.Parse(*cc.URL)
+	if err != nil {
+		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("Unparsable URL: %w", err)}
+	}
+	hostPort := u.Host
+	if u.Port() == "" {
+		hostPort = net.JoinHostPort(hostPort, "443")
+	}
+	found, err := callers.ClientConfigFor(hostPort)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := rest.CopyConfig(found)
+	cfg.Host = u.Scheme + "://" + u.Host
+	cfg.APIPath = u.Path
+	return cfg, direct, nil
+}
+
+// bounded refuses answers without end.
+type bounded struct{ next *http.Transport }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{http.MaxBytesReader(nil, resp.Body, maxResponse), resp.Body}
+	}
+	return resp, err
+}

@@ -1,0 +1,159 @@
+package webhook
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"kelson.dev/apiserver/admission/matching"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+const (
+	mutatingConfigurations   = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	validatingConfigurations = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+)
+
+// Config is what a plugin is made of.
+type Config struct {
+	Store *store.Store
+	// Authorizer is what match conditions ask.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Config is a WebhookAdmissionConfiguration: how to show webhooks who calls; nil: not at all.
+	Config []byte
+	// Metrics counts; nil: nothing.
+	Metrics *Metrics
+}
+
+// hooks is what both plugins have in common.
+type hooks struct {
+	view       *derived.View[[]webhook.WebhookAccessor]
+	clients    *clients
+	namespaces *namespace.Matcher
+	objects    object.Matcher
+	compiler   func() cel.ConditionCompiler
+	may        authorizer.UnconditionalAuthorizer
+	metrics    *Metrics
+	kind       string // "admit" or "validating", in metrics
+}
+
+// compiled is the memo key of a configuration's webhooks.
+type compiled struct{}
+
+// newHooks follows the configurations of a resource; of makes accessors of one of them.
+func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webhook.WebhookAccessor, error)) (*hooks, error) {
+	var file io.Reader
+	if cfg.Config != nil {
+		file = bytes.NewReader(cfg.Config)
+	}
+	settings, err := config.LoadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	if settings.StaticManifestsDir != "" {
+		return nil, fmt.Errorf("staticManifestsDir is not supported")
+	}
+	h := &hooks{
+		clients:    &clients{store: cfg.Store, kubeconfig: settings.KubeConfigFile},
+		namespaces: matching.Namespaces(cfg.Store),
+		compiler: sync.OnceValue(func() cel.ConditionCompiler {
+			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+		}),
+		may:     cfg.Authorizer,
+		metrics: cfg.Metrics,
+		kind:    kind,
+	}
+	h.view = derived.NewView(cfg.Store, func(sn *store.Snapshot) ([]webhook.WebhookAccessor, error) {
+		var all []webhook.WebhookAccessor
+		for obj := range sn.Scan(resource, "", store.Key{}) {
+			own, err := obj.Memo(compiled{}, func() (any, error) { return of(obj) })
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, own.([]webhook.WebhookAccessor)...)
+		}
+		h.clients.keep(all)
+		return all, nil
+	}, resource)
+	return h, nil
+}
+
+func mutatingOf(obj *store.Object) ([]webhook.WebhookAccessor, error) {
+	c, err := derived.Of[admissionregistrationv1.MutatingWebhookConfiguration](obj)
+	if err != nil {
+		return nil, err
+	}
+	uid := numbered(c.Name)
+	all := make([]webhook.WebhookAccessor, len(c.Webhooks))
+	for i := range c.Webhooks {
+		all[i] = webhook.NewMutatingWebhookAccessor(uid(c.Webhooks[i].Name), c.Name, &c.Webhooks[i])
+	}
+	return all, nil
+}
+
+func validatingOf(obj *store.Object) ([]webhook.WebhookAccessor, error) {
+	c, err := derived.Of[admissionregistrationv1.ValidatingWebhookConfiguration](obj)
+	if err != nil {
+		return nil, err
+	}
+	uid := numbered(c.Name)
+	all := make([]webhook.WebhookAccessor, len(c.Webhooks))
+	for i := range c.Webhooks {
+		all[i] = webhook.NewValidatingWebhookAccessor(uid(c.Webhooks[i].Name), c.Name, &c.Webhooks[i])
+	}
+	return all, nil
+}
+
+// numbered gives the webhooks of a configuration names of their own: theirs need not be unique.
+func numbered(configuration string) func(name string) string {
+	seen := map[string]int{}
+	return func(name string) string {
+		seen[name]++
+		return fmt.Sprintf("%s/%s/%d", configuration, name, seen[name]-1)
+	}
+}
+
+// Handles is true for all operations.
+func (h *hooks) Handles(admission.Operation) bool { return true }
+
+// Idle says that no webhook is configured for an operation.
+func (h *hooks) Idle(op admission.Operation) bool {
+	all, err := h.view.Get()
+	if err != nil {
+		return false // so that the error is told
+	}
+	for _, hook := range all {
+		for _, rule := range hook.GetRules() {
+			if slices.Contains(rule.Operations, admissionregistrationv1.OperationAll) ||
+				slices.Contains(rule.Operations, admissionregistrationv1.OperationType(op)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// of are the webhooks that a request may concern.
+func (h *hooks) of(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
+	all, err := h.view.Get()
+	if err != nil || len(all) == 0 || matching.ExemptFromWebhooks(a) {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Stop closes the connections.
+func (h *hooks) Stop() { h.clients.stop() }

@@ -1,0 +1,129 @@
+//go:build linux
+
+package audit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"kelson.dev/apiserver/audit"
+)
+
+// API-03: the log fills its disk. Requests go on, but in the mode that forbids it; no event is divided, and when there is space again events are
+// recorded again. The server's log says both.
+func TestFullDisk(t *testing.T) {
+	for _, mode := range audit.Modes() {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+				t.Skipf("SKIPPED: needs the right to mount: %v", err)
+			}
+			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+			var log bytes.Buffer
+			cfg := config(t)
+			cfg.Log.Path, cfg.Log.Delivery.Mode, cfg.Logger = filepath.Join(dir, "audit.log"), mode, slog.New(slog.NewTextHandler(&log, nil))
+			trail, err := audit.Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := func(name string) bool {
+				return trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata, RequestURI: "/" + name + "/" + strings.Repeat("x", 3000)})
+			}
+			if !record("before") {
+				t.Error("the first event is refused")
+			}
+			ballast := filepath.Join(dir, "ballast")
+			full := func() {
+				t.Helper()
+				f, err := os.Create(ballast)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				for err == nil {
+					_, err = f.Write(make([]byte, 4096))
+				}
+				if !errors.Is(err, syscall.ENOSPC) {
+					t.Fatal(err)
+				}
+			}
+			full()
+			counted := errorsCounted(t)
+			refused := 0
+			for i := range 50 {
+				if !record(fmt.Sprint("during-", i)) {
+					refused++
+				}
+			}
+			if strict := mode == audit.ModeBlockingStrict; strict != (refused > 0) {
+				t.Errorf("%d requests are refused", refused)
+			}
+			if mode == audit.ModeBatch { // the buffer is written beside the requests; its end is known only after Close
+				if err := trail.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
+			if mode == audit.ModeBatch {
+				if trail, err = audit.Open(cfg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !record("after") {
+				t.Error("there is space, and the event is refused")
+			}
+			if err := trail.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(cfg.Log.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+				var event struct{ RequestURI string }
+				if err := json.Unmarshal([]byte(line), &event); err != nil {
+					t.Errorf("a divided event: %v, %d bytes", err, len(line))
+				}
+			}
+			if errorsCounted(t) == counted {
+				t.Error("no lost event is counted")
+			}
+			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
+				t.Error("the events of before and after are not there")
+			}
+			if n := strings.Count(log.String(), "audit log can't be written"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is written again") {
+				t.Errorf("the log says %s", log.String())
+			}
+		})
+	}
+}
+
+// errorsCounted is the value of apiserver_audit_error_total, of all plugins.
+func errorsCounted(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "apiserver_audit_error_total" {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,304 @@
+package rbac
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+const (
+	roles               = "roles.rbac.authorization.k8s.io"
+	clusterRoles        = "clusterroles.rbac.authorization.k8s.io"
+	roleBindings        = "rolebindings.rbac.authorization.k8s.io"
+	clusterRoleBindings = "clusterrolebindings.rbac.authorization.k8s.io"
+)
+
+// index knows the bindings of each subject. It is read under the lock of its fold; the grants in force are made meanwhile.
+type index struct {
+	*derived.Fold
+	store    *store.Store
+	bindings map[store.Key]*binding
+	subjects map[subject]*grants
+	users    map[store.Key]map[*binding]struct{} // of roles, which need not exist
+}
+
+func newIndex(st *store.Store) *index {
+	x := &index{store: st}
+	x.Fold = derived.NewFold(st, x.begin, x.take, roles, clusterRoles, roleBindings, clusterRoleBindings)
+	return x
+}
+
+// subject is somebody in a namespace, or ("") everywhere. Service accounts are users.
+type subject struct {
+	namespace string
+	group     bool
+	name      string
+}
+
+// subjects yields whom a request's user is, for its rights everywhere and then for those in a namespace.
+func subjects(u user.Info, namespace string) iter.Seq[subject] {
+	return func(yield func(subject) bool) {
+		for _, in := range [2]string{"", namespace} {
+			if !yield(subject{in, false, u.GetName()}) {
+				return
+			}
+			for _, group := range u.GetGroups() {
+				if !yield(subject{in, true, group}) {
+					return
+				}
+			}
+			if namespace == "" {
+				return
+			}
+		}
+	}
+}
+
+// binding is a RoleBinding or a ClusterRoleBinding.
+type binding struct {
+	key      store.Key
+	ref      rbacv1.RoleRef
+	subjects []rbacv1.Subject
+}
+
+// role is the key of the role that a binding refers to; that of a kind that can't be bound is zero.
+func (b *binding) role() store.Key {
+	switch b.ref.Kind {
+	case "ClusterRole":
+		return store.Key{Resource: clusterRoles, Name: b.ref.Name}
+	case "Role":
+		return store.Key{Resource: roles, Namespace: b.key.Namespace, Name: b.ref.Name}
+	}
+	return store.Key{}
+}
+
+// names yields the subjects of the binding as the index has them, each once, with their places.
+func (b *binding) names() iter.Seq2[int, subject] {
+	return func(yield func(int, subject) bool) {
+		seen := make(map[subject]bool, len(b.subjects))
+		for i, s := range b.subjects {
+			at := subject{namespace: b.key.Namespace, name: s.Name}
+			switch s.Kind {
+			case rbacv1.UserKind:
+			case rbacv1.GroupKind:
+				at.group = true
+			case rbacv1.ServiceAccountKind:
+				home := s.Namespace
+				if home == "" {
+					home = b.key.Namespace
+				}
+				if home == "" {
+					continue
+				}
+				at.name = serviceaccount.MakeUsername(home, s.Name)
+			default:
+				continue
+			}
+			if !seen[at] {
+				seen[at] = true
+				if !yield(i, at) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// reason is how Kubernetes words that a binding allowed something to its subject at a place.
+func (b *binding) reason(at int) string { return "RBAC: allowed by " + b.describe(at) }
+
+func (b *binding) describe(at int) string {
+	kind, name, s := "ClusterRoleBinding", b.key.Name, &b.subjects[at]
+	if b.key.Namespace != "" {
+		kind, name = "RoleBinding", b.key.Name+"/"+b.key.Namespace
+	}
+	who := s.Name
+	if s.Kind == rbacv1.ServiceAccountKind {
+		home := s.Namespace
+		if home == "" {
+			home = b.key.Namespace
+		}
+		who += "/" + home
+	}
+	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, b.ref.Kind, b.ref.Name, s.Kind, who)
+}
+
+// grants are the bindings of one subject, by name.
+type grants struct {
+	bound   []bound
+	current atomic.Pointer[force] // nil: something changed
+}
+
+type bound struct {
+	*binding
+	at int // the subject's place
+}
+
+// force is what the bindings of one subject amount to.
+type force struct {
+	few  []granted // its roles, if they are few: most share theirs with other subjects
+	many *table    // else all rules of all of them
+	errs []error   // of roles that are not there
+}
+
+type granted struct {
+	role   *role
+	reason string
+}
+
+// manyRoles is from how many roles on a subject gets a table of its own.
+const manyRoles = 8
+
+func (f *force) allows(r *request) (reason string, ok bool) {
+	for i := range f.few {
+		if f.few[i].role.table.find(r) != nil {
+			return f.few[i].reason, true
+		}
+	}
+	if f.many != nil {
+		if e := f.many.find(r); e != nil {
+			return e.reason, true
+		}
+	}
+	return "", false
+}
+
+// inForce brings the grants up to date. The caller holds the index for reading: no role that changes now can be missed, for the index
+// will be told of it.
+func (g *grants) inForce(st *store.Store) *force {
+	if f := g.current.Load(); f != nil {
+		return f
+	}
+	sn, f := st.Snapshot(), &force{}
+	for _, b := range g.bound {
+		r, err := find(sn, b.binding)
+		if err != nil {
+			f.errs = append(f.errs, err)
+			continue
+		}
+		f.few = append(f.few, granted{r, b.reason(b.at)})
+	}
+	if len(f.few) >= manyRoles {
+		f.many = &table{}
+		for _, g := range f.few {
+			f.many.add(g.role.rules, g.reason)
+		}
+		f.few = nil
+	}
+	g.current.Store(f)
+	return f
+}
+
+// find returns the role that a binding refers to.
+func find(sn *store.Snapshot, b *binding) (*role, error) {
+	key := b.role()
+	if key.Resource == "" {
+		return nil, fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
+	}
+	obj := sn.Get(key)
+	if obj == nil { // Kubernetes names the resource like this here
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: strings.ToLower(b.ref.Kind)}, key.Name)
+	}
+	return compile(obj)
+}
+
+// begin makes the index of a state.
+func (x *index) begin(sn *store.Snapshot) {
+	x.bindings = map[store.Key]*binding{}
+	x.subjects = map[subject]*grants{}
+	x.users = map[store.Key]map[*binding]struct{}{}
+	for _, resource := range []string{clusterRoleBindings, roleBindings} {
+		for obj := range sn.Scan(resource, "", store.Key{}) {
+			x.bind(obj)
+		}
+	}
+}
+
+// take takes one event in.
+func (x *index) take(e *store.Event) {
+	key := e.Object.Key
+	if key.Resource == roles || key.Resource == clusterRoles {
+		for b := range x.users[key] {
+			for _, s := range b.names() {
+				x.subjects[s].current.Store(nil)
+			}
+		}
+		return
+	}
+	x.unbind(key)
+	if e.Type != store.Deleted {
+		x.bind(e.Object)
+	}
+}
+
+// bind takes a binding in. One that can't be read binds nobody.
+func (x *index) bind(obj *store.Object) {
+	b := &binding{key: obj.Key}
+	if obj.Key.Resource == clusterRoleBindings {
+		stored, err := derived.Of[rbacv1.ClusterRoleBinding](obj)
+		if err != nil {
+			return
+		}
+		b.ref, b.subjects = stored.RoleRef, stored.Subjects
+	} else {
+		stored, err := derived.Of[rbacv1.RoleBinding](obj)
+		if err != nil {
+			return
+		}
+		b.ref, b.subjects = stored.RoleRef, stored.Subjects
+	}
+	x.bindings[b.key] = b
+	role := b.role()
+	if x.users[role] == nil {
+		x.users[role] = map[*binding]struct{}{}
+	}
+	x.users[role][b] = struct{}{}
+	for at, s := range b.names() {
+		g := x.subjects[s]
+		if g == nil {
+			g = &grants{}
+			x.subjects[s] = g
+		}
+		i, _ := g.search(b.key.Name)
+		g.bound = slices.Insert(g.bound, i, bound{b, at})
+		g.current.Store(nil)
+	}
+}
+
+// unbind takes a binding out, if it is there.
+func (x *index) unbind(key store.Key) {
+	b := x.bindings[key]
+	if b == nil {
+		return
+	}
+	delete(x.bindings, key)
+	role := b.role()
+	delete(x.users[role], b)
+	if len(x.users[role]) == 0 {
+		delete(x.users, role)
+	}
+	for _, s := range b.names() {
+		g := x.subjects[s]
+		if i, ok := g.search(key.Name); ok {
+			g.bound = slices.Delete(g.bound, i, i+1)
+		}
+		if g.current.Store(nil); len(g.bound) == 0 {
+			delete(x.subjects, s)
+		}
+	}
+}
+
+func (g *grants) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(g.bound, name, func(b bound, name string) int { return strings.Compare(b.key.Name, name) })
+}

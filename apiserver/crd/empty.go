@@ -1,0 +1,121 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// empty starts to remove a definition's instances and then the definition, unless that is under way. An error shows in the
+// Terminating condition and is tried again, first after a hundredth of a second, at last every ten seconds.
+func (r *runner) empty(ctx context.Context, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.emptying[name] {
+		return
+	}
+	r.emptying[name] = true
+	r.work.Go(func() {
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.emptying, name)
+		}()
+		for wait := 10 * time.Millisecond; r.remove(ctx, name) != nil; wait = min(2*wait, 10*time.Second) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// remove does all that must happen between the delete call and the definition's disappearance.
+func (r *runner) remove(ctx context.Context, name string) error {
+	obj := r.store.Snapshot().Get(r.resource.Key("", name))
+	if obj == nil {
+		return nil
+	}
+	hub, err := r.resource.Codec.Load(obj.Data)
+	if err != nil {
+		return fmt.Errorf("load definition %s: %w", name, err)
+	}
+	crd := hub.(*apiextensions.CustomResourceDefinition)
+	if crd.DeletionTimestamp.IsZero() || !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
+		return nil
+	}
+
+	reason, message := "InstanceDeletionCompleted", "removed all instances"
+	k := r.kindFor(name)
+	switch {
+	case !apiextensions.IsCRDConditionTrue(crd, apiextensions.Established):
+		reason, message = "NeverEstablished", "resource was never established"
+	case k == nil:
+		reason, message = "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"
+	default:
+		if err := r.terminating(ctx, name, "InstanceDeletionInProgress", "CustomResource deletion is in progress"); err != nil {
+			return err
+		}
+		if err := r.removeInstances(ctx, k.resource); err != nil {
+			if ctx.Err() == nil {
+				_ = r.terminating(ctx, name, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
+			}
+			return err
+		}
+	}
+	return r.updateStatus(ctx, name, func(crd *apiextensions.CustomResourceDefinition) {
+		setTerminating(crd, false, reason, message)
+		apiextensions.CRDRemoveFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
+	})
+}
+
+func (r *runner) terminating(ctx context.Context, name, reason, message string) error {
+	return r.updateStatus(ctx, name, func(crd *apiextensions.CustomResourceDefinition) {
+		setTerminating(crd, true, reason, message)
+	})
+}
+
+// removeInstances deletes every instance and returns when none is left; finalizers may make that take for ever.
+func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) error {
+	for {
+		snapshot := r.store.Snapshot()
+		cursor, err := r.store.Watch(res.Prefix(), snapshot.Revision())
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", res.Prefix(), err)
+		}
+		if snapshot.Count(res.Prefix(), "") == 0 {
+			return nil
+		}
+		for obj := range snapshot.Scan(res.Prefix(), "", store.Key{}) {
+			if obj.Head.DeletionTimestamp.IsZero() {
+				if err := r.removeInstance(ctx, res, obj); err != nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-cursor.Ready():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *runner) removeInstance(ctx context.Context, res *resource.Resource, obj *store.Object) error {
+	_, err := r.objects().Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &obj.Head.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
+		return nil // gone, or made anew meanwhile: the next look tells
+	}
+	return err
+}

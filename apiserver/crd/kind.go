@@ -1,0 +1,184 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/version"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/resource"
+)
+
+// kind is one served definition. It is immutable; what it compiles lazily lives in compiled, which successive kinds of the
+// same spec share.
+type kind struct {
+	*compiled
+	definition *apiextensionsv1.CustomResourceDefinition
+	resource   *resource.Resource
+}
+
+// compiled is what follows from a definition's spec and accepted names alone.
+type compiled struct {
+	definition *apiextensionsv1.CustomResourceDefinition // the one it was made of; only spec and accepted names count
+	group      string
+	name       string // kind
+	storage    string // version
+	namespaced bool
+	versions   map[string]*version
+	// since is the oldest revision at which objects were certainly stored under this spec.
+	since uint64
+
+	// convertor is that of the library; only webhooks need it.
+	convertor func() (runtime.ObjectConvertor, error)
+	webhook   bool
+	models    *models
+	// fields are what managedFields of the kind's objects are made of.
+	fields *managedfields.Cache
+}
+
+// newKind makes the kind of a definition at a revision, taking over from old what is still true.
+func newKind(d *Definitions, r *revised, old *kind) *kind {
+	k := &kind{definition: r.definition}
+	if old != nil && sameSpec(old.definition, r.definition) {
+		k.compiled = old.compiled
+	} else {
+		k.compiled = r.compile(d)
+	}
+	k.resource = k.newResource()
+	return k
+}
+
+func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
+	return a.UID == b.UID && a.Generation == b.Generation &&
+		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
+}
+
+// compile takes nothing of d but its clients for conversion webhooks: it may be nil where there is none.
+func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
+	c := &compiled{
+		definition: definition,
+		group:      definition.Spec.Group,
+		name:       definition.Status.AcceptedNames.Kind,
+		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		versions:   make(map[string]*version, len(definition.Spec.Versions)),
+		since:      revision,
+		fields:     managedfields.NewCache(),
+		webhook:    definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+	}
+	for i := range definition.Spec.Versions {
+		spec := &definition.Spec.Versions[i]
+		c.versions[spec.Name] = newVersion(c, spec)
+		if spec.Storage {
+			c.storage = spec.Name
+		}
+	}
+	c.convertor = sync.OnceValues(func() (runtime.ObjectConvertor, error) { // for webhooks only
+		converters, err := d.converters()
+		if err != nil {
+			return nil, fmt.Errorf("make conversion webhook clients: %w", err)
+		}
+		_, unsafe, err := converters.NewConverter(definition)
+		return unsafe, err
+	})
+	c.models = newModels(c)
+	return c
+}
+
+// gvk is the kind in one version.
+func (c *compiled) gvk(version string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: c.group, Version: version, Kind: c.name}
+}
+
+// preserves says whether unknown fields are kept everywhere, as definitions of v1beta1 could ask for.
+func (c *compiled) preserves() bool { return c.definition.Spec.PreserveUnknownFields }
+
+// version finds one version, served or not.
+func (c *compiled) version(name string) (*version, error) {
+	if v, ok := c.versions[name]; ok {
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s in version %q: %w", c.name, name, ErrNoVersion)
+}
+
+// newResource describes the kind to the rest of the control plane: once for each version, for hubs are of the version that a request
+// speaks.
+func (k *kind) newResource() *resource.Resource {
+	res := k.resourceIn(k.storage)
+	if len(k.versions) == 1 {
+		return res
+	}
+	res.In = map[string]*resource.Resource{}
+	for name := range k.versions {
+		if name != k.storage {
+			res.In[name] = k.resourceIn(name)
+		}
+	}
+	return res
+}
+
+// resourceIn describes the kind with hubs of a version.
+func (k *kind) resourceIn(hub string) *resource.Resource {
+	names := k.definition.Status.AcceptedNames
+	res := &resource.Resource{
+		Group:          k.group,
+		Plural:         names.Plural,
+		Singular:       names.Singular,
+		Kind:           names.Kind,
+		ListKind:       names.ListKind,
+		ShortNames:     names.ShortNames,
+		Categories:     names.Categories,
+		Namespaced:     k.namespaced,
+		Dynamic:        true,
+		StorageVersion: k.storage,
+		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
+		Codec:          &codec{compiled: k.compiled, hub: hub},
+		Strategy:       &strategy{compiled: k.compiled, hub: hub},
+		Fields:         k.versions[hub].selectable(),
+		FieldLabel:     k.fieldLabel,
+		Table:          func(version string) upstream.TableConvertor { return k.versions[version].table() },
+		Subresources:   k.subresources(hub),
+		Hooks:          k.hooks(),
+		Owner:          Owner,
+	}
+	for _, v := range k.definition.Spec.Versions {
+		if v.Served {
+			res.Versions = append(res.Versions, resource.Version{Name: v.Name, Deprecated: deprecation(k.definition, &v)})
+		}
+	}
+	slices.SortStableFunc(res.Versions, func(a, b resource.Version) int {
+		return utilversion.CompareKubeAwareVersionStrings(b.Name, a.Name)
+	})
+	return res
+}
+
+// deprecation is the warning that comes with every request in a version; empty when it is not deprecated.
+func deprecation(definition *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
+	if !v.Deprecated {
+		return ""
+	}
+	if v.DeprecationWarning != nil {
+		return *v.DeprecationWarning
+	}
+	group, name := definition.Spec.Group, definition.Spec.Names.Kind
+	warning := fmt.Sprintf("%s/%s %s is deprecated", group, v.Name, name)
+	best := ""
+	for _, other := range definition.Spec.Versions {
+		if !other.Served || other.Deprecated || utilversion.CompareKubeAwareVersionStrings(other.Name, v.Name) <= 0 {
+			continue
+		}
+		if best == "" || utilversion.CompareKubeAwareVersionStrings(other.Name, best) > 0 {
+			best = other.Name
+		}
+	}
+	if best == "" {
+		return warning
+	}
+	return fmt.Sprintf("%s; use %s/%s %s", warning, group, best, name)
+}

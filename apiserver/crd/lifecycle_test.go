@@ -1,0 +1,195 @@
+package crd_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/store"
+)
+
+// CRD-01
+func TestDeleteRemovesInstancesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t)
+		defer p.run()()
+		p.do("POST", definitionsPath, widgets()).want(201)
+		p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
+		p.do("POST", strings.Replace(widgetsPath, "default", "other", 1), widget("b", `{"color":"green"}`)).want(201)
+		held := strings.Replace(widget("c", `{"color":"green"}`), `"metadata":{`, `"metadata":{"finalizers":["example.com/hold"],`, 1)
+		p.do("POST", widgetsPath, held).want(201)
+
+		deleted := p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
+		if !slices.Contains(conditions(deleted), "Terminating True InstanceDeletionPending") {
+			t.Errorf("conditions %q", conditions(deleted))
+		}
+		synctest.Wait()
+		now := p.do("GET", definitionsPath+"/widgets.example.com", "").want(200)
+		if !slices.Contains(conditions(now), "Terminating True InstanceDeletionInProgress") {
+			t.Errorf("conditions %q", conditions(now))
+		}
+		p.do("GET", widgetsPath+"/a", "").want(404)
+		p.do("GET", widgetsPath+"/c", "").want(200)
+		refused := p.do("POST", widgetsPath, widget("d", `{"color":"green"}`)).want(403)
+		if !strings.Contains(refused.message(), "create not allowed while custom resource definition is terminating") {
+			t.Error(refused.message())
+		}
+		p.do("PATCH", widgetsPath+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json").want(200)
+		synctest.Wait()
+		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
+		p.do("GET", widgetsPath, "").want(404)
+
+		// The name can be used again, and begins empty.
+		p.do("POST", definitionsPath, widgets()).want(201)
+		if items := p.do("GET", widgetsPath, "").want(200).field("items").([]any); len(items) != 0 {
+			t.Errorf("%d objects are left", len(items))
+		}
+	})
+}
+
+// CRD-01
+func TestNameConflicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t)
+		defer p.run()()
+		p.do("POST", definitionsPath, widgets()).want(201)
+		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
+		a := p.do("POST", definitionsPath, rival).want(201)
+		for _, want := range []string{"NamesAccepted False ListKindConflict", "Established False NotAccepted"} {
+			if got := conditions(a); !slices.Contains(got, want) {
+				t.Errorf("conditions %q, want %q among them", got, want)
+			}
+		}
+		if got := a.field("status.acceptedNames.kind"); got != "" {
+			t.Errorf("accepted kind %q", got)
+		}
+		if _, ok := p.registry.Current().ByName(schema.GroupResource{Group: "example.com", Resource: "gadgets"}); ok {
+			t.Error("a definition without its names is served")
+		}
+		// Once the names are free, the rival gets them.
+		p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
+		synctest.Wait()
+		a = p.do("GET", definitionsPath+"/gadgets.example.com", "").want(200)
+		if got := conditions(a); !slices.Contains(got, "Established True InitialNamesAccepted") {
+			t.Errorf("conditions %q", got)
+		}
+		p.do("GET", "/apis/example.com/v1/gadgets", "").want(200)
+	})
+}
+
+// CRD-01
+func TestApprovalCondition(t *testing.T) {
+	p := newPlane(t)
+	protected := widgets("example.com", "example.k8s.io")
+	p.do("POST", definitionsPath, protected).want(422)
+	protected = strings.Replace(protected, `"metadata":{`, `"metadata":{"annotations":{"api-approved.kubernetes.io":"unapproved, a test"},`, 1)
+	a := p.do("POST", definitionsPath, protected).want(201)
+	if got := conditions(a); !slices.Contains(got, "KubernetesAPIApprovalPolicyConformant False UnapprovedAnnotation") {
+		t.Errorf("conditions %q", got)
+	}
+}
+
+// CRD-02: what was stored before gets today's defaults and pruning when it is read.
+func TestSchemaChange(t *testing.T) {
+	p := newPlane(t)
+	p.do("POST", definitionsPath, widgets()).want(201)
+	p.do("POST", widgetsPath, widget("a", `{"color":"green","note":"n"}`)).want(201)
+	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
+	changed := strings.NewReplacer(
+		`"note":{"nullable":true,"type":"string"}`, `"weight":{"type":"integer","default":7}`,
+		`"additionalPrinterColumns":[{"jsonPath":".spec.color","name":"Color","type":"string"},`, `"additionalPrinterColumns":[`,
+	).Replace(mustJSON(t, current.Object))
+	p.do("PUT", definitionsPath+"/widgets.example.com", changed).want(200)
+
+	check := func(a *answer) {
+		t.Helper()
+		if a.field("spec.weight") != 7.0 || a.field("spec.note") != nil {
+			t.Errorf("read under the new schema: %s", a.body)
+		}
+	}
+	check(p.do("GET", widgetsPath+"/a", "").want(200))
+	check(p.do("PATCH", widgetsPath+"/a", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type", "application/merge-patch+json").want(200))
+	check(p.do("GET", widgetsPath+"/a", "").want(200))
+}
+
+// CRD-06, API-10
+func TestVersions(t *testing.T) {
+	p := newPlane(t)
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"deprecated":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","properties":{"color":{"type":"string","maxLength":5},"replicas":{"type":"integer"}}}}}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old)).want(201)
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	body := strings.Replace(widget("a", `{"color":"green","gone":1}`), "example.com/v1", "example.com/v1beta1", 1)
+	a := p.do("POST", path, body).want(201)
+	if a.field("apiVersion") != "example.com/v1beta1" || a.field("spec.gone") != nil {
+		t.Errorf("created: %s", a.body)
+	}
+	if !slices.ContainsFunc(a.warnings, func(w string) bool {
+		return w == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
+	}) {
+		t.Errorf("warnings %q", a.warnings)
+	}
+	a = p.do("GET", widgetsPath+"/a", "").want(200)
+	if a.field("apiVersion") != "example.com/v1" || a.field("spec.replicas") != 1.0 {
+		t.Errorf("in the storage version: %s", a.body)
+	}
+	// Rules are those of the version that is spoken: the enum is v1's, the length is v1beta1's.
+	p.do("POST", path, strings.NewReplacer("green", "violet", `"a"`, `"b"`).Replace(body)).want(422)
+	p.do("POST", path, strings.NewReplacer("green", "pink", `"a"`, `"b"`).Replace(body)).want(201)
+	p.do("PATCH", path+"/b/status", `{}`, "Content-Type", "application/merge-patch+json").want(404)
+
+	// Who applied in a version that is no more is told so, and the object stays.
+	apply := func(path, version, color string) *answer {
+		body := strings.Replace(widget("c", `{"color":"`+color+`"}`), "example.com/v1", "example.com/"+version, 1)
+		return p.do("PATCH", path+"/c?fieldManager=m", body, "Content-Type", "application/apply-patch+yaml")
+	}
+	apply(path, "v1beta1", "green").want(201)
+	p.do("PATCH", definitionsPath+"/widgets.example.com", `[{"op":"remove","path":"/spec/versions/0"}]`,
+		"Content-Type", "application/json-patch+json").want(200)
+	refused := apply(widgetsPath, "v1", "blue").want(500)
+	if !strings.Contains(refused.message(), "request to convert CR to an invalid group/version: example.com/v1beta1") {
+		t.Error(refused.message())
+	}
+	if c := p.do("GET", widgetsPath+"/c", "").want(200); c.field("spec.color") != "green" {
+		t.Errorf("it is %s", c.body)
+	}
+}
+
+// CRD-01: definitions outlive the process.
+func TestLoad(t *testing.T) {
+	s, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := planeOver(t, s)
+	p.do("POST", definitionsPath, widgets()).want(201)
+	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
+	again := planeOver(t, s)
+	again.do("GET", widgetsPath+"/a", "").want(200)
+	again.do("POST", widgetsPath, widget("b", `{"color":"green"}`)).want(201)
+	rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
+	if got := conditions(again.do("POST", definitionsPath, rival).want(201)); !slices.Contains(got, "NamesAccepted False ListKindConflict") {
+		t.Errorf("names are not remembered: %q", got)
+	}
+}
+
+// CRD-01: a deletion that nobody finished is finished after a restart.
+func TestRunFinishesOldDeletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t)
+		p.do("POST", definitionsPath, widgets()).want(201)
+		p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
+		p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
+		p.do("GET", widgetsPath+"/a", "").want(200)
+		time.Sleep(time.Hour)
+		defer p.run()()
+		synctest.Wait()
+		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
+	})
+}

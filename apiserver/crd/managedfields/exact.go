@@ -1,0 +1,36 @@
+package managedfields
+
+import "time"
+
+// Exact says whether an entry would come out of its Go type as it is.
+func (c *Cache) Exact(entry any) bool {
+	fields, ok := entry.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, value := range fields {
+		switch name {
+		case "manager", "operation", "apiVersion", "fieldsType", "subresource":
+			if word, ok := value.(string); !ok || word == "" {
+				return false
+			}
+		case "time":
+			if word, ok := value.(string); !ok || !ExactTime(word) {
+				return false
+			}
+		case "fieldsV1":
+			if tree, ok := value.(map[string]any); !ok || !c.known(tree) && !onlyMaps(tree) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// ExactTime says whether a time would come out of its Go type as it is, and is one.
+func ExactTime(word string) bool {
+	t, err := time.Parse(time.RFC3339, word)
+	return err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == word
+}

@@ -1,0 +1,56 @@
+package crd
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"kelson.dev/apiserver/store"
+)
+
+// revised is one revision of a definition in both of its forms. It is immutable.
+type revised struct {
+	revision   uint64
+	hub        *apiextensions.CustomResourceDefinition
+	definition *apiextensionsv1.CustomResourceDefinition
+
+	once   sync.Once
+	shared *compiled
+}
+
+// revise takes hub over: nobody may change it afterwards.
+func revise(hub *apiextensions.CustomResourceDefinition, revision uint64) (*revised, error) {
+	r := &revised{revision: revision, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
+	if err := sharedScheme().Convert(hub.DeepCopy(), r.definition, nil); err != nil {
+		return nil, fmt.Errorf("convert definition %s: %w", hub.Name, err)
+	}
+	return r, nil
+}
+
+type revisedKey struct{}
+
+// read gives a stored definition. It stays with the object, so that of all forks of a store only the first decodes and compiles it.
+func read(obj *store.Object) (*revised, error) {
+	r, err := obj.Memo(revisedKey{}, func() (any, error) {
+		hub, err := sharedCodec().Load(obj.Data)
+		if err != nil {
+			return nil, err
+		}
+		return revise(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.(*revised), nil
+}
+
+// compile gives what follows from the spec. Where a webhook converts, it is d's own: connections belong to one control plane.
+func (r *revised) compile(d *Definitions) *compiled {
+	if c := r.definition.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		return compile(d, r.definition, r.revision)
+	}
+	r.once.Do(func() { r.shared = compile(nil, r.definition, r.revision) })
+	return r.shared
+}

@@ -1,0 +1,190 @@
+package crd
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiextensions-apiserver/pkg/crdserverscheme"
+	strategies "k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/resource"
+)
+
+// version is one version of a kind. Its functions compile on first call and answer from memory afterwards.
+type version struct {
+	spec *apiextensionsv1.CustomResourceDefinitionVersion
+	// internal is the schema in the library's internal type; nil when the version has none.
+	internal func() (*apiextensions.JSONSchemaProps, error)
+	// structural is what pruning, defaulting and CEL go by; nil when the version has no schema.
+	structural func() (*structuralschema.Structural, error)
+	// shape knows which objects need neither.
+	shape func() *certain.Shape
+	// rules validate. This is where CEL programs are compiled.
+	rules func() (*rules, error)
+	table func() upstream.TableConvertor
+}
+
+// rules are the library's strategies for one version.
+type rules struct {
+	main   resource.Strategy
+	status upstream.RESTUpdateStrategy
+
+	structural *structuralschema.Structural
+	// schema knows which objects are valid, statusSchema which statuses; statusChecked says that there are rules for these.
+	schema, statusSchema *certain.Schema
+	statusChecked        bool
+	// plain is a version without rules in CEL, embedded objects and scale, of which these schemas don't know.
+	plain bool
+	lists *certain.Lists
+}
+
+func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersion) *version {
+	v := &version{spec: spec}
+	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
+	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
+	v.shape = sync.OnceValue(func() *certain.Shape {
+		s, _ := v.structural()
+		return certain.CompileShape(s)
+	})
+	v.rules = sync.OnceValues(func() (*rules, error) { return v.newRules(c) })
+	v.table = sync.OnceValue(func() upstream.TableConvertor { return newTable(spec) })
+	return v
+}
+
+func (v *version) hasStatus() bool {
+	return v.spec.Subresources != nil && v.spec.Subresources.Status != nil
+}
+
+// scale is the version's scale subresource, or nil.
+func (v *version) scale() *apiextensionsv1.CustomResourceSubresourceScale {
+	if v.spec.Subresources == nil {
+		return nil
+	}
+	return v.spec.Subresources.Scale
+}
+
+func internalSchema(spec *apiextensionsv1.CustomResourceDefinitionVersion) (*apiextensions.JSONSchemaProps, error) {
+	if spec.Schema == nil || spec.Schema.OpenAPIV3Schema == nil {
+		return nil, nil
+	}
+	out := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(spec.Schema.OpenAPIV3Schema, out, nil); err != nil {
+		return nil, fmt.Errorf("schema of version %s: %w: %w", spec.Name, ErrSchema, err)
+	}
+	return out, nil
+}
+
+func (v *version) newStructural(c *compiled) (*structuralschema.Structural, error) {
+	props, err := v.internal()
+	if err != nil || props == nil {
+		return nil, err
+	}
+	s, err := structuralschema.NewStructural(props)
+	if c.preserves() {
+		return s, nil // it may be nil: nothing is pruned or defaulted by it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
+	}
+	s = s.DeepCopy() // defaults are shared with props
+	if err := defaulting.PruneDefaults(s); err != nil {
+		return nil, fmt.Errorf("defaults of version %s: %w: %w", v.spec.Name, ErrSchema, err)
+	}
+	return s, nil
+}
+
+func (v *version) newRules(c *compiled) (*rules, error) {
+	props, err := v.internal()
+	if err != nil {
+		return nil, err
+	}
+	structural, err := v.structural()
+	if err != nil {
+		return nil, err
+	}
+	validator, err := newValidator(props)
+	if err != nil {
+		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
+	}
+	var status *apiextensions.CustomResourceSubresourceStatus
+	var statusValidator validation.SchemaValidator
+	if v.hasStatus() {
+		status = &apiextensions.CustomResourceSubresourceStatus{}
+		if props != nil {
+			if statusProps, ok := props.Properties["status"]; ok {
+				if statusValidator, err = newValidator(&statusProps); err != nil {
+					return nil, fmt.Errorf("status schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
+				}
+			}
+		}
+	}
+	var scale *apiextensions.CustomResourceSubresourceScale
+	if s := v.scale(); s != nil {
+		scale = &apiextensions.CustomResourceSubresourceScale{
+			SpecReplicasPath: s.SpecReplicasPath, StatusReplicasPath: s.StatusReplicasPath, LabelSelectorPath: s.LabelSelectorPath,
+		}
+	}
+	main := strategies.NewStrategy(crdserverscheme.NewUnstructuredObjectTyper(), c.namespaced, c.gvk(v.spec.Name),
+		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
+	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
+	r.lists = certain.CompileLists(structural)
+	if v, ok := validator.(certainly); ok {
+		r.schema = v.schema
+	}
+	if v, ok := statusValidator.(certainly); ok {
+		r.statusSchema, r.statusChecked = v.schema, true
+	}
+	return r, nil
+}
+
+// plainSchema says that a schema has nothing but what schemas in general have.
+func plainSchema(s *structuralschema.Structural) bool {
+	plain := s != nil
+	visit(s, func(s *structuralschema.Structural) {
+		if len(s.XValidations) > 0 || s.XEmbeddedResource {
+			plain = false
+		}
+	})
+	return plain
+}
+
+func visit(s *structuralschema.Structural, each func(*structuralschema.Structural)) {
+	if s == nil {
+		return
+	}
+	each(s)
+	for name := range s.Properties {
+		property := s.Properties[name]
+		visit(&property, each)
+	}
+	if s.AdditionalProperties != nil {
+		visit(s.AdditionalProperties.Structural, each)
+	}
+	visit(s.Items, each)
+}
+
+// newTable makes the printer columns. Columns that cannot be parsed are left out with all that follow, as Kubernetes does.
+func newTable(spec *apiextensionsv1.CustomResourceDefinitionVersion) upstream.TableConvertor {
+	columns := spec.AdditionalPrinterColumns
+	if len(columns) == 0 {
+		columns = []apiextensionsv1.CustomResourceColumnDefinition{ageColumn()}
+	}
+	t, _ := tableconvertor.New(columns)
+	return t
+}
+
+func ageColumn() apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{
+		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	}
+}

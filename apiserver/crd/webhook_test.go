@@ -1,0 +1,207 @@
+package crd_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/pki"
+)
+
+// pipes is a listener whose connections never leave the process.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// serveWebhook answers conversion reviews with convert, over TLS. It returns how to reach it.
+func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
+	t.Helper()
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Server("hook.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var review apiextensionsv1.ConversionReview
+		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+			t.Error(err)
+			return
+		}
+		review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+		for _, raw := range review.Request.Objects {
+			var obj map[string]any
+			if err := json.Unmarshal(raw.Raw, &obj); err != nil {
+				t.Error(err)
+			}
+			if problem := convert(obj, review.Request.DesiredAPIVersion); problem != "" {
+				review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: problem}
+			}
+			obj["apiVersion"] = review.Request.DesiredAPIVersion
+			data, _ := json.Marshal(obj)
+			review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Raw: data})
+		}
+		review.Request = nil
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Error(err)
+		}
+	})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}}))
+	}()
+	t.Cleanup(func() {
+		close(l.done)
+		server.Close()
+		<-ended
+	})
+	return authority.PEM, l.dial
+}
+
+// reaching makes webhooks be called by dial.
+func reaching(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
+	return func(c *crd.Config) {
+		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config, error) {
+				return &rest.Config{Dial: dial}, nil
+			}}
+		}
+	}
+}
+
+// converted is what a definition says whose webhook converts.
+func converted(ca []byte) string {
+	return `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
+		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
+}
+
+// CRD-06
+func TestConversionWebhook(t *testing.T) {
+	calls := 0
+	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
+		calls++
+		spec := obj["spec"].(map[string]any)
+		if version == "example.com/v1" {
+			if spec["colour"] == "broken" {
+				return "that is not a colour"
+			}
+			spec["color"] = spec["colour"]
+			delete(spec, "colour")
+		} else {
+			spec["colour"] = spec["color"]
+			delete(spec, "color")
+		}
+		return ""
+	})
+	p := newPlane(t, reaching(dial))
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
+
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	body := strings.Replace(widget("a", `{"colour":"green"}`), "example.com/v1", "example.com/v1beta1", 1)
+	a := p.do("POST", path, body).want(201)
+	if a.field("spec.colour") != "green" || a.field("spec.color") != nil {
+		t.Errorf("created: %s", a.body)
+	}
+	a = p.do("GET", widgetsPath+"/a", "").want(200)
+	if a.field("spec.color") != "green" || a.field("spec.replicas") != 1.0 {
+		t.Errorf("in the storage version: %s", a.body)
+	}
+	list := p.do("GET", path, "").want(200).field("items").([]any)
+	if got := list[0].(map[string]any)["spec"].(map[string]any)["colour"]; len(list) != 1 || got != "green" {
+		t.Errorf("list: %v", list)
+	}
+	before := calls
+	p.do("GET", path+"/a", "").want(200)
+	p.do("GET", path+"/a", "").want(200)
+	if calls != before {
+		t.Errorf("%d calls for a revision that was converted before", calls-before)
+	}
+	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
+	if refused.code != 500 || !strings.Contains(refused.message(), "conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {
+		t.Errorf("%d %s", refused.code, refused.message())
+	}
+}
+
+// What a webhook adds for itself when it converts belongs to nobody: a write is judged in the version it was sent in. CRD-06
+func TestConversionWebhookOwnsNothing(t *testing.T) {
+	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
+		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)
+		if version == "example.com/v1" {
+			delete(metadata, "annotations")
+			spec["color"] = spec["old"]
+		} else {
+			spec["old"] = spec["color"]
+			metadata["annotations"] = map[string]any{"example.com/lost": "what this version has no field for"}
+		}
+		return ""
+	})
+	p := newPlane(t, reaching(dial))
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","required":["old"],"properties":{"old":{"type":"string"}}}}}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
+
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	body := strings.Replace(widget("a", `{"old":"x"}`), "example.com/v1", "example.com/v1beta1", 1)
+	for _, a := range []*answer{
+		p.do("POST", path, body).want(201),
+		p.do("PATCH", path+"/a?fieldManager=m", `{"metadata":{"labels":{"b":"c"}}}`, "Content-Type", "application/merge-patch+json").want(200),
+	} {
+		fields, _ := json.Marshal(a.field("metadata.managedFields"))
+		if a.field("metadata.annotations") == nil || strings.Contains(string(fields), "example.com/lost") {
+			t.Errorf("%s\nowned: %s", a.body, fields)
+		}
+	}
+	// What is missing is missed by the rules of the version that was sent.
+	refused := p.do("POST", path, strings.Replace(body, `"old":"x"`, "", 1))
+	if refused.code != 422 || !strings.Contains(refused.message(), "spec.old: Required value") {
+		t.Errorf("%d %s", refused.code, refused.message())
+	}
+}

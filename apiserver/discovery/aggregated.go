@@ -1,0 +1,72 @@
+package discovery
+
+import (
+	"cmp"
+	"slices"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// aggregated is the document of all groups below /api (core) or /apis (the others).
+func aggregated(groups []group, core bool) *apidiscoveryv2.APIGroupDiscoveryList {
+	list := &apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{}}
+	for _, g := range groups {
+		if (g.name == "") != core {
+			continue
+		}
+		item := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for _, v := range g.versions {
+			item.Versions = append(item.Versions, aggregatedVersion(g, v))
+		}
+		list.Items = append(list.Items, item)
+	}
+	return list
+}
+
+func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscovery {
+	gv := schema.GroupVersion{Group: g.name, Version: v.name}
+	out := apidiscoveryv2.APIVersionDiscovery{Version: v.name, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	for _, res := range v.resources {
+		own := ownKind(res, gv)
+		item := apidiscoveryv2.APIResourceDiscovery{
+			Resource:         res.Plural,
+			ResponseKind:     own,
+			Scope:            apidiscoveryv2.ScopeCluster,
+			SingularResource: res.Singular,
+			Verbs:            verbs(res),
+			ShortNames:       res.ShortNames,
+			Categories:       res.Categories,
+		}
+		if res.Namespaced {
+			item.Scope = apidiscoveryv2.ScopeNamespace
+		}
+		for i := range res.Subresources {
+			if sub := &res.Subresources[i]; sub.In(v.name) {
+				kind := own
+				if k := subKind(sub, gv); k != nil {
+					kind = &metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+				}
+				item.Subresources = append(item.Subresources, apidiscoveryv2.APISubresourceDiscovery{
+					Subresource: sub.Name, ResponseKind: kind, Verbs: subVerbs(sub),
+				})
+			}
+		}
+		slices.SortFunc(item.Subresources, func(a, b apidiscoveryv2.APISubresourceDiscovery) int {
+			return cmp.Compare(a.Subresource, b.Subresource)
+		})
+		out.Resources = append(out.Resources, item)
+	}
+	return out
+}
+
+// ownKind leaves group and version empty for Kubernetes' own groups and names them for others, as kube-apiserver does.
+func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
+	if slices.Contains(builtin(), gv.Group) {
+		return &metav1.GroupVersionKind{Kind: res.Kind}
+	}
+	return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: res.Kind}
+}

@@ -1,0 +1,215 @@
+package discovery
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// Handler serves discovery. Make it with New.
+type Handler struct {
+	registry *resource.Registry
+	scheme   *runtime.Scheme
+	codecs   serializer.CodecFactory
+	custom   serializer.CodecFactory // of documents of custom kinds
+	current  atomic.Pointer[documents]
+}
+
+// shared is what the documents are encoded with. It is never changed, so all control planes of a process share it.
+var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
+	scheme := runtime.NewScheme()
+	v1 := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, v1)
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
+	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+})
+
+// sharedCustom encodes the documents of custom kinds, which are not to be had in CBOR.
+var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
+	scheme, _ := shared()
+	return serializer.NewCodecFactory(scheme)
+})
+
+// New returns a handler of what a registry holds at the time of each request.
+func New(registry *resource.Registry) *Handler {
+	scheme, codecs := shared()
+	return &Handler{registry: registry, scheme: scheme, codecs: codecs, custom: sharedCustom()}
+}
+
+// ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	path := strings.TrimSuffix(req.URL.Path, "/")
+	root := path == "/api" || path == "/apis"
+	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no method.
+	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
+	if routed && req.Method != http.MethodGet {
+		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
+		return
+	}
+	codecs := h.codecs
+	if !root && !routed && strings.Count(path, "/") == 3 { // the document of a version of custom kinds
+		codecs = h.custom
+	}
+	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
+	if root {
+		restrictions = rootRestrictions{}
+	}
+	media, info, err := negotiation.NegotiateOutputMediaType(req, codecs, restrictions)
+	if err != nil {
+		types, _ := negotiation.MediaTypesForSerializer(h.codecs)
+		switch {
+		case routed && !wire.Accepts(req.Header.Get("Accept"), types):
+			err = wire.RouteError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
+		case !root && !h.has(path):
+			h.missing(w, req)
+			return
+		}
+		h.fail(codecs, w, req, err)
+		return
+	}
+	key := documentKey{path: path, mediaType: info.MediaType, pretty: info.Serializer == info.PrettySerializer}
+	if root && media.Convert != nil {
+		key.aggregate = media.Convert.Version
+	}
+	if key.aggregate != "" {
+		w.Header().Set("Vary", "Accept")
+	}
+
+	var doc *encoded
+	if path == "/api" && key.aggregate == "" {
+		if versions := coreVersions(h.documents(), req); len(versions.Versions) > 0 {
+			doc, err = encode(versions, info.Serializer) // not kept: it names the host that was asked
+		}
+	} else {
+		doc, err = h.documents().get(h, key, info.Serializer)
+	}
+	switch {
+	case err != nil:
+		h.fail(codecs, w, req, apierrors.NewInternalError(err))
+	case doc == nil:
+		h.missing(w, req)
+	default:
+		h.send(w, req, key, doc)
+	}
+}
+
+// missing is the answer where there is no document. Below /api and the built-in groups there is a router, whose errors can be read by
+// machines.
+func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
+	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
+	routed := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && compiled(res) })
+	if routed || strings.HasPrefix(req.URL.Path, "/api/") {
+		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
+		return
+	}
+	http.Error(w, "404 page not found", http.StatusNotFound)
+}
+
+// builtin says whether a path is that of a version of a built-in group.
+func (h *Handler) builtin(path string) bool {
+	group, version, ok := strings.Cut(strings.TrimPrefix(path, "/apis/"), "/")
+	if rest, core := strings.CutPrefix(path, "/api/"); core {
+		group, version, ok = "", rest, true
+	}
+	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
+		_, serves := res.Serves(version)
+		return res.Group == group && compiled(res) && serves
+	})
+}
+
+// compiled says whether a kind is of a Go type, not of a definition.
+func compiled(res *resource.Resource) bool {
+	return res.Owner == "builtin" || res.Owner == "apiextensions"
+}
+
+// has says whether there is a legacy document at a path.
+func (h *Handler) has(path string) bool {
+	doc, err := h.documents().document(h, documentKey{path: path})
+	return err == nil && doc != nil
+}
+
+// rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the aggregated one.
+type rootRestrictions struct{}
+
+func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
+	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" && gvk.Version == "v2"
+}
+func (rootRestrictions) AllowsServerVersion(string) bool { return false }
+func (rootRestrictions) AllowsStreamSchema(string) bool  { return false }
+
+func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey, doc *encoded) {
+	contentType := key.mediaType
+	if key.aggregate != "" {
+		contentType += ";g=apidiscovery.k8s.io;v=" + key.aggregate + ";as=APIGroupDiscoveryList"
+		etag := strconv.Quote(doc.etag)
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Cache-Control", "public")
+		if req.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(doc.data)))
+	w.WriteHeader(http.StatusOK)
+	if req.Method != http.MethodHead {
+		_, _ = w.Write(doc.data) // the client has gone: nobody is left to tell
+	}
+}
+
+// documents returns those of the registry's current set.
+func (h *Handler) documents() *documents {
+	set := h.registry.Current()
+	for {
+		have := h.current.Load()
+		if have != nil && have.set.Generation >= set.Generation {
+			return have
+		}
+		if next := newDocuments(set); h.current.CompareAndSwap(have, next) {
+			return next
+		}
+	}
+}
+
+func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, req *http.Request, err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		err = apierrors.NewInternalError(err)
+	}
+	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
+}
+
+// coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions of this document.
+func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
+	out := &metav1.APIVersions{
+		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
+	}
+	for _, g := range d.groups {
+		for _, v := range g.versions {
+			if g.name == "" {
+				out.Versions = append(out.Versions, v.name)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package discovery
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// groupList is the document at /apis.
+func groupList(groups []group) *metav1.APIGroupList {
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
+	for _, g := range groups {
+		if g.name != "" {
+			list.Groups = append(list.Groups, groupDocument(g, false))
+		}
+	}
+	return list
+}
+
+// groupDocument is the document at /apis/<group>; within a list it has no kind.
+func groupDocument(g group, alone bool) metav1.APIGroup {
+	out := metav1.APIGroup{Name: g.name}
+	if alone {
+		out.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
+	}
+	for _, v := range g.versions {
+		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{
+			GroupVersion: schema.GroupVersion{Group: g.name, Version: v.name}.String(), Version: v.name,
+		})
+	}
+	out.PreferredVersion = out.Versions[0]
+	return out
+}
+
+// resourceList is the document at /api/v1 and /apis/<group>/<version>.
+func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourceList {
+	gv := schema.GroupVersion{Group: g.name, Version: v.name}
+	list := &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
+	}
+	if g.name == "" {
+		list.APIVersion = "" // the core group is older than versions of this document
+	}
+	for _, res := range v.resources {
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name:               res.Plural,
+			SingularName:       res.Singular,
+			Namespaced:         res.Namespaced,
+			Kind:               res.Kind,
+			Verbs:              verbs(res),
+			ShortNames:         res.ShortNames,
+			Categories:         res.Categories,
+			StorageVersionHash: storageHash(set, res),
+		})
+		for i := range res.Subresources {
+			if sub := &res.Subresources[i]; sub.In(v.name) {
+				out := metav1.APIResource{Name: res.Plural + "/" + sub.Name, Namespaced: res.Namespaced, Kind: res.Kind, Verbs: subVerbs(sub)}
+				if kind := subKind(sub, gv); kind != nil {
+					out.Group, out.Version, out.Kind = kind.Group, kind.Version, kind.Kind
+				}
+				list.APIResources = append(list.APIResources, out)
+			}
+		}
+	}
+	sortResources(list.APIResources, !slices.ContainsFunc(v.resources, func(res *resource.Resource) bool { return res.Owner == "builtin" }))
+	return list
+}
+
+// sortResources sorts by name. The subresources of custom kinds stay as they are: status, then scale.
+func sortResources(list []metav1.APIResource, custom bool) {
+	name := func(r *metav1.APIResource) string {
+		if parent, _, ok := strings.Cut(r.Name, "/"); ok && custom {
+			return parent
+		}
+		return r.Name
+	}
+	slices.SortStableFunc(list, func(a, b metav1.APIResource) int { return strings.Compare(name(&a), name(&b)) })
+}
+
+// subKind is the kind a subresource speaks; nil when that is the resource's own. The group and version are empty when they
+// are those of the document.
+func subKind(sub *resource.Subresource, gv schema.GroupVersion) *schema.GroupVersionKind {
+	if sub.GVK.Empty() {
+		return nil
+	}
+	kind := sub.GVK
+	if kind.GroupVersion() == gv {
+		kind.Group, kind.Version = "", ""
+	}
+	return &kind
+}
+
+// verbs are what a resource allows, in alphabetical order.
+func verbs(res *resource.Resource) metav1.Verbs {
+	switch {
+	case res.Verbs != nil:
+		return slices.Sorted(slices.Values(res.Verbs))
+	case res.Review != nil:
+		return metav1.Verbs{"create"}
+	case !compiled(res): // Kubernetes lists those of custom kinds in an order of their own
+		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	default:
+		return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	}
+}
+
+func subVerbs(sub *resource.Subresource) metav1.Verbs {
+	switch {
+	case sub.Verbs != nil:
+		return slices.Sorted(slices.Values(sub.Verbs))
+	case sub.Update != nil:
+		return metav1.Verbs{"get", "patch", "update"}
+	case sub.Create != nil:
+		return metav1.Verbs{"create"}
+	case sub.ConnectVerbs == nil:
+		return metav1.Verbs{"get"}
+	}
+	named := map[string]string{
+		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	}
+	var out metav1.Verbs
+	for _, method := range sub.ConnectVerbs {
+		if verb, ok := named[method]; ok {
+			out = append(out, verb)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// hashedAs are kinds whose hash in Kubernetes is that of an older version, in which they are still stored there, or were at first.
+var hashedAs = map[string]string{"CustomResourceDefinition": "v1beta1", "ClusterTrustBundle": "v1beta1", "PodCertificateRequest": "v1beta1"}
+
+// storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
+// that is not served.
+func storageHash(set *resource.Set, res *resource.Resource) string {
+	if res.StoredAs != "" {
+		stored, ok := set.ByPrefix(res.StoredAs)
+		if !ok {
+			return ""
+		}
+		res = stored
+	}
+	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), "list") {
+		return ""
+	}
+	version := res.StorageVersion
+	if compiled(res) && hashedAs[res.Kind] != "" {
+		version = hashedAs[res.Kind]
+	}
+	return discovery.StorageVersionHash(res.Group, version, res.Kind)
+}

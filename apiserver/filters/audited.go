@@ -1,0 +1,155 @@
+package filters
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// noted begins the audit record of a request: it has an id, which the answer shows, and whatever comes may annotate it. How much of
+// it is kept depends on who asks, which is not known yet.
+func (c *Chain) noted(next http.Handler) http.Handler {
+	if !c.audits() {
+		return next
+	}
+	init := filters.WithAuditInit(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		if audit.AuditContextFrom(ctx) != nil {
+			ctx = within{ctx} // a request in process, made while another one is served, has a record of its own
+		}
+		init.ServeHTTP(w, req.WithContext(ctx))
+	})
+}
+
+// within is a context that hides the audit record of the request it belongs to.
+type within struct{ context.Context }
+
+func (w within) Value(key any) any {
+	v := w.Context.Value(key)
+	if _, ok := v.(*audit.AuditContext); ok {
+		return nil
+	}
+	return v
+}
+
+func (c *Chain) audits() bool { return c.cfg.AuditPolicy != nil && c.cfg.AuditSink != nil }
+
+// refused records a request that nobody is known to have made.
+func (c *Chain) refused(answer http.Handler) http.Handler {
+	if !c.audits() {
+		return answer
+	}
+	return filters.WithFailedAuthenticationAudit(answer, c.cfg.AuditSink, c.cfg.AuditPolicy)
+}
+
+// audited records a request by the policy, in its stages: when it has come, when a long-running one begins to be answered, and when
+// it is over, by an answer or a panic. Each of them is recorded once.
+func (c *Chain) audited(next http.Handler) http.Handler {
+	if !c.audits() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		ac := audit.AuditContextFrom(ctx)
+		attributes, err := filters.GetAuthorizerAttributes(ctx)
+		if err == nil {
+			rule := c.cfg.AuditPolicy.EvaluatePolicyRule(attributes)
+			audit.ObservePolicyLevel(ctx, rule.Level)
+			err = ac.Init(rule, c.cfg.AuditSink)
+		}
+		if err != nil {
+			c.cfg.Log.Error("begin an audit event", "err", err)
+			wire.Error(w, req, apierrors.NewInternalError(errors.New("failed to create audit event")))
+			return
+		}
+		if !ac.Enabled() {
+			next.ServeHTTP(w, req)
+			return
+		}
+		received, _ := request.ReceivedTimestampFrom(ctx)
+		audit.LogRequestMetadata(ctx, req, received, attributes)
+		if !ac.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
+			audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
+			wire.Error(w, req, apierrors.NewInternalError(errors.New("failed to store audit event")))
+			return
+		}
+		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).lasts}
+		defer rec.over()
+		next.ServeHTTP(rec, req)
+	})
+}
+
+// auditRecorder notes the beginning of an answer.
+type auditRecorder struct {
+	http.ResponseWriter
+	req   *http.Request
+	ac    *audit.AuditContext
+	long  bool
+	begun bool
+}
+
+func (r *auditRecorder) begin(code int) {
+	if r.begun || code < 200 && code != http.StatusSwitchingProtocols {
+		return
+	}
+	r.begun = true
+	r.ac.SetEventResponseStatusCode(int32(code))
+	if r.long {
+		r.ac.ProcessEventStage(r.req.Context(), auditinternal.StageResponseStarted)
+	}
+}
+
+// over ends the record. It is deferred: it sees panics, and hands them on.
+func (r *auditRecorder) over() {
+	if p := recover(); p != nil {
+		r.ac.SetEventResponseStatus(&metav1.Status{
+			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
+			Message: fmt.Sprintf("APIServer panic'd: %v", p),
+		})
+		r.ac.ProcessEventStage(r.req.Context(), auditinternal.StagePanic)
+		panic(p)
+	}
+	if !r.begun { // nothing was sent: the connection ended before
+		r.begin(http.StatusOK)
+		r.ac.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"})
+	}
+	r.ac.ProcessEventStage(r.req.Context(), auditinternal.StageResponseComplete)
+}
+
+func (r *auditRecorder) WriteHeader(code int) {
+	r.begin(code)
+	r.ResponseWriter.WriteHeader(code)
+}
+
+func (r *auditRecorder) Write(p []byte) (int, error) {
+	r.begin(http.StatusOK)
+	return r.ResponseWriter.Write(p)
+}
+
+// Flush sends what was written so far, as watches need it.
+func (r *auditRecorder) Flush() {
+	r.begin(http.StatusOK)
+	_ = http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// Hijack hands the connection over to what is no longer HTTP.
+func (r *auditRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.begin(http.StatusSwitchingProtocols)
+	return http.NewResponseController(r.ResponseWriter).Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (r *auditRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

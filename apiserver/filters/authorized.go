@@ -1,0 +1,62 @@
+package filters
+
+import (
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// What the audit record says of the decision, in Kubernetes' words.
+const (
+	decisionAnnotation = "authorization.k8s.io/decision"
+	reasonAnnotation   = "authorization.k8s.io/reason"
+)
+
+// authorized lets through what the authorizer allows.
+func (c *Chain) authorized(next http.Handler) http.Handler {
+	if c.cfg.Authorizer == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		attributes, err := filters.GetAuthorizerAttributes(req.Context())
+		if err != nil {
+			wire.Error(w, req, apierrors.NewInternalError(err))
+			return
+		}
+		start := time.Now()
+		decision, reason, err := c.cfg.Authorizer.Authorize(req.Context(), attributes)
+		c.metrics.authorized(outcome(decision, err), start)
+		switch {
+		case decision == authorizer.DecisionAllow: // even with an error: one of several authorizers may have failed
+			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "allow", reasonAnnotation, reason)
+			next.ServeHTTP(w, req)
+		case err != nil:
+			audit.AddAuditAnnotations(req.Context(), reasonAnnotation, "internal error")
+			wire.Error(w, req, apierrors.NewInternalError(err))
+		default:
+			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "forbid", reasonAnnotation, reason)
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			wire.Error(w, req, responsewriters.ForbiddenStatusError(attributes, reason))
+		}
+	})
+}
+
+// outcome names a decision in metrics.
+func outcome(decision authorizer.Decision, err error) string {
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return "allowed"
+	case err != nil:
+		return "error"
+	case decision == authorizer.DecisionDeny:
+		return "denied"
+	}
+	return "no-opinion"
+}

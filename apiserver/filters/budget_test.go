@@ -1,0 +1,62 @@
+package filters
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// API-03: who waits gets a share in order; a user's own share holds up that user alone, and small requests pass large ones.
+func TestBudgetOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const unit = 2 * small
+		b := &budget{}
+		b.limit(Bodies{Total: 10 * unit, PerUser: 4 * unit})
+		var served []string
+		take := func(user string, need int64) {
+			go func() {
+				ok := b.take(t.Context(), user, need, time.Minute)
+				served = append(served, fmt.Sprintf("%s%d%v", user, need/small, ok))
+			}()
+			synctest.Wait()
+		}
+		take("a", 6*unit) // alone it may have more
+		take("a", unit)   // waits for the first
+		take("b", 4*unit)
+		take("b", small) // waits for its user
+		take("c", 2*unit)
+		take("d", unit) // waits behind c
+		take("e", 0)
+		check := func(want ...string) {
+			t.Helper()
+			if synctest.Wait(); !slices.Equal(served, want) {
+				t.Errorf("served %v, want %v", served, want)
+			}
+			served = nil
+		}
+		check("a12true", "b8true", "e0true")
+		b.give("b", 4*unit)
+		b.give("e", 0)
+		synctest.Wait()
+		slices.Sort(served)
+		check("b1true", "c4true", "d2true")
+		b.give("a", 6*unit)
+		check("a2true")
+		b.give("a", unit)
+		b.give("b", small)
+		b.give("c", 2*unit)
+		b.give("d", unit)
+		if b.used != 0 || len(b.users) != 0 || len(b.queued) != 0 {
+			t.Errorf("left: %d, %v, %v", b.used, b.users, b.queued)
+		}
+		take("a", 4*unit)
+		take("a", unit)
+		time.Sleep(time.Minute)
+		check("a8true", "a2false")
+		if len(b.queued) != 0 {
+			t.Error("it waits still")
+		}
+	})
+}

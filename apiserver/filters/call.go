@@ -1,0 +1,215 @@
+package filters
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/apiserver/flowcontrol"
+)
+
+// call is the context of a request. What the stages find out lies here in one place, under Kubernetes' own keys: a context for each of
+// them would cost a copy of the request each.
+//
+// The stages write into it one after the other, before they hand on; handlers only read.
+type call struct {
+	deadline // of what the request came with
+	warnings
+
+	answer    recorder
+	received  time.Time
+	info      *request.RequestInfo // nil: not known yet
+	lasts     bool                 // it is long-running
+	allowed   bool                 // every stage let it through
+	user      user.Info            // nil: not known yet
+	audiences authenticator.Audiences
+	ticket    flowcontrol.Ticket                      // of flow control
+	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
+}
+
+// The keys of Kubernetes' libraries.
+var (
+	infoKey      = keyOf(func(ctx context.Context) { request.RequestInfoFrom(ctx) })
+	kubeUserKey  = keyOf(func(ctx context.Context) { request.UserFrom(ctx) })
+	receivedKey  = keyOf(func(ctx context.Context) { request.ReceivedTimestampFrom(ctx) })
+	audiencesKey = keyOf(func(ctx context.Context) { authenticator.AudiencesFrom(ctx) })
+	latencyKey   = keyOf(func(ctx context.Context) { request.LatencyTrackersFrom(ctx) })
+	warningKey   = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "-") })
+)
+
+// keyOf finds out by which key a library looks for its value.
+func keyOf(look func(context.Context)) any {
+	asked := &asked{Context: context.Background()}
+	look(asked)
+	return asked.key
+}
+
+type asked struct {
+	context.Context
+	key any
+}
+
+func (a *asked) Value(key any) any {
+	a.key = key
+	return nil
+}
+
+// callKey finds the innermost call.
+type callKey struct{}
+
+// callOf is the call of a request within the pipeline.
+func callOf(req *http.Request) *call {
+	if c, ok := req.Context().(*call); ok {
+		return c
+	}
+	return req.Context().Value(callKey{}).(*call)
+}
+
+// begin makes the call of a request.
+func begin(w http.ResponseWriter, req *http.Request) (*recorder, *http.Request) {
+	c := &call{deadline: deadline{parent: req.Context()}, answer: recorder{ResponseWriter: w}, received: time.Now()}
+	return &c.answer, req.WithContext(c)
+}
+
+func (c *call) Value(key any) any {
+	switch key {
+	case callKey{}:
+		return c
+	case infoKey:
+		if c.info != nil {
+			return c.info
+		}
+	case kubeUserKey:
+		if c.user != nil {
+			return c.user
+		}
+	case receivedKey:
+		return c.received
+	case audiencesKey:
+		if len(c.audiences) > 0 {
+			return c.audiences
+		}
+	case warningKey:
+		return c
+	case latencyKey:
+		if c.latencies.Load() == nil {
+			fresh, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))
+			c.latencies.CompareAndSwap(nil, fresh)
+		}
+		return c.latencies.Load()
+	}
+	return c.within().Value(key)
+}
+
+// elsewhere is how long the request waited for webhooks.
+func (c *call) elsewhere() time.Duration {
+	of := c.latencies.Load()
+	if of == nil {
+		return 0
+	}
+	return of.MutatingWebhookTracker.GetLatency() + of.ValidatingWebhookTracker.GetLatency()
+}
+
+// AddWarning adds a Warning header to the answer.
+func (c *call) AddWarning(agent, text string) { c.warnings.to(&c.answer).AddWarning(agent, text) }
+
+// warnings makes Kubernetes' recorder of warnings with the first one.
+type warnings struct {
+	once sync.Once
+	kept warning.Recorder
+}
+
+func (s *warnings) to(w http.ResponseWriter) warning.Recorder {
+	s.once.Do(func() {
+		filters.WithWarningRecorder(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			s.kept = req.Context().Value(warningKey).(warning.Recorder)
+		})).ServeHTTP(w, &http.Request{})
+	})
+	return s.kept
+}
+
+// deadline bounds a context in time. The timer is made when somebody waits for its end, which few short requests do.
+type deadline struct {
+	parent context.Context
+
+	mu     sync.Mutex
+	at     time.Time // zero: none
+	ended  error     // after end
+	armed  context.Context
+	cancel context.CancelFunc
+}
+
+// end is called when the request is over: whoever still waits is told so.
+func (d *deadline) end() {
+	err := d.Err()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		err = context.Canceled
+	}
+	d.ended = err
+	if d.cancel != nil {
+		d.cancel()
+	}
+}
+
+// within is the context that holds all other values: that of the timer, once there is one, so that contexts which are made of this one
+// find it and are cancelled by it.
+func (d *deadline) within() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.armed != nil {
+		return d.armed
+	}
+	return d.parent
+}
+
+func (d *deadline) Deadline() (time.Time, bool) {
+	at, ok := d.parent.Deadline()
+	if d.at.IsZero() || ok && at.Before(d.at) {
+		return at, ok
+	}
+	return d.at, true
+}
+
+func (d *deadline) Done() <-chan struct{} {
+	if d.at.IsZero() {
+		return d.parent.Done()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.armed == nil {
+		d.armed, d.cancel = context.WithDeadline(d.parent, d.at)
+		if d.ended != nil {
+			d.cancel()
+		}
+	}
+	return d.armed.Done()
+}
+
+func (d *deadline) Err() error {
+	if d.at.IsZero() {
+		return d.parent.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.armed != nil:
+		return d.armed.Err()
+	case d.ended != nil:
+		return d.ended
+	case d.parent.Err() != nil:
+		return d.parent.Err()
+	case !time.Now().Before(d.at):
+		return context.DeadlineExceeded
+	}
+	return nil
+}

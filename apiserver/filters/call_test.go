@@ -1,0 +1,127 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+)
+
+// API-03: what the stages find out is where Kubernetes' libraries look for it.
+type outerKey struct{}
+
+func TestWhatLibrariesFindInARequest(t *testing.T) {
+	served := false
+	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
+	known := authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		if audiences, ok := authenticator.AudiencesFrom(req.Context()); !ok || !audiences.Has("here") {
+			t.Errorf("audiences: %v %v", audiences, ok)
+		}
+		return &authenticator.Response{User: ann}, true, nil
+	})
+	type own struct{}
+	c := New(Config{Authenticator: known, Audiences: authenticator.Audiences{"here"}, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		served = true
+		ctx := context.WithValue(req.Context(), own{}, "deep")
+		if u, _ := request.UserFrom(ctx); u != ann {
+			t.Errorf("user: %v", u)
+		}
+		if info, ok := request.RequestInfoFrom(ctx); !ok || info.Resource != "pods" {
+			t.Errorf("info: %v", info)
+		}
+		if received, ok := request.ReceivedTimestampFrom(ctx); !ok || time.Since(received) > time.Minute {
+			t.Errorf("received: %v", received)
+		}
+		if ctx.Value(own{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
+			t.Error("other values are lost")
+		}
+		warning.AddWarning(ctx, "", "mind the gap")
+		warning.AddWarning(ctx, "", "mind the gap")
+		warning.AddWarning(ctx, "", "and this")
+	})})
+	w := httptest.NewRecorder()
+	ctx := context.WithValue(t.Context(), outerKey{}, "kept")
+	c.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods", nil))
+	if got := w.Header().Values("Warning"); !served || len(got) != 2 || got[0] != `299 - "mind the gap"` {
+		t.Errorf("served: %v, warnings: %q", served, got)
+	}
+}
+
+// API-03: the timer of a request is made by who waits; all the same every context ends as one with a timer does.
+func TestDeadlineOfARequest(t *testing.T) {
+	// serve runs a short request whose handler is given its context.
+	serve := func(ctx context.Context, handler func(context.Context)) context.Context {
+		var kept context.Context
+		c := New(Config{Timeout: time.Minute, Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			kept = req.Context()
+			handler(kept)
+		})})
+		c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods", nil))
+		return kept
+	}
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		serve(t.Context(), func(ctx context.Context) { // waited for
+			if at, ok := ctx.Deadline(); !ok || !at.Equal(start.Add(time.Minute)) || ctx.Err() != nil {
+				t.Errorf("deadline: %v %v, %v", at, ok, ctx.Err())
+			}
+			<-ctx.Done()
+			if time.Since(start) != time.Minute || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Errorf("after %v: %v", time.Since(start), ctx.Err())
+			}
+		})
+		after := serve(t.Context(), func(ctx context.Context) { // looked at alone
+			time.Sleep(time.Minute)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Errorf("not over: %v", ctx.Err())
+			}
+		})
+		if !errors.Is(after.Err(), context.DeadlineExceeded) {
+			t.Errorf("changed its mind: %v", after.Err())
+		}
+		serve(t.Context(), func(ctx context.Context) { // through a context made of it
+			child, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, nil))
+			defer cancel()
+			<-child.Done()
+			if !errors.Is(child.Err(), context.DeadlineExceeded) {
+				t.Errorf("child: %v", child.Err())
+			}
+		})
+		ended := make(chan error, 2)
+		serve(t.Context(), func(ctx context.Context) { // who waits longer than the request
+			go func() { <-ctx.Done(); ended <- ctx.Err() }()
+			child, cancel := context.WithCancel(ctx)
+			_ = cancel
+			go func() { <-child.Done(); ended <- child.Err() }()
+		})
+		for range 2 {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("after its end: %v", err)
+			}
+		}
+		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) { // who comes later
+			t.Errorf("after its end: %v", after.Err())
+		}
+		<-after.Done()
+
+		outer, cancel := context.WithCancel(t.Context()) // the client goes
+		serve(outer, func(ctx context.Context) {
+			cancel()
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				t.Errorf("the client is gone: %v", ctx.Err())
+			}
+			<-ctx.Done()
+		})
+		if since := time.Since(start); since != 3*time.Minute {
+			t.Errorf("took %v", since)
+		}
+	})
+}

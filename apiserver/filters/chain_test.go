@@ -1,0 +1,230 @@
+package filters_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/inprocess"
+)
+
+func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest("GET", path, nil)
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}
+
+// API-03
+func TestPanic(t *testing.T) {
+	var log strings.Builder
+	c := filters.New(filters.Config{
+		Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oops") }),
+		Log:       slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	w := get(c, "/api/v1/pods")
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "this request caused apiserver to panic") || !strings.Contains(log.String(), "oops") {
+		t.Errorf("%d %s\n%s", w.Code, w.Body, log.String())
+	}
+}
+
+// API-03
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			_, has := req.Context().Deadline()
+			if !has {
+				io.WriteString(w, "none")
+				return
+			}
+			start := time.Now()
+			<-req.Context().Done()
+			io.WriteString(w, time.Since(start).String())
+		})})
+		for path, want := range map[string]string{
+			"/api/v1/pods":                       "1m0s",
+			"/api/v1/namespaces/x/pods/p/status": "1m0s",
+			"/api/v1/pods?watch=1":               "none",
+			"/api/v1/watch/pods":                 "none",
+			"/api/v1/namespaces/x/pods/p/log":    "none",
+			"/api/v1/namespaces/log/pods/exec":   "1m0s",
+		} {
+			if got := get(c, path).Body.String(); got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
+		}
+	})
+}
+
+// API-03: short requests are waited for, new ones refused, and a watch ends as at its timeout.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			<-slow
+			io.WriteString(w, "done")
+		})})
+		client := &http.Client{Transport: &inprocess.Transport{Handler: c}}
+		body := make(chan string, 1)
+		go func() {
+			resp, err := client.Get("http://kelson/api/v1/pods")
+			if err != nil {
+				body <- err.Error()
+				return
+			}
+			raw, _ := io.ReadAll(resp.Body)
+			body <- string(raw)
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a request is under way: %v", err)
+		}
+		w := get(c, "/healthz")
+		if w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		close(slow)
+		if got := <-body; got != "done" {
+			t.Error(got)
+		}
+		if err := c.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// API-02
+func TestHealth(t *testing.T) {
+	sick := false
+	c := filters.New(filters.Config{Checks: filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error {
+		if sick {
+			return errors.New("secret")
+		}
+		return nil
+	}}}}})
+	for _, want := range []struct {
+		sick bool
+		path string
+		code int
+		body string
+	}{
+		{false, "/healthz", 200, "ok"},
+		{false, "/livez", 200, "ok"},
+		{false, "/readyz", 200, "ok"},
+		{false, "/readyz?verbose", 200, "[+]ping ok\n[+]store ok\nreadyz check passed\n"},
+		{false, "/readyz/store", 200, "ok"},
+		{false, "/readyz/other", 404, "404 page not found\n"},
+		{true, "/readyz", 500, "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"},
+		{true, "/readyz?exclude=store", 200, "ok"},
+		{true, "/livez", 200, "ok"},
+	} {
+		sick = want.sick
+		if w := get(c, want.path); w.Code != want.code || w.Body.String() != want.body {
+			t.Errorf("%s: %d %q", want.path, w.Code, w.Body)
+		}
+	}
+	sick = false
+	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} { // as kube-apiserver's
+		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
+			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
+		}
+	}
+}
+
+// API-02
+func TestPaths(t *testing.T) {
+	text := func(s string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) })
+	}
+	c := filters.New(filters.Config{
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},
+		Metrics: prometheus.NewRegistry(),
+		Paths:   map[string]http.Handler{"/apis": text("root"), "/apis/": text("below"), "/openapi/v2": text("v2")},
+		Below:   func() []string { return []string{"/apis/apps", "/apis"} },
+		Checks:  filters.Checks{Ready: []filters.Check{{Name: "store"}}},
+	})
+	for path, want := range map[string]string{
+		"/apis": "root", "/apis/apps": "below", "/apis/apps/v1": "below", "/openapi/v2": "v2",
+		"/openapi/v3": "404 page not found\n", "/nothing/at/all": "404 page not found\n",
+	} {
+		if got := get(c, path).Body.String(); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	if body := get(c, "/version").Body.String(); !strings.Contains(body, `"gitVersion": "v1.37.1"`) {
+		t.Error(body)
+	}
+	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")
+	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/openapi/v2","/readyz","/readyz/ping","/readyz/store","/version"]}` {
+		t.Error(index)
+	}
+	body := get(c, "/metrics").Body.String()
+	if !strings.Contains(body, `apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""}`) {
+		t.Error(body)
+	}
+}
+
+// members lets the group system:masters do everything, and others look at /healthz.
+func members(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetPath() == "/healthz" {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authz.Masters().Authorize(ctx, a)
+}
+
+func TestAuthorization(t *testing.T) {
+	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "reached") })
+	c := filters.New(filters.Config{
+		Resources: reached, Authorizer: authorizer.AuthorizerFunc(members), Paths: map[string]http.Handler{"/apis": reached},
+	})
+	as := func(path, name string, groups ...string) *httptest.ResponseRecorder {
+		req := httptest.NewRequest("GET", path, nil)
+		if name != "" {
+			req = req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: name, Groups: groups}))
+		}
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, req)
+		return w
+	}
+	const pods = "/api/v1/namespaces/x/pods"
+	if w := as(pods, "root", user.SystemPrivilegedGroup); w.Body.String() != "reached" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w := as(pods, "bob")
+	if w.Code != 403 || !strings.Contains(w.Body.String(), `pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" in the namespace \"x\"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, want := range []struct {
+		path, name string
+		code       int
+	}{
+		{"/healthz", "", 200}, {"/healthz", "bob", 200}, {"/apis", "", 403}, {"/apis", "bob", 403}, {"/metrics", "bob", 403}, {"/", "bob", 403},
+	} {
+		if w := as(want.path, want.name); w.Code != want.code {
+			t.Errorf("%s as %q: %d", want.path, want.name, w.Code)
+		}
+	}
+	if w := as("/apis", ""); !strings.Contains(w.Body.String(), `forbidden: User \"system:anonymous\" cannot get path \"/apis\"`) {
+		t.Errorf("%s", w.Body)
+	}
+}

@@ -1,0 +1,99 @@
+package filters
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// dispatch finds the handler of a request.
+func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
+	callOf(req).allowed = true
+	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
+		if callOf(req).lasts {
+			defer c.unbounded(callOf(req))()
+			if c.metrics != nil {
+				defer c.metrics.lasting(req, info)()
+			}
+		}
+		c.cfg.Resources.ServeHTTP(w, req)
+		return
+	}
+	c.route(req.URL.Path).ServeHTTP(w, req)
+}
+
+// unbounded lifts the server's bound on the time of an answer, until the handler has returned: then a client must take what is left. Servers
+// in process have no such bound.
+func (c *Chain) unbounded(call *call) (over func()) {
+	_ = call.answer.SetWriteDeadline(time.Time{})
+	return func() {
+		if call.answer.code != http.StatusSwitchingProtocols { // the connection may be somebody else's by now
+			_ = call.answer.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
+		}
+	}
+}
+
+// route finds the handler of a path: its own, or that of the longest prefix.
+func (c *Chain) route(path string) http.Handler {
+	if h, ok := c.paths[path]; ok {
+		return h
+	}
+	for prefix := path; ; {
+		i := strings.LastIndexByte(strings.TrimSuffix(prefix, "/"), '/')
+		if i <= 0 {
+			return http.HandlerFunc(notFound)
+		}
+		prefix = prefix[:i+1]
+		if h, ok := c.paths[prefix]; ok {
+			return h
+		}
+	}
+}
+
+// allPaths is what Config gives, and the chain's own.
+func (c *Chain) allPaths() map[string]http.Handler {
+	all := map[string]http.Handler{
+		"/":        http.HandlerFunc(c.index),
+		"/version": wire.Document("application/json", c.version),
+	}
+	for name, checks := range c.cfg.Checks.byName() {
+		h := newHealth(name, checks)
+		all["/"+name], all["/"+name+"/"] = h, h
+	}
+	all["/version/"] = all["/version"]
+	if c.cfg.Metrics != nil {
+		all["/metrics"] = promhttp.HandlerFor(c.cfg.Metrics, promhttp.HandlerOpts{})
+	}
+	maps.Copy(all, c.cfg.Paths)
+	return all
+}
+
+// index lists the paths there are now.
+func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
+	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
+	for name, checks := range c.cfg.Checks.byName() {
+		for _, check := range withPing(checks) {
+			paths = append(paths, "/"+name+"/"+check.Name)
+		}
+	}
+	if c.cfg.Below != nil {
+		paths = append(paths, c.cfg.Below()...)
+	}
+	slices.Sort(paths)
+	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": slices.Compact(paths)})
+}
+
+func (c *Chain) version(w http.ResponseWriter, req *http.Request) {
+	wire.JSON(w, req, http.StatusOK, c.cfg.Version)
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "404 page not found", http.StatusNotFound)
+}

@@ -1,0 +1,76 @@
+package filters
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"kelson.dev/apiserver/flowcontrol"
+)
+
+// The response headers that say by which objects a request was classified, as net/http spells them.
+const (
+	flowSchemaHeader    = "X-Kubernetes-Pf-Flowschema-Uid"
+	priorityLevelHeader = "X-Kubernetes-Pf-Prioritylevel-Uid"
+)
+
+// flowControlled lets a short request execute when flow control says so.
+func (c *Chain) flowControlled(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		call := callOf(req)
+		if !c.begin(w, req, call) {
+			return
+		}
+		defer call.ticket.Release()
+		kind := c.kindOf(call.info)
+		kind.taken.Add(1)
+		defer kind.leave()
+		next.ServeHTTP(w, req)
+	})
+}
+
+// watching lets a watch begin when flow control says so. The watch gives its seats back when it has sent its initial events, by Kubernetes'
+// initialization signal.
+func (c *Chain) watching(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		call := callOf(req)
+		if !c.begin(w, req, call) {
+			return
+		}
+		defer call.ticket.Release()
+		defer c.cfg.FlowControl.RegisterWatch(req)()
+		next.ServeHTTP(w, req.WithContext(upstream.WithInitializationSignal(req.Context(), &call.ticket)))
+	})
+}
+
+// begin waits until a request may execute. It answers the request if it may not.
+func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool {
+	u, _ := request.UserFrom(req.Context())
+	err := c.cfg.FlowControl.Begin(&call.ticket, req, call.info, u)
+	call.classified(w)
+	var rejected *flowcontrol.RejectedError
+	if errors.As(err, &rejected) {
+		refuseAfter(w, strconv.FormatInt(rejected.RetryAfter, 10))
+		return false
+	}
+	return true
+}
+
+// classified names the FlowSchema and the priority level of a request that needs no permission to execute.
+func (c *Chain) classified(w http.ResponseWriter, req *http.Request) {
+	if u, ok := request.UserFrom(req.Context()); ok && c.cfg.FlowControl != nil {
+		call := callOf(req)
+		c.cfg.FlowControl.Classify(&call.ticket, call.info, u)
+		call.classified(w)
+	}
+}
+
+// classified sets the headers that name the FlowSchema and the priority level.
+func (c *call) classified(w http.ResponseWriter) {
+	schema, level := c.ticket.Headers()
+	header := w.Header()
+	header[flowSchemaHeader], header[priorityLevelHeader] = schema, level
+}

@@ -1,0 +1,129 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504. The transfer of the
+// body and of the answer is bounded as well: a client that does not take its answer loses the stream.
+func (c *Chain) timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		call := callOf(req)
+		if call.lasts {
+			next.ServeHTTP(w, req)
+			return
+		}
+		call.at = call.received.Add(c.cfg.Timeout)
+		call.answer.bound(c.cfg.Stall, call.at.Add(c.cfg.Stall))
+		defer call.answer.done()
+		defer call.end()
+		if req.ProtoMajor == 1 && req.ContentLength != 0 {
+			// net/http reads what is left of a body before it sends an answer. Transports without connections have no such deadline.
+			_ = http.NewResponseController(call.answer.ResponseWriter).SetReadDeadline(call.at)
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// flight knows the requests that are under way.
+type flight struct {
+	mu       sync.Mutex
+	draining bool
+	short    int
+	long     map[*http.Request]context.CancelFunc
+	landed   chan struct{} // closed when the last short one ends while draining; nil: nobody waits
+}
+
+// drained lets requests through until shutdown.
+func (c *Chain) drained(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req, done, ok := c.flight.begin(req)
+		if !ok {
+			w.Header().Set("Connection", "close")
+			wire.Error(w, req, shuttingDown())
+			return
+		}
+		defer done()
+		next.ServeHTTP(w, req)
+	})
+}
+
+func shuttingDown() error {
+	err := apierrors.NewServiceUnavailable("apiserver is shutting down")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return err
+}
+
+func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
+	long := callOf(req).lasts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining {
+		return req, nil, false
+	}
+	if !long {
+		f.short++
+		return req, f.endShort, true
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	req = req.WithContext(ctx)
+	if f.long == nil {
+		f.long = map[*http.Request]context.CancelFunc{}
+	}
+	f.long[req] = cancel
+	return req, func() {
+		cancel()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.long, req)
+		f.land()
+	}, true
+}
+
+func (f *flight) endShort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short--
+	f.land()
+}
+
+// land is called with the lock held.
+func (f *flight) land() {
+	if f.landed != nil && f.short == 0 && len(f.long) == 0 {
+		close(f.landed)
+		f.landed = nil
+	}
+}
+
+// Shutdown refuses new requests with 503 and a Retry-After, ends watches and other long-running requests cleanly, and waits for
+// the short ones. It returns when none is left, or with the context's error. Kubernetes gives 60 seconds for it.
+func (c *Chain) Shutdown(ctx context.Context) error {
+	f := &c.flight
+	f.mu.Lock()
+	if f.landed != nil {
+		f.mu.Unlock()
+		return errors.New("shut down: already under way")
+	}
+	f.draining = true
+	for _, cancel := range f.long {
+		cancel()
+	}
+	landed := make(chan struct{})
+	f.landed = landed
+	f.land()
+	f.mu.Unlock()
+	select {
+	case <-landed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

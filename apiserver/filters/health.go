@@ -1,0 +1,111 @@
+package filters
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Check is one aspect of health. Func returns nil when all is well; its error is for the log of whoever made it and is not shown.
+type Check struct {
+	Name string
+	Func func(context.Context) error
+}
+
+// Checks are those of the three endpoints.
+type Checks struct {
+	Health, Live, Ready []Check
+}
+
+// byName are the checks of each endpoint.
+func (c Checks) byName() map[string][]Check {
+	return map[string][]Check{"healthz": c.Health, "livez": c.Live, "readyz": c.Ready}
+}
+
+// withPing puts the check before others that an answer is enough for.
+func withPing(checks []Check) []Check {
+	return append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
+}
+
+// newHealth serves a health endpoint as kube-apiserver does: "ok" or 500, every check with ?verbose, without some with
+// ?exclude=name, and one alone at its own path.
+func newHealth(name string, checks []Check) http.Handler {
+	checks = withPing(checks)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if one := strings.Trim(strings.TrimPrefix(req.URL.Path, "/"+name), "/"); one != "" {
+			oneCheck(w, req, checks, one)
+			return
+		}
+		allChecks(w, req, name, checks)
+	})
+}
+
+func oneCheck(w http.ResponseWriter, req *http.Request, checks []Check, name string) {
+	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
+	if i < 0 {
+		notFound(w, req)
+		return
+	}
+	if err := checks[i].Func(req.Context()); err != nil {
+		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprint(w, "ok")
+}
+
+func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []Check) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	query := req.URL.Query()
+	excluded := query["exclude"]
+	var report strings.Builder
+	failed := false
+	for _, check := range checks {
+		if slices.Contains(excluded, check.Name) {
+			excluded = slices.DeleteFunc(slices.Clone(excluded), func(s string) bool { return s == check.Name })
+			fmt.Fprintf(&report, "[+]%s excluded: ok\n", check.Name)
+			continue
+		}
+		if err := check.Func(req.Context()); err != nil {
+			failed = true
+			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", check.Name)
+			continue
+		}
+		fmt.Fprintf(&report, "[+]%s ok\n", check.Name)
+	}
+	if len(excluded) > 0 {
+		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(excluded))
+	}
+	switch {
+	case failed:
+		http.Error(w, fmt.Sprintf("%s%s check failed", report.String(), name), http.StatusInternalServerError)
+	case query.Has("verbose"):
+		fmt.Fprintf(w, "%s%s check passed\n", report.String(), name)
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}
+
+// Of names that a request excludes and that are no checks, this many are shown, and this many bytes of each.
+const (
+	maxUnmatched     = 16
+	maxUnmatchedName = 64
+)
+
+// quoted shows names as %q does, the first ones and their beginnings.
+func quoted(names []string) string {
+	shown := make([]string, 0, maxUnmatched)
+	for _, name := range names[:min(len(names), maxUnmatched)] {
+		if len(name) > maxUnmatchedName {
+			name = name[:maxUnmatchedName] + "..."
+		}
+		shown = append(shown, name)
+	}
+	text := fmt.Sprintf("%q", shown)
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

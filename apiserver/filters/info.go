@@ -1,0 +1,170 @@
+package filters
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// informed puts the RequestInfo into the context.
+func (c *Chain) informed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, err := Info(req)
+		if err != nil {
+			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
+			return
+		}
+		// No cache may keep what another user is not allowed to see, or what is old in a moment. Handlers may know better.
+		w.Header().Set("Cache-Control", "no-cache, private")
+		call := callOf(req)
+		call.info, call.lasts = info, lasts(info)
+		next.ServeHTTP(w, req)
+	})
+}
+
+// Info reads a request's method, path and query. The result is that of Kubernetes' RequestInfoFactory for the prefixes api and
+// apis; see there for the forms of paths.
+func Info(req *http.Request) (*request.RequestInfo, error) {
+	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
+	parts := segments(req.URL.Path)
+	if len(parts) < 3 {
+		return info, nil
+	}
+	switch parts[0] {
+	case "api":
+		info.APIPrefix, parts = parts[0], parts[1:]
+	case "apis":
+		info.APIPrefix = parts[0]
+		if len(parts) < 4 {
+			return info, nil
+		}
+		info.APIGroup, parts = parts[1], parts[2:]
+	default:
+		return info, nil
+	}
+	info.IsResourceRequest = true
+	info.APIVersion, parts = parts[0], parts[1:]
+
+	inPath := parts[0] == "watch" || parts[0] == "proxy" // verbs of old, before the resource
+	if inPath {
+		if len(parts) < 2 {
+			return info, fmt.Errorf("unable to determine kind and namespace from url, %v", req.URL)
+		}
+		info.Verb, parts = parts[0], parts[1:]
+	} else {
+		info.Verb = verb(req.Method)
+	}
+
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		info.Namespace = parts[1]
+		// Below a namespace stands a resource, unless it is one of the namespace's own subresources.
+		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+			parts = parts[2:]
+		}
+	}
+	info.Parts = parts
+	info.Resource = parts[0]
+	if len(parts) > 1 {
+		info.Name = parts[1]
+	}
+	if len(parts) > 2 && info.Verb != "proxy" {
+		info.Subresource = parts[2]
+	}
+
+	var query url.Values
+	if req.URL.RawQuery != "" {
+		query = req.URL.Query()
+	}
+	if info.Name == "" {
+		switch info.Verb {
+		case "get":
+			listOrWatch(info, query)
+		case "delete":
+			info.Verb = "deletecollection"
+		}
+	}
+	if !inPath && (info.Verb == "list" || info.Verb == "watch" || info.Verb == "deletecollection") {
+		info.FieldSelector = query.Get("fieldSelector")
+		info.LabelSelector = query.Get("labelSelector")
+	}
+	return info, nil
+}
+
+// lower is a method in lower case.
+func lower(method string) string {
+	if method == http.MethodGet { // mostly
+		return "get"
+	}
+	return strings.ToLower(method)
+}
+
+func verb(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+// listOrWatch decides between the two, and finds the one name that a field selector asks for.
+func listOrWatch(info *request.RequestInfo, query url.Values) {
+	info.Verb = "list"
+	if !query.Has("watch") && !query.Has("fieldSelector") {
+		return
+	}
+	var opts metainternalversion.ListOptions
+	if err := metainternal.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &opts); err != nil {
+		// The verb will answer with the error; until then it counts as what it was meant to be.
+		opts = metainternalversion.ListOptions{}
+		if values := query["watch"]; len(values) > 0 {
+			meant := strings.ToLower(values[0])
+			opts.Watch = meant != "false" && meant != "0"
+		}
+	}
+	if opts.Watch {
+		info.Verb = "watch"
+	}
+	if opts.FieldSelector != nil {
+		if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
+			info.Name = name
+		}
+	}
+}
+
+func segments(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
+
+// lasts says whether a request lasts as long as its client wants.
+func lasts(info *request.RequestInfo) bool {
+	if !info.IsResourceRequest {
+		return false
+	}
+	switch info.Subresource {
+	case "proxy", "log", "exec", "attach", "portforward":
+		return true
+	}
+	return info.Verb == "watch" || info.Verb == "proxy"
+}

@@ -1,0 +1,164 @@
+package filters
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// The limits of kube-apiserver's --max-requests-inflight and --max-mutating-requests-inflight.
+const (
+	defaultMaxReading  = 400
+	defaultMaxMutating = 200
+)
+
+// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no such limit. The controllers that watch most
+// (one watch for each of some thousand kinds) stay below it, and a user with all of them unread holds less than half a GiB: see TestUnreadWatches.
+const defaultMaxLongRunning = 10_000
+
+// seats are those of one kind of short requests.
+type seats struct {
+	taken atomic.Int64
+	limit int64 // negative: none
+}
+
+func (s *seats) bound(limit, otherwise int) {
+	if limit == 0 {
+		limit = otherwise
+	}
+	s.limit = int64(limit)
+}
+
+// take reports whether there is one more.
+func (s *seats) take() bool {
+	if n := s.taken.Add(1); s.limit < 0 || n <= s.limit {
+		return true
+	}
+	s.leave()
+	return false
+}
+
+func (s *seats) leave() { s.taken.Add(-1) }
+
+// seatsByUser are those of long-running requests, such as watches: so many for each owner.
+type seatsByUser struct {
+	limit int // negative: any number
+	mu    sync.Mutex
+	taken map[string]int
+}
+
+func (s *seatsByUser) bound(limit, otherwise int) {
+	if limit == 0 {
+		limit = otherwise
+	}
+	s.limit, s.taken = limit, map[string]int{}
+}
+
+// take reports whether an owner has one more.
+func (s *seatsByUser) take(owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limit >= 0 && s.taken[owner] >= s.limit {
+		return false
+	}
+	s.taken[owner]++
+	return true
+}
+
+func (s *seatsByUser) leave(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[owner]--; s.taken[owner] == 0 {
+		delete(s.taken, owner)
+	}
+}
+
+// owner is who has a user's long-running requests. Users with the right to create service accounts can have any number of them, so those of a
+// namespace share their seats.
+func owner(name string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return name
+}
+
+// limited bounds what is served at once. Flow control decides about short requests, and about watches until they have sent their initial
+// events; without it, more than so many short requests are answered with 429. Long-running requests are limited by user as well.
+func (c *Chain) limited(next http.Handler) http.Handler {
+	short, watch := c.inFlight(next), next
+	if c.cfg.FlowControl != nil {
+		short, watch = c.flowControlled(next), c.watching(next)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		call := callOf(req)
+		switch {
+		case exempt(call.info):
+			c.classified(w, req)
+			next.ServeHTTP(w, req)
+			return
+		case !call.lasts:
+			short.ServeHTTP(w, req)
+			return
+		}
+		name := owner(userName(req))
+		if c.longRunning.take(name) {
+			defer c.longRunning.leave(name)
+		} else if !privileged(req) {
+			refuse(w)
+			return
+		}
+		if call.info.Verb == "watch" {
+			watch.ServeHTTP(w, req)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// inFlight refuses short requests beyond MaxInFlight and MaxMutatingInFlight, but for administrators': they may be needed to end what the
+// others do.
+func (c *Chain) inFlight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		kind := c.kindOf(callOf(req).info)
+		if kind.take() {
+			defer kind.leave()
+		} else if !privileged(req) {
+			refuse(w)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func (c *Chain) kindOf(info *request.RequestInfo) *seats {
+	if reads(info.Verb) {
+		return &c.reading
+	}
+	return &c.mutating
+}
+
+func refuse(w http.ResponseWriter) { refuseAfter(w, "1") }
+
+func refuseAfter(w http.ResponseWriter, seconds string) {
+	w.Header().Set("Retry-After", seconds)
+	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+}
+
+func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
+
+func privileged(req *http.Request) bool {
+	u, ok := request.UserFrom(req.Context())
+	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}
+
+func userName(req *http.Request) string {
+	if u, ok := request.UserFrom(req.Context()); ok {
+		return u.GetName()
+	}
+	return ""
+}

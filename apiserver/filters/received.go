@@ -1,0 +1,192 @@
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+const (
+	// defaultMaxBody is what kube-apiserver reads of a body.
+	defaultMaxBody = 3 << 20
+	// uploadRate is how many bytes a second of a body must arrive, after Config.Stall.
+	uploadRate = 4 << 10
+	// firstRead is what is set aside for a body before any of it has arrived, whatever length the client names.
+	firstRead = 16 << 10
+)
+
+// received reads the body of a short request before the request takes a seat, so that clients that do not send what they announced hold
+// nothing that others need. A body must arrive at uploadRate and before the request's deadline, else the request is answered with 504. Bodies
+// that were read wait for their share of the memory that decoding them takes, at most for a quarter of Config.Timeout; then, and when a
+// user's bodies that are underway need too much, the answer is 429.
+//
+// What is wrong with a body otherwise is for the handler to find out when it reads it: the request may be forbidden, or the path not exist. Of
+// bodies larger than Config.MaxBody the handler reads the rest from the client.
+func (c *Chain) received(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		call := callOf(req)
+		if call.lasts || req.Body == nil || req.Body == http.NoBody || req.ContentLength == 0 {
+			next.ServeHTTP(w, req)
+			return
+		}
+		user := userName(req)
+		always := privileged(req)
+		a := &arrival{chain: c, user: user, always: always}
+		err := a.read(req, &call.answer, call.received, call.at)
+		switch {
+		case err == errNoShare:
+			a.release()
+			refuse(w)
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded) || a.late:
+			a.release()
+			wire.Error(w, req, apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0))
+			return
+		}
+		need := int64(len(a.data))
+		if err == nil && a.rest == nil {
+			var bad error
+			if need, bad = wire.Need(req.Header.Get("Content-Type"), a.data, c.cfg.MaxBody); bad != nil {
+				err, need = bad, 0
+			} else if most := c.decoding.most(); most >= 0 && need > most {
+				err = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("decoding it takes about %d bytes of memory, limit is %d", need, most))
+				need = 0
+			}
+		}
+		if err != nil {
+			a.data = nil // the handler gets the error alone
+		}
+		switch {
+		case always:
+			c.decoding.force(user, need)
+		case !c.decoding.take(req.Context(), user, need, c.cfg.Timeout/4):
+			a.release()
+			refuse(w)
+			return
+		}
+		a.release()
+		defer c.decoding.give(user, need)
+		req.Body = &body{data: a.data, err: err, rest: a.rest}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// errNoShare says that the bodies that have arrived take too much memory.
+var errNoShare = errors.New("too many bodies are underway")
+
+// arrival is a body while it is read.
+type arrival struct {
+	chain  *Chain
+	user   string
+	always bool  // an administrator's, which counts and is not refused
+	held   int64 // of chain.arriving
+
+	data []byte
+	rest io.ReadCloser // what comes after data, of a body that is too large; nil: nothing
+	late bool          // it did not arrive in time
+}
+
+// read reads a body up to Config.MaxBody. The error is the client's or the connection's, or errNoShare.
+func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) error {
+	stall, most := a.chain.cfg.Stall, a.chain.cfg.MaxBody
+	dog := &watchdog{bark: func() {
+		a.late = true
+		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(aLongTimeAgo)
+	}}
+	defer dog.stop()
+	for {
+		if len(a.data) == cap(a.data) {
+			if int64(len(a.data)) > most {
+				a.rest = req.Body
+				return nil
+			}
+			if !a.grow(req.ContentLength, most) {
+				return errNoShare
+			}
+		}
+		until := start.Add(stall + time.Duration(len(a.data))*time.Second/uploadRate)
+		if at.Before(until) {
+			until = at
+		}
+		dog.begin(until)
+		n, err := req.Body.Read(a.data[len(a.data):cap(a.data)])
+		dog.end()
+		a.data = a.data[:len(a.data)+n]
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// grow makes room: for all of a small body of known length, otherwise for as much again. The last byte is for noticing the end, and that a
+// body is too large.
+func (a *arrival) grow(length, most int64) bool {
+	size := max(2*int64(cap(a.data)), firstRead)
+	if length >= 0 && length < most {
+		size = min(size, length+1)
+	}
+	size = min(size, most+1)
+	more := size - int64(cap(a.data))
+	if a.always {
+		a.chain.arriving.force(a.user, more)
+	} else if !a.chain.arriving.tryTake(a.user, more) {
+		return false
+	}
+	a.held += more
+	data := make([]byte, len(a.data), size)
+	copy(data, a.data)
+	a.data = data
+	return true
+}
+
+// release returns what the body holds of the budget.
+func (a *arrival) release() {
+	if a.held > 0 {
+		a.chain.arriving.give(a.user, a.held)
+		a.held = 0
+	}
+}
+
+// body is a body that was read.
+type body struct {
+	data []byte
+	err  error         // what reading ended with; nil: the end
+	rest io.ReadCloser // what comes after data; nil: nothing
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	switch {
+	case len(p) == 0:
+		return 0, nil
+	case len(b.data) > 0:
+		n := copy(p, b.data)
+		b.data = b.data[n:]
+		return n, nil
+	case b.err != nil:
+		return 0, b.err
+	case b.rest != nil:
+		return b.rest.Read(p)
+	}
+	return 0, io.EOF
+}
+
+func (b *body) Close() error { return nil } // the server closes the one it has made
+
+// Rest returns what was not read yet, if that is all there is. It is the caller's; nothing is left to read.
+func (b *body) Rest() (data []byte, ok bool) {
+	if b.err != nil || b.rest != nil {
+		return nil, false
+	}
+	data, b.data = b.data, nil
+	return data, true
+}

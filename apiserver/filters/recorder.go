@@ -1,0 +1,125 @@
+package filters
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"time"
+)
+
+// defaultStall is how long a transfer may make no progress.
+const defaultStall = 10 * time.Second
+
+const (
+	// buffered is how many bytes of an answer the servers of net/http take without waiting for the client. What is sent after the handler
+	// has returned is bounded by http.Server.WriteTimeout.
+	buffered = 4 << 10
+	// piece is how many bytes of an answer the client must take within Config.Stall.
+	piece = 128 << 10
+)
+
+// recorder remembers the status code of an answer. It ends the stream of a short request when the client does not take the answer: neither
+// a piece of it in time nor all of it before the deadline.
+type recorder struct {
+	http.ResponseWriter
+	code int // 0: nothing was sent yet
+
+	sent  int           // bytes written without watching
+	stall time.Duration // 0: the answer is not bounded
+	last  time.Time     // when it must be over
+	watch *watchdog     // nil until the answer is larger than what is buffered
+}
+
+// bound is called before the answer begins.
+func (r *recorder) bound(stall time.Duration, last time.Time) { r.stall, r.last = stall, last }
+
+// done must be called before the handler returns: the ResponseWriter must not be used later.
+func (r *recorder) done() {
+	if r.watch != nil {
+		r.watch.stop()
+	}
+}
+
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 && code >= 200 {
+		r.code = code
+	}
+	r.ResponseWriter.WriteHeader(code)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.code == 0 {
+		r.code = http.StatusOK
+	}
+	if r.stall == 0 {
+		return r.ResponseWriter.Write(p)
+	}
+	if r.sent += len(p); r.sent <= buffered {
+		return r.ResponseWriter.Write(p)
+	}
+	r.sent = buffered // enough to know; the sum of all writes is not needed
+	return r.writePieces(p)
+}
+
+// writePieces writes in pieces, each of them within its time.
+func (r *recorder) writePieces(p []byte) (written int, err error) {
+	for {
+		now := p[:min(len(p), piece)]
+		r.begin()
+		n, err := r.ResponseWriter.Write(now)
+		r.watch.end()
+		written += n
+		if p = p[len(now):]; err != nil || len(p) == 0 {
+			return written, err
+		}
+	}
+}
+
+// begin starts a step of the transfer.
+func (r *recorder) begin() {
+	if r.watch == nil {
+		inner := r.ResponseWriter
+		r.watch = &watchdog{bark: func() { _ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo) }}
+	}
+	until := time.Now().Add(r.stall)
+	if r.last.Before(until) {
+		until = r.last
+	}
+	r.watch.begin(until)
+}
+
+// aLongTimeAgo is a deadline that ends a transfer at once.
+var aLongTimeAgo = time.Unix(1, 0)
+
+// SetWriteDeadline is for handlers whose answers take longer than those of other short requests: a zero time lifts all bounds.
+func (r *recorder) SetWriteDeadline(at time.Time) error {
+	if at.IsZero() {
+		r.done()
+		r.stall = 0
+	}
+	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
+}
+
+// Flush sends what was written so far, as watches need it.
+func (r *recorder) Flush() {
+	if r.code == 0 {
+		r.code = http.StatusOK
+	}
+	if r.stall > 0 {
+		r.begin()
+		defer r.watch.end()
+	}
+	_ = http.NewResponseController(r.ResponseWriter).Flush()
+}
+
+// Hijack hands the connection over to what is no longer HTTP.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buf, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err == nil && r.code == 0 {
+		r.code = http.StatusSwitchingProtocols
+	}
+	return conn, buf, err
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

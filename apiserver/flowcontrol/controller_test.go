@@ -1,0 +1,336 @@
+package flowcontrol_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/apiserver/store"
+)
+
+const (
+	schemas = "flowschemas.flowcontrol.apiserver.k8s.io"
+	levels  = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
+)
+
+// put stores an object; nil deletes it.
+func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, deleted bool) {
+	t.Helper()
+	op := store.Op{Key: store.Key{Resource: resource, Name: obj.GetName()}, Expect: store.AnyRevision}
+	if !deleted {
+		data, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Data = data
+	}
+	if _, err := st.Commit(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// furnished is a store with the objects that exist from the start.
+func furnished(t testing.TB) *store.Store {
+	t.Helper()
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations} {
+		for _, pl := range list {
+			pl := pl.DeepCopy()
+			pl.UID = types.UID("uid-of-" + pl.Name)
+			put(t, st, levels, pl, false)
+		}
+	}
+	for _, list := range [][]*flowcontrolv1.FlowSchema{bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas} {
+		for _, fs := range list {
+			put(t, st, schemas, fs, false)
+		}
+	}
+	return st
+}
+
+// ask is a request of a user.
+func ask(ctx context.Context, name, verb string, groups ...string) (*http.Request, *request.RequestInfo, user.Info) {
+	info := &request.RequestInfo{
+		IsResourceRequest: true, Path: "/api/v1/namespaces/x/configmaps/c", Verb: verb, APIPrefix: "api", APIVersion: "v1", Namespace: "x", Resource: "configmaps", Name: "c",
+	}
+	u := &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}
+	ctx = request.WithUser(request.WithRequestInfo(ctx, info), u)
+	return httptest.NewRequest("GET", "/api/v1/namespaces/x/configmaps/c", nil).WithContext(ctx), info, u
+}
+
+// begin asks for a ticket.
+func begin(t testing.TB, c *flowcontrol.Controller, name string, groups ...string) (*flowcontrol.Ticket, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ticket := new(flowcontrol.Ticket)
+	req, info, u := ask(ctx, name, "get", groups...)
+	return ticket, c.Begin(ticket, req, info, u)
+}
+
+// reason is why a request was rejected.
+func reason(err error) string {
+	var rejected *flowcontrol.RejectedError
+	if errors.As(err, &rejected) {
+		return rejected.Reason
+	}
+	return fmt.Sprint(err)
+}
+
+// API-14: a user who floods the server waits in the user's own queues: another user's requests are next. What waits too long, and what finds
+// its queue full, is rejected. Exempt requests pass.
+func TestAFloodWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := furnished(t)
+		defer st.Close()
+		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 60})
+		var flood sync.WaitGroup
+		var served, full, late atomic.Int64
+		for range 1000 {
+			flood.Go(func() {
+				ticket, err := begin(t, c, "mallory")
+				switch {
+				case err == nil:
+					served.Add(1)
+					time.Sleep(time.Second)
+					ticket.Release()
+				case reason(err) == "queue-full":
+					full.Add(1)
+				case reason(err) == "time-out":
+					late.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		ticket, err := begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("another user waited %s", took)
+		}
+		ticket.Release()
+		start = time.Now()
+		if ticket, err = begin(t, c, "root", user.SystemPrivilegedGroup); err != nil || time.Since(start) != 0 {
+			t.Errorf("an administrator waited %s: %v", time.Since(start), err)
+		}
+		ticket.Release()
+		flood.Wait()
+		if served.Load() == 0 || full.Load() == 0 || late.Load() == 0 || served.Load()+full.Load()+late.Load() != 1000 {
+			t.Errorf("served %d, queue full %d, too late %d", served.Load(), full.Load(), late.Load())
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c)
+		want := fmt.Sprintf(`# HELP apiserver_flowcontrol_dispatched_requests_total Number of requests executed by API Priority and Fairness subsystem
+# TYPE apiserver_flowcontrol_dispatched_requests_total counter
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="catch-all",priority_level="catch-all"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt",priority_level="exempt"} 1
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="global-default",priority_level="global-default"} %d
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="kube-controller-manager",priority_level="workload-high"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="kube-scheduler",priority_level="workload-high"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="kube-system-service-accounts",priority_level="workload-high"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="probes",priority_level="exempt"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="service-accounts",priority_level="workload-low"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-leader-election",priority_level="leader-election"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-node-high",priority_level="node-high"} 0
+apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",priority_level="system"} 0
+`, served.Load()+1)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "apiserver_flowcontrol_dispatched_requests_total"); err != nil {
+			t.Error(err)
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "apiserver_flowcontrol_no_such_metric"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// seatsOf is the limit of a level now.
+func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "apiserver_flowcontrol_"+metric && m.GetLabel()[0].GetValue() == level {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no %s of %s", metric, level)
+	return 0
+}
+
+// API-14: a busy level borrows from idle ones after ten seconds. When nothing happens, nothing ticks: a year passes at once.
+func TestBorrowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := furnished(t)
+		defer st.Close()
+		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
+		ticket, err := begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticket.Release()
+		const nominal = 49 // 600 seats × 20 of 245 shares
+		if n := seatsOf(t, c, "nominal_limit_seats", "global-default"); n != nominal {
+			t.Errorf("%v nominal seats, want %d", n, nominal)
+		}
+		before := seatsOf(t, c, "current_limit_seats", "global-default")
+		over := make(chan struct{})
+		var flood sync.WaitGroup
+		for i := range 300 {
+			flood.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				ticket := new(flowcontrol.Ticket)
+				req, info, u := ask(ctx, fmt.Sprint("user-", i), "get")
+				if err := c.Begin(ticket, req, info, u); err != nil {
+					t.Error(err)
+					return
+				}
+				<-over
+				ticket.Release()
+			})
+		}
+		time.Sleep(30 * time.Second)
+		busy := seatsOf(t, c, "current_limit_seats", "global-default")
+		if before < nominal/2 || busy <= 2*before {
+			t.Errorf("%v seats before the flood, %v in it", before, busy)
+		}
+		if least := seatsOf(t, c, "current_limit_seats", "leader-election"); least < 24 {
+			t.Errorf("leader election, which lends nothing, has %v seats", least)
+		}
+		close(over)
+		flood.Wait()
+		start := time.Now()
+		time.Sleep(365 * 24 * time.Hour)
+		if time.Since(start) < 365*24*time.Hour {
+			t.Error("time did not pass")
+		}
+		if ticket, err = begin(t, c, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		ticket.Release()
+	})
+}
+
+// API-14: the configuration is in force for the next request, also for those that wait; a deleted level serves the requests it has.
+func TestConfigurationIsInForceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := furnished(t)
+		defer st.Close()
+		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 10})
+		one := bootstrap.SuggestedPriorityLevelConfigurationWorkloadLow.DeepCopy()
+		one.Name, one.UID = "one", "uid-of-one"
+		var shares, none int32 = 1, 0
+		one.Spec.Limited.NominalConcurrencyShares, one.Spec.Limited.LendablePercent, one.Spec.Limited.BorrowingLimitPercent = &shares, &none, &none
+		put(t, st, levels, one, false)
+		mine := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
+		mine.Name, mine.UID, mine.Spec.MatchingPrecedence, mine.Spec.PriorityLevelConfiguration.Name = "mine", "uid-of-mine", 50, "one"
+		mine.Spec.Rules[0].Subjects = []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "ann"}}}
+		put(t, st, schemas, mine, false)
+
+		first, err := begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema, level := first.Headers(); schema[0] != "uid-of-mine" || level[0] != "uid-of-one" {
+			t.Errorf("classified as %s, %s", schema, level)
+		}
+		// The second one waits, and gets the seat.
+		got := make(chan error)
+		var second *flowcontrol.Ticket
+		go func() {
+			var err error
+			second, err = begin(t, c, "ann")
+			got <- err
+		}()
+		synctest.Wait()
+		put(t, st, levels, one, true)
+		other, err := begin(t, c, "ann") // the level is gone: the global default's
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema, _ := other.Headers(); schema[0] == "uid-of-mine" {
+			t.Error("a FlowSchema without a level is in force")
+		}
+		other.Release()
+		first.Release()
+		if err := <-got; err != nil {
+			t.Errorf("a request of a deleted level: %v", err)
+		}
+		second.Release()
+		second.Release() // a second time changes nothing
+
+		put(t, st, levels, one, false)
+		first, err = begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Spec.Limited.LimitResponse = flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
+		put(t, st, levels, one, false)
+		if _, err := begin(t, c, "ann"); reason(err) != "concurrency-limit" {
+			t.Errorf("beyond a level without queues: %v", err)
+		}
+		first.Release()
+		if first, err = begin(t, c, "ann"); err != nil {
+			t.Error(err)
+		}
+		first.Release()
+	})
+}
+
+// What a request costs when none waits.
+func BenchmarkBegin(b *testing.B) {
+	st := furnished(b)
+	defer st.Close()
+	c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
+	for _, test := range []struct {
+		name, user, verb string
+		groups           []string
+	}{
+		{"administrator", "root", "get", []string{user.SystemPrivilegedGroup}},
+		{"user", "ann", "get", []string{"developers"}},
+		{"service account", "system:serviceaccount:x:y", "update", []string{"system:serviceaccounts", "system:serviceaccounts:x"}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			req, info, u := ask(context.Background(), test.user, test.verb, test.groups...)
+			b.ReportAllocs()
+			for b.Loop() {
+				var ticket flowcontrol.Ticket
+				if err := c.Begin(&ticket, req, info, u); err != nil {
+					b.Fatal(err)
+				}
+				ticket.Release()
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package intern
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is read again costs nothing, and is itself whatever shares its place. // CRD-01
+func TestText(t *testing.T) {
+	var pool Pool
+	texts := pool.Get()
+	defer pool.Put(texts)
+	words := []string{"", "metadata", "ä", strings.Repeat("x", longest), strings.Repeat("x", longest+1)}
+	for i := range 2000 {
+		words = append(words, strings.Repeat("y", i%7)+string(rune('a'+i%26))+strings.Repeat("z", i/26%40))
+	}
+	for range 2 {
+		for _, word := range words {
+			if got := texts.Text([]byte(word)); got != word {
+				t.Fatalf("%q reads %q", word, got)
+			}
+		}
+	}
+	word := []byte("metadata")
+	texts.Text(word)
+	if n := testing.AllocsPerRun(10, func() { texts.Text(word) }); n > 0 {
+		t.Errorf("%v allocations for what is known", n)
+	}
+}

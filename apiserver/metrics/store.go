@@ -1,0 +1,83 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kelson.dev/apiserver/store"
+)
+
+// storeMetrics shows what a store counts.
+type storeMetrics struct{ store *store.Store }
+
+// descriptions are of the store's metrics.
+type descriptions struct {
+	commits, writes, waiting, appending, publishing, queue, checkpoints, checkpointing, objects, resources, storageObjects, events, bytes, pins *prometheus.Desc
+
+	requests, logged, syncs *prometheus.Desc
+}
+
+var storeDescriptions = sync.OnceValue(func() (d descriptions) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	d.commits = desc("kelson_store_commits_total", "Units written, each of one or several objects.")
+	d.writes = desc("kelson_store_batch_writes", "Objects written per batch: a batch is made durable at once.")
+	d.waiting = desc("kelson_store_commit_duration_seconds", "Time from when a unit is handed to the store until it is durable and can be read.")
+	d.appending = desc("kelson_store_append_duration_seconds", "Time to make a batch durable.")
+	d.publishing = desc("kelson_store_publish_duration_seconds", "Time to show a batch to readers and to wake watches.")
+	d.queue = desc("kelson_store_queue_length", "Units that wait for the next batch.")
+	d.checkpoints = desc("kelson_store_checkpoints_total", "How often the whole state was written anew.")
+	d.checkpointing = desc("kelson_store_checkpoint_duration_seconds", "Time to write the whole state anew, beside other writes.")
+	d.objects = desc("kelson_store_objects", "Objects stored.")
+	d.resources = desc("apiserver_resource_objects", "Number of stored objects, by group and resource.", "group", "resource")
+	d.storageObjects = desc("apiserver_storage_objects", "Number of stored objects, by resource.", "resource")
+	d.events = desc("kelson_store_watch_log_events", "Events kept for watches.")
+	d.bytes = desc("kelson_store_watch_log_bytes", "Size of the objects in the events kept for watches.")
+	d.pins = desc("kelson_store_pinned_snapshots", "States kept for the pages of lists.")
+	d.requests = desc("etcd_request_duration_seconds", "Time of requests to etcd, by operation.", "operation")
+	d.logged = desc("kelson_disk_log_bytes", "Size of the logs since the state was last written anew.")
+	d.syncs = desc("kelson_disk_sync_duration_seconds", "Time that the log's sync to disk takes.")
+	return d
+})
+
+// Describe implements prometheus.Collector.
+func (m storeMetrics) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, out) }
+
+// Collect implements prometheus.Collector.
+func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
+	d, now := storeDescriptions(), m.store.Stats()
+	counter := func(desc *prometheus.Desc, n uint64) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+	}
+	gauge := func(desc *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), labels...)
+	}
+	counter(d.commits, now.Commits)
+	out <- prometheus.MustNewConstSummary(d.writes, now.Batches, float64(now.Writes), nil)
+	out <- Histogram(d.waiting, now.Waiting)
+	out <- Histogram(d.appending, now.Appending)
+	out <- Histogram(d.publishing, now.Publishing)
+	gauge(d.queue, now.Queue)
+	counter(d.checkpoints, now.Checkpoints.Count)
+	out <- Histogram(d.checkpointing, now.Checkpoints)
+	gauge(d.objects, now.Objects)
+	gauge(d.events, now.LogEvents)
+	gauge(d.bytes, now.LogBytes)
+	gauge(d.pins, now.Pins)
+	sn := m.store.Snapshot()
+	for resource := range sn.Resources() {
+		name, group, _ := strings.Cut(resource, ".")
+		gauge(d.resources, sn.Count(resource, ""), group, name)
+		gauge(d.storageObjects, sn.Count(resource, ""), resource)
+	}
+	for operation, took := range now.Requests {
+		out <- Histogram(d.requests, took, operation)
+	}
+	if now.Disk != nil {
+		gauge(d.logged, int(now.Disk.LogBytes))
+		out <- Histogram(d.syncs, now.Disk.Syncs)
+	}
+}

@@ -1,0 +1,114 @@
+package pki_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// AUTHN-01
+func TestIssuedCertificatesVerify(t *testing.T) {
+	ca, err := pki.NewAuthority("kelson-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.Server("localhost", "127.0.0.1", "kubernetes.default.svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ca.Client("admin", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	leaf := func(p pki.KeyPair) *x509.Certificate {
+		pair, err := tls.X509KeyPair(p.CertPEM, p.KeyPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair.Leaf
+	}
+	for _, host := range []string{"localhost", "127.0.0.1", "kubernetes.default.svc"} {
+		if _, err := leaf(server).Verify(x509.VerifyOptions{Roots: ca.Pool(), DNSName: host}); err != nil {
+			t.Errorf("serving certificate for %s: %v", host, err)
+		}
+	}
+	c := leaf(client)
+	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Errorf("client certificate: %v", err)
+	}
+	if c.Subject.CommonName != "admin" || len(c.Subject.Organization) != 1 || c.Subject.Organization[0] != "system:masters" {
+		t.Errorf("client subject: %v", c.Subject)
+	}
+	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
+		t.Error("a client certificate serves as a serving certificate")
+	}
+}
+
+func TestAnAuthorityIsKeptInItsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	first, err := pki.OpenAuthority(dir, "kelson-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := pki.OpenAuthority(dir, "kelson-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !first.Certificate.Equal(again.Certificate) {
+		t.Error("opened again, the authority is another one")
+	}
+	if info, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v %v", info.Mode(), err)
+	}
+}
+
+func TestADamagedAuthorityIsRefusedAndKept(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte("not a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("damaged key: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
+		t.Errorf("missing key: %v", err)
+	}
+}
+
+func TestReadAuthority(t *testing.T) {
+	dir := t.TempDir()
+	made, err := pki.OpenAuthority(dir, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	if read, err := pki.ReadAuthority(certFile, keyFile); err != nil || !read.Certificate.Equal(made.Certificate) {
+		t.Errorf("%v, %v", read, err)
+	}
+	if _, err := pki.ReadAuthority(certFile, certFile); err == nil {
+		t.Error("read without a key")
+	}
+	leaf, err := made.Client("jane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600), os.WriteFile(keyFile, leaf.KeyPEM, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil || !strings.Contains(err.Error(), "is not an authority") {
+		t.Errorf("a user's certificate: %v", err)
+	}
+}

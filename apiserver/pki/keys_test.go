@@ -1,0 +1,55 @@
+package pki_test
+
+import (
+	"crypto/ecdsa"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// AUTHN-04
+func TestAKeyIsKeptInItsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pki", "sa.key")
+	made, err := pki.OpenKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := pki.OpenKey(file)
+	if err != nil || !made.Public().(*ecdsa.PublicKey).Equal(again.Public()) {
+		t.Errorf("another key the second time: %v", err)
+	}
+	public, err := pki.ReadPublicKeys(file)
+	if err != nil || len(public) != 1 || !made.Public().(*ecdsa.PublicKey).Equal(public[0]) {
+		t.Errorf("public keys: %v %v", public, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.OpenKey(file); err == nil {
+		t.Error("a broken key is replaced")
+	}
+	if _, err := pki.ReadPublicKeys(file); err == nil {
+		t.Error("a broken key is read")
+	}
+}
+
+// AUTHN-04
+func TestPublicKeysOfCertificates(t *testing.T) {
+	ca, err := pki.NewAuthority("sa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sa.crt")
+	if err := os.WriteFile(file, ca.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pki.ReadPublicKeys(file)
+	if err != nil || len(keys) != 1 || !ca.Certificate.PublicKey.(*ecdsa.PublicKey).Equal(keys[0]) {
+		t.Errorf("%v %v", keys, err)
+	}
+}

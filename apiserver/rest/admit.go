@@ -1,0 +1,152 @@
+package rest
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// admit is the admission of one request.
+type admit struct {
+	chain  admission.Interface // nil: none
+	scope  *scope
+	dryRun bool
+	// opts are the options of the operation, as attributes carry them.
+	opts func(admission.Operation) runtime.Object
+}
+
+func (s *scope) admit(dryRun bool, opts func(admission.Operation) runtime.Object) *admit {
+	a := &admit{scope: s, dryRun: dryRun, opts: opts}
+	if s.admission != nil {
+		a.chain = orderly{s.admission}
+	}
+	return a
+}
+
+func (a *admit) handles(op admission.Operation) bool { return a.chain != nil && a.chain.Handles(op) }
+
+func (a *admit) attributes(obj, old runtime.Object, op admission.Operation) admission.Attributes {
+	s := a.scope
+	user, _ := request.UserFrom(s.ctx)
+	return admission.NewAttributesRecord(obj, old, s.kind, request.NamespaceValue(s.ctx), s.name,
+		s.res.GVR(s.version), s.info.Subresource, op, a.opts(op), a.dryRun, user)
+}
+
+// mutate runs the mutating plugins on an object that is about to be created (old nil) or updated.
+func (a *admit) mutate(ctx context.Context, obj, old runtime.Object) error {
+	op := admission.Update
+	if old == nil {
+		op = admission.Create
+	}
+	return a.admitAs(ctx, obj, old, op)
+}
+
+func (a *admit) admitAs(ctx context.Context, obj, old runtime.Object, op admission.Operation) error {
+	if !a.handles(op) {
+		return nil
+	}
+	return a.chain.(admission.MutationInterface).Admit(ctx, a.attributes(obj, old, op), a.scope.interfaces())
+}
+
+// validateCreate gives the function that runs the validating plugins on what is about to be created; nil: none.
+func (a *admit) validateCreate() upstream.ValidateObjectFunc {
+	if !a.handles(admission.Create) {
+		return nil
+	}
+	return upstream.AdmissionToValidateObjectFunc(a.chain, a.attributes(nil, nil, admission.Create), a.scope.interfaces())
+}
+
+// validateUpdate is the same for updates.
+func (a *admit) validateUpdate() upstream.ValidateObjectUpdateFunc {
+	if !a.handles(admission.Update) {
+		return nil
+	}
+	return upstream.AdmissionToValidateObjectUpdateFunc(a.chain, a.attributes(nil, nil, admission.Update), a.scope.interfaces())
+}
+
+// validateDelete runs mutating and validating plugins on what is about to be deleted; nil: none.
+func (a *admit) validateDelete() upstream.ValidateObjectFunc {
+	if !a.handles(admission.Delete) {
+		return nil
+	}
+	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete), a.scope.interfaces())
+}
+
+// mayCreate asks the authorizer before an update or a patch creates, then runs the validating plugins.
+func (a *admit) mayCreate() upstream.ValidateObjectFunc {
+	s, validate := a.scope, a.validateCreate()
+	if s.authorizer == nil {
+		return validate
+	}
+	return func(ctx context.Context, obj runtime.Object) error {
+		user, _ := request.UserFrom(ctx)
+		attributes := authorizer.AttributesRecord{
+			User: user, Verb: "create", ResourceRequest: true, Path: s.req.URL.Path,
+			APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural, Subresource: s.info.Subresource,
+			Namespace: s.namespace, Name: s.name,
+		}
+		decision, reason, err := s.authorizer.Authorize(ctx, attributes)
+		switch {
+		case decision == authorizer.DecisionAllow && validate == nil:
+			return nil
+		case decision == authorizer.DecisionAllow:
+			return validate(ctx, obj)
+		case err != nil:
+			return apierrors.NewInternalError(err)
+		}
+		return responsewriters.ForbiddenStatusError(attributes, reason)
+	}
+}
+
+// interfaces shows a kind to admission plugins.
+func (s *scope) interfaces() admission.ObjectInterfaces {
+	return objectInterfaces{s.res.Codec.Interfaces(), s.set}
+}
+
+type objectInterfaces struct {
+	resource.Interfaces
+	set *resource.Set
+}
+
+func (o objectInterfaces) GetObjectCreater() runtime.ObjectCreater     { return o.Creater }
+func (o objectInterfaces) GetObjectTyper() runtime.ObjectTyper         { return o.Typer }
+func (o objectInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter { return o.Defaulter }
+func (o objectInterfaces) GetObjectConvertor() runtime.ObjectConvertor { return o.Convertor }
+func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	return equivalents{o.set}
+}
+
+// equivalents knows the versions of a kind. Kinds that moved between groups are separate Resources and not equivalent.
+type equivalents struct{ set *resource.Set }
+
+func (e equivalents) EquivalentResourcesFor(gvr schema.GroupVersionResource, _ string) []schema.GroupVersionResource {
+	res, ok := e.set.ByName(gvr.GroupResource())
+	if !ok {
+		return nil
+	}
+	var all []schema.GroupVersionResource
+	for _, v := range res.Versions {
+		all = append(all, res.GVR(v.Name))
+	}
+	return all
+}
+
+func (e equivalents) KindFor(gvr schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
+	res, ok := e.set.ByName(gvr.GroupResource())
+	if !ok {
+		return schema.GroupVersionKind{}
+	}
+	if sub, ok := res.SubresourceIn(gvr.Version, subresource); ok && !sub.GVK.Empty() {
+		return sub.GVK
+	}
+	return res.GVK(gvr.Version)
+}

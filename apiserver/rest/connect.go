@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// connect hands the request to a subresource that answers by itself (log, exec). What it answers may be no HTTP any more.
+func (s *scope) connect() error {
+	verbs := s.sub.ConnectVerbs
+	if verbs == nil {
+		verbs = []string{http.MethodGet}
+	}
+	if !slices.Contains(verbs, s.req.Method) {
+		return s.methodNotAllowed()
+	}
+	query := s.req.URL.Query()
+	if query.Has("dryRun") {
+		return apierrors.NewBadRequest("dryRun is not supported")
+	}
+	request := s.request(false)
+	request.Fail = wire.Error
+	if s.sub.ConnectOptions != nil { // others are read, not connected to
+		var err error
+		if request.Options, err = s.sub.ConnectOptions(s.withPath(query)); err != nil {
+			return err
+		}
+		if err := s.admitConnect(request.Options); err != nil {
+			return err
+		}
+	}
+	name := s.name
+	if s.sub.Object != nil {
+		var err error
+		if name, err = s.sub.Object(s.name); err != nil {
+			return err
+		}
+	}
+	hub, err := s.Get(s.ctx, s.res, s.namespace, name)
+	if err != nil {
+		return err
+	}
+	handler, err := s.sub.Connect(s.ctx, request, hub)
+	if err != nil {
+		return err
+	}
+	w := s.w
+	if hijackable(w) {
+		w = hijacker{w}
+	}
+	handler.ServeHTTP(w, s.req.WithContext(s.ctx))
+	return nil
+}
+
+// withPath adds to the query what stands behind the subresource in the path, as the option that it is.
+func (s *scope) withPath(query url.Values) url.Values {
+	path := strings.Join(s.info.Parts[3:], "/")
+	if path != "" {
+		path = "/" + path
+	}
+	if strings.HasSuffix(s.info.Path, "/") && !strings.HasSuffix(path, "/") {
+		path += "/"
+	}
+	query.Set("path", path)
+	return query
+}
+
+// admitConnect runs all plugins on a request that is about to be handed to a subresource. They see its options.
+func (s *scope) admitConnect(options runtime.Object) error {
+	admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
+	if !admit.handles(admission.Connect) {
+		return nil
+	}
+	if err := admit.admitAs(s.ctx, options, nil, admission.Connect); err != nil {
+		return err
+	}
+	if validating, ok := admit.chain.(admission.ValidationInterface); ok {
+		return validating.Validate(s.ctx, admit.attributes(options, nil, admission.Connect), s.interfaces())
+	}
+	return nil
+}
+
+// hijacker is a ResponseWriter that finds its connection below all that wraps it.
+type hijacker struct{ http.ResponseWriter }
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(h.ResponseWriter).Hijack()
+}
+
+func (h hijacker) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// hijackable says whether there is a connection to be found.
+func hijackable(w http.ResponseWriter) bool {
+	for {
+		inner, wraps := w.(interface{ Unwrap() http.ResponseWriter })
+		if !wraps {
+			_, ok := w.(http.Hijacker)
+			return ok
+		}
+		w = inner.Unwrap()
+	}
+}

@@ -1,0 +1,42 @@
+package rest
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// deleteCollection deletes what a LIST with the same options would show, one object after the other, and answers with that list.
+// It is no unit: what was deleted before an error stays deleted.
+func (s *scope) deleteCollection() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	listOpts, sel, err := s.listOptions()
+	if err != nil {
+		return err
+	}
+	opts, err := s.deleteOptions()
+	if err != nil {
+		return err
+	}
+	page, err := s.page(listOpts, sel)
+	if err != nil {
+		return err
+	}
+	s.deleting(opts)
+	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
+	validate := admit.validateDelete()
+	for _, obj := range page.objects {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := s.remove(s.ctx, s.res, obj.Key, opts, validate); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return s.answerPage(f, page)
+}

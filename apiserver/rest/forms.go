@@ -1,0 +1,91 @@
+package rest
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// form is a way to encode the objects of a kind. It is a key of memos: a changed kind is another Resource, so another form.
+type form struct {
+	res     *resource.Resource
+	version string
+	media   string                  // bare: JSON, protobuf or CBOR
+	as      schema.GroupVersionKind // PartialObjectMetadata, or zero
+	untyped bool                    // without kind and apiVersion, as the items of a list in CBOR
+}
+
+// kind is what the form shows an object as.
+func (f form) kind() schema.GroupVersionKind {
+	if !f.as.Empty() {
+		return f.as
+	}
+	return f.res.GVK(f.version)
+}
+
+// bare gives the bare encoding of an object in a form, made once per revision.
+func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil) }
+
+// bareOf is bare; hub is that of which the object was made just now and which nobody needs any more, or nil.
+func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
+	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj) {
+		return obj.Data, nil
+	}
+	v, err := obj.Memo(f, func() (any, error) {
+		if !f.as.Empty() {
+			return f.partial(obj)
+		}
+		if codec, ok := f.res.Codec.(resource.Fresh); ok && hub != nil && f.media == resource.MediaProtobuf {
+			if versioned, ok := codec.Written(hub, obj.Data, f.version); ok {
+				return wire.Encode(f.media, versioned)
+			}
+		}
+		hub, err := f.res.Codec.Load(obj.Data)
+		if err != nil {
+			return nil, err
+		}
+		versioned, err := f.res.Codec.ToVersion(hub, f.version)
+		if err != nil {
+			return nil, err
+		}
+		if f.untyped {
+			versioned.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		}
+		return wire.Encode(f.media, versioned)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.([]byte), nil
+}
+
+// partial encodes only the metadata.
+func (f form) partial(obj *store.Object) ([]byte, error) {
+	var p metav1.PartialObjectMetadata
+	if err := json.Unmarshal(obj.Data, &p); err != nil {
+		return nil, err
+	}
+	if codec, ok := f.res.Codec.(resource.Showing); ok {
+		codec.Metadata(&p.ObjectMeta)
+	}
+	p.SetGroupVersionKind(f.as)
+	return wire.Encode(f.media, &p)
+}
+
+// verbatim says whether stored bytes may be sent as they are.
+func verbatim(res *resource.Resource, obj *store.Object) bool {
+	if res.StoredAs != "" { // they say another apiVersion
+		return false
+	}
+	v, ok := res.Codec.(resource.Verbatim)
+	return !ok || v.Verbatim(obj)
+}
+
+// compiled says whether a kind is a Go type, not a definition's.
+func compiled(res *resource.Resource) bool { return !res.Dynamic }

@@ -1,0 +1,163 @@
+package rest
+
+import (
+	"encoding/json"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// frames makes the frames of a watch in one format. A frame of an event is made once and shared by all watches in that format.
+type frames struct {
+	form  form
+	table *tableForm // nil: no table
+	keys  [3]frameKey
+}
+
+func (s *scope) frames(f wire.Format) (*frames, error) {
+	fr := &frames{form: form{res: s.res, version: s.version, media: f.Bare(), as: f.As}}
+	switch f.As.Kind {
+	case "PartialObjectMetadataList":
+		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
+	case "Table":
+		fr.form.as.Kind = ""
+		table, err := s.tableForm(f)
+		if err != nil {
+			return nil, err
+		}
+		fr.table = table
+	}
+	for i, typ := range [...]watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
+		fr.keys[i] = unique.Make(formOf{fr.form, typ})
+	}
+	return fr, nil
+}
+
+// frameKey is the memo key of a frame: a word, as each watch looks for each event.
+type frameKey = unique.Handle[formOf]
+
+type formOf struct {
+	form form
+	typ  watch.EventType
+}
+
+func (fr *frames) key(typ watch.EventType) frameKey {
+	switch typ {
+	case watch.Added:
+		return fr.keys[0]
+	case watch.Modified:
+		return fr.keys[1]
+	}
+	return fr.keys[2]
+}
+
+// object makes the frame of a stored object.
+func (fr *frames) object(typ watch.EventType, obj *store.Object) ([]byte, error) {
+	if fr.table != nil {
+		return fr.table.frame(typ, obj)
+	}
+	bare, err := fr.form.bare(obj)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, typ, fr.form.kind(), bare)
+}
+
+// parts makes the frame of a stored object without copying the object's encoding, which is shared. It is not for tables.
+func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, after []byte, err error) {
+	if bare, err = fr.form.bare(obj); err != nil {
+		return nil, nil, nil, err
+	}
+	before, after, err = wire.EventAround(fr.form.media, typ, fr.form.kind(), len(bare))
+	return before, bare, after, err
+}
+
+// event makes the frame of an event, as typ. An object that leaves a selection is shown as it last was in it, at the event's
+// revision.
+func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
+	if fr.table != nil {
+		return fr.table.frame(typ, shown(typ, e))
+	}
+	frame, err := e.Memo(fr.key(typ), func() (any, error) { return fr.object(typ, shown(typ, e)) })
+	if err != nil {
+		return nil, err
+	}
+	return frame.([]byte), nil
+}
+
+func shown(typ watch.EventType, e *store.Event) *store.Object {
+	if typ != watch.Deleted || e.Type == store.Deleted {
+		return e.Object
+	}
+	v, _ := e.Memo(leaving{}, func() (any, error) {
+		return &store.Object{
+			Key: e.Prev.Key, Revision: e.Revision(), Created: e.Prev.Created, Head: e.Prev.Head,
+			Data: setRevision(e.Prev.Data, revisionString(e.Revision())),
+		}, nil
+	})
+	return v.(*store.Object)
+}
+
+// leaving is the memo key of the object a selection loses by an update.
+type leaving struct{}
+
+// bookmark makes a frame that says up to which revision all events were sent.
+func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
+	res := fr.form.res
+	metadata := map[string]any{"resourceVersion": revisionString(revision)}
+	if initialEnd {
+		metadata["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	kind := res.GVK(res.StorageVersion)
+	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	if fr.table == nil && fr.form.as.Empty() && compiled(res) {
+		return fr.emptyBookmark(revision, initialEnd)
+	}
+	if direct := fr.form; fr.table == nil && direct.media == "application/json" && direct.as.Empty() {
+		kind := direct.kind()
+		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
+		if err != nil {
+			return nil, err
+		}
+		return wire.Event(direct.media, watch.Bookmark, kind, data)
+	}
+	return fr.object(watch.Bookmark, &store.Object{Revision: revision, Data: data})
+}
+
+// emptyBookmark is an object of a built-in kind that has nothing but what a bookmark says. Its type may have fields that are always shown.
+func (fr *frames) emptyBookmark(revision uint64, initialEnd bool) ([]byte, error) {
+	hub := fr.form.res.Codec.New()
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	object.SetResourceVersion(revisionString(revision))
+	if initialEnd {
+		object.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	versioned, err := fr.form.res.Codec.ToVersion(hub, fr.form.version)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := wire.Encode(fr.form.media, versioned)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, watch.Bookmark, fr.form.kind(), bare)
+}
+
+func (fr *frames) status(status *metav1.Status) ([]byte, error) {
+	bare, err := wire.Encode(fr.form.media, status)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(fr.form.media, watch.Error, wire.StatusKind(), bare)
+}

@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+func (s *scope) get() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	obj, err := s.fetch()
+	if err != nil {
+		return err
+	}
+	return s.answer(http.StatusOK, f, obj)
+}
+
+// fetch reads the object of the request as its GetOptions ask for.
+func (s *scope) fetch() (*store.Object, error) {
+	var opts metav1.GetOptions
+	if err := s.query(&opts); err != nil {
+		return nil, err
+	}
+	snap, err := s.newest(opts.ResourceVersion)
+	if err != nil {
+		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && !cached(s.res) {
+			err = apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		}
+		return nil, err
+	}
+	obj := snap.Get(s.res.Key(s.namespace, s.name))
+	if obj == nil {
+		return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+	}
+	return obj, nil
+}
+
+// newest gives a state that has what a client may expect to see: with no resourceVersion all that was acknowledged to anybody before
+// the request, with "0" whatever is at hand, else at least that revision.
+func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
+	snap := s.store.Snapshot()
+	if resourceVersion == "0" {
+		return snap, nil
+	}
+	err := notOlderThan(snap, resourceVersion)
+	if s.store.Follows() && (resourceVersion == "" || err != nil) {
+		fresh, failure := s.store.Fresh(s.ctx)
+		if failure != nil {
+			return nil, unavailable(failure)
+		}
+		snap, err = fresh, notOlderThan(fresh, resourceVersion)
+	}
+	return snap, err
+}
+
+// fresh gives the state that a write begins with: where others write to the store as well, one that has all that was acknowledged to
+// them. Else a write could be refused for what is no longer so.
+func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
+	sn, err := h.store.Fresh(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return sn, nil
+}
+
+// unavailable is the answer when those with whom the state is shared can't be asked.
+func unavailable(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // it was waited for long enough
+	}
+	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
+}
+
+// notOlderThan says whether a snapshot has reached the revision a client has seen.
+func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
+	if resourceVersion == "" || resourceVersion == "0" {
+		return nil
+	}
+	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return err // of GET alone, and no Status: lists have looked at it before
+	}
+	if revision > snap.Revision() {
+		return storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)
+	}
+	return nil
+}
+
+// query decodes the request's query into an options object of meta.k8s.io/v1 or its internal version.
+func (s *scope) query(into runtime.Object) error {
+	if s.req.URL.RawQuery == "" {
+		return nil
+	}
+	return decodeQuery(s.req.URL.Query(), into)
+}
+
+func decodeQuery(values url.Values, into runtime.Object) error {
+	if err := metainternal.ParameterCodec.DecodeParameters(values, metav1.SchemeGroupVersion, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+// answer sends one stored object in the format asked for.
+func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
+	return s.answerOf(code, f, obj, nil)
+}
+
+// answerOf is answer; hub is that of which the object was made just now and which nobody needs any more, or nil.
+func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
+	switch f.As.Kind {
+	case "Table":
+		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+	case "PartialObjectMetadataList":
+		return s.notList()
+	}
+	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
+	bare, err := fm.bareOf(obj, hub)
+	if err != nil {
+		return err
+	}
+	wire.Object(s.w, s.req, code, f, fm.kind(), bare)
+	return nil
+}
+
+// notList refuses to show one object as a list. kube-apiserver takes an object of a custom kind for a list until it looks for items.
+func (s *scope) notList() error {
+	if !compiled(s.res) {
+		return errors.New("content is not a list")
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
+}
+
+// notAcceptable is a 406 with a reason of its own, which apierrors has no constructor for.
+func notAcceptable(format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),
+	}}
+}

@@ -1,0 +1,214 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// list serves LIST, and WATCH where the options ask for that.
+func (s *scope) list() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	opts, sel, err := s.listOptions()
+	if err != nil {
+		return err
+	}
+	if opts.Watch {
+		return s.watch(opts, sel)
+	}
+	page, err := s.page(opts, sel)
+	if err != nil {
+		return err
+	}
+	return s.answerPage(f, page)
+}
+
+func (s *scope) answerPage(f wire.Format, page *page) error {
+	kind := s.res.GVK(s.version)
+	kind.Kind = s.res.ListKind
+	var untyped schema.GroupVersionKind
+	if f.As.Empty() && compiled(s.res) {
+		untyped = s.res.GVK(s.version)
+	}
+	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
+	switch f.As.Kind {
+	case "Table":
+		return s.answerTable(http.StatusOK, f, page.meta, page.objects)
+	case "PartialObjectMetadata":
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)", s.res.Codec.New())
+	case "PartialObjectMetadataList":
+		kind = f.As
+		fm.as.Kind = "PartialObjectMetadata"
+	}
+	items := make([][]byte, len(page.objects))
+	for i, obj := range page.objects {
+		var err error
+		if items[i], err = fm.bare(obj); err != nil {
+			return err
+		}
+	}
+	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items, untyped)
+	return nil
+}
+
+// page is a list, or a part of one.
+type page struct {
+	meta    metav1.ListMeta
+	objects []*store.Object
+}
+
+// page reads what a LIST asks for. Its rules are those of kube-apiserver's storage layer: its cacher's where that answers, which is
+// known by the limit that it leaves out of account at resourceVersion 0.
+func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
+	prefix := "/" + s.res.Prefix() + "/"
+	if s.namespace != "" {
+		prefix += s.namespace + "/"
+	}
+	namespace := s.namespace
+	if namespace == "" {
+		namespace = sel.namespace
+	}
+	single := sel.name != "" && (namespace != "" || !s.res.Namespaced)
+	revision, after, err := storage.ValidateListOptions(prefix, storage.APIObjectVersioner{}, storage.ListOptions{
+		ResourceVersion:      opts.ResourceVersion,
+		ResourceVersionMatch: opts.ResourceVersionMatch,
+		Predicate:            storage.SelectionPredicate{Limit: opts.Limit, Continue: opts.Continue},
+		Recursive:            !single,
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.snapshot(opts, revision, after, prefix)
+	if err != nil {
+		return nil, err
+	}
+	limit := opts.Limit
+	if opts.ResourceVersion == "0" && cached(s.res) {
+		limit = 0
+	}
+	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
+	if single {
+		if obj := snap.Get(s.res.Key(namespace, sel.name)); obj != nil {
+			if ok, err := sel.matches(obj); err != nil {
+				return nil, err
+			} else if ok {
+				p.objects = append(p.objects, obj)
+			}
+		}
+		return p, nil
+	}
+
+	var last *store.Object
+	more, seen := false, 0
+	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
+		if limit > 0 && int64(len(p.objects)) == limit {
+			more = true
+			break
+		}
+		if seen++; seen%256 == 0 && s.ctx.Err() != nil { // selectors can be long
+			return nil, s.ctx.Err()
+		}
+		ok, err := sel.matches(obj)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			p.objects = append(p.objects, obj)
+		}
+		last = obj
+	}
+	if more {
+		s.store.Pin(snap)
+		p.meta.Continue, err = storage.EncodeContinue(s.tokenKey(last.Key), prefix, int64(snap.Revision()))
+		if err != nil {
+			return nil, err
+		}
+		if sel.empty() {
+			remaining := int64(snap.CountAfter(s.res.Prefix(), namespace, last.Key))
+			p.meta.RemainingItemCount = &remaining
+		}
+	}
+	return p, nil
+}
+
+// cached says whether kube-apiserver's cacher serves a kind: all but events.
+func cached(res *resource.Resource) bool { return res.Prefix() != "events" }
+
+// snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
+func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
+	if revision <= 0 {
+		if opts.Continue != "" && after != "" {
+			return s.newest("") // the rest of an expired list, as it is now
+		}
+		return s.newest(opts.ResourceVersion)
+	}
+	at := s.store.At
+	if opts.Continue != "" {
+		at = s.store.Pinned
+	}
+	snap, err := at(uint64(revision))
+	switch {
+	case errors.Is(err, store.ErrFuture):
+		return nil, storage.NewTooLargeResourceVersionError(uint64(revision), s.store.Snapshot().Revision(), 1)
+	case errors.Is(err, store.ErrCompacted) && opts.Continue != "":
+		return nil, expiredContinue(after, prefix)
+	case errors.Is(err, store.ErrCompacted):
+		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return snap, err
+}
+
+// expiredContinue is the 410 for a page whose snapshot is gone. Its token goes on at the same key in the state of then.
+func expiredContinue(after, prefix string) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
+		"to display a consistent list result. You can start a new list without " +
+		"the continue parameter, or use the continue token in this response to " +
+		"retrieve the remainder of the results. Continuing with the provided " +
+		"token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned " +
+		"and now may show up in the list.")
+	token, encoding := storage.EncodeContinue(after, prefix, -1)
+	if encoding != nil {
+		return encoding
+	}
+	err.ErrStatus.ListMeta.Continue = token
+	return err
+}
+
+// tokenKey is a key in the form of kube-apiserver's continue tokens: a path, and a zero byte for "after this".
+func (s *scope) tokenKey(key store.Key) string {
+	path := "/" + key.Resource + "/"
+	if s.res.Namespaced {
+		path += key.Namespace + "/"
+	}
+	return path + key.Name + "\x00"
+}
+
+// afterKey is the way back from a token's path to the key to go on after.
+func (s *scope) afterKey(path string) store.Key {
+	if path == "" {
+		return store.Key{}
+	}
+	path = strings.TrimPrefix(path, "/"+s.res.Prefix()+"/")
+	namespace, name := "", path
+	if s.res.Namespaced {
+		namespace, name, _ = strings.Cut(path, "/")
+	}
+	return s.res.Key(namespace, strings.TrimSuffix(name, "\x00"))
+}
+
+func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }

@@ -1,0 +1,238 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/yaml" // keeps integers whole, which sigs.k8s.io/yaml does not
+	kjson "sigs.k8s.io/json"
+
+	patches "kelson.dev/apiserver/internal/jsonpatch"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// mergeJSON applies a JSON or merge patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
+// result shows it.
+func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
+	if patches.TooDeep(before, p.body) {
+		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object has too much at too deep a level")
+	}
+	if p.kind == types.JSONPatchType {
+		after, strict, err = p.jsonPatch(before)
+	} else {
+		after, strict, err = p.mergePatch(before)
+	}
+	return after, strict, string(after), err
+}
+
+// mergeTrees applies a merge patch to what a codec can merge by itself, if there is nothing to say of it.
+func (p *patcher) mergeTrees(before []byte) (hub runtime.Object, ok bool) {
+	merger, ok := p.res.Codec.(resource.Merger)
+	if !ok || p.kind != types.MergePatchType || patches.TooDeep(before, p.body) {
+		return nil, false
+	}
+	return merger.MergePatch(before, p.body, p.version)
+}
+
+// jsonPatchOp is what an operation of a JSON patch may hold; its name stands in errors.
+type jsonPatchOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
+}
+
+func (p *patcher) lenient() bool {
+	return fieldValidation(p.opts.FieldValidation) == metav1.FieldValidationIgnore
+}
+
+func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err error) {
+	if !p.lenient() {
+		var ops []jsonPatchOp
+		if strict, err = kjson.UnmarshalStrict(p.body, &ops); err != nil {
+			words := strings.ReplaceAll(err.Error(), "rest.jsonPatchOp", "handlers.jsonPatchOp") // Kubernetes names its own type
+			return nil, nil, apierrors.NewBadRequest("error decoding patch: " + words)
+		}
+		for i, err := range strict {
+			strict[i] = fmt.Errorf("json patch %v", err)
+		}
+	}
+	ops, err := patches.Decode(p.body)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(ops) > patches.MaxOperations {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", patches.MaxOperations, len(ops)))
+	}
+	if patches.TooLong(before, p.body, ops) {
+		return nil, nil, apierrors.NewRequestEntityTooLargeError("the patch has too many operations for the length of the lists in the patched object")
+	}
+	if after, err = ops.Apply(before); err != nil {
+		return nil, nil, unprocessable(err)
+	}
+	return after, strict, nil
+}
+
+func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err error) {
+	if !p.lenient() {
+		if strict, err = kjson.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+	}
+	after, err = jsonpatch.MergePatch(before, p.body)
+	if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	return after, strict, err
+}
+
+// mergeTyped applies a strategic merge patch to an object as JSON and gives the result as an object of the same Go type as into, which is
+// empty. There is no JSON between the merge and the type, as in Kubernetes: what does not fit a type is told in other words, and a number
+// that is too large for a field is cut off.
+func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
+	patch, object := map[string]any{}, map[string]any{}
+	var strict []error
+	var err error
+	if p.lenient() {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(p.body, &patch)
+	} else {
+		strict, err = kjson.UnmarshalStrict(p.body, &patch)
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(before, &object); err != nil {
+		return err
+	}
+	if mayBeSlow(len(before) + len(p.body)) {
+		var c comparisons
+		if c.merge(object, []map[string]any{patch}, p.patchMeta()); c.tooMany() {
+			return errTooManyComparisons()
+		}
+	}
+	kind, apiVersion := object["kind"], object["apiVersion"]
+	merged, err := mergeStrategically(object, patch, p.patchMeta())
+	switch err {
+	case nil:
+	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
+		return apierrors.NewBadRequest(err.Error())
+	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
+		return unprocessable(err)
+	default:
+		return err
+	}
+	if merged != nil { // the type is known: what a patch says of it counts for nothing
+		merged["kind"], merged["apiVersion"] = kind, apiVersion
+	}
+	shown := fmt.Sprintf("%+v", patch) // as the merge has left it
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, !p.lenient())
+	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
+		strict, err = append(strict, unknown.Errors()...), nil
+	}
+	if err != nil {
+		return invalidPatch(err, shown)
+	}
+	return p.strictPatch(strict, shown)
+}
+
+// patchMeta is what strategic merge patches go by: the object, or the view that is patched.
+func (p *patcher) patchMeta() strategicpatch.LookupPatchMeta {
+	if p.view != nil {
+		return p.view
+	}
+	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has asked already
+	return lookup
+}
+
+// mergeStrategically is the library's, which panics at some directives that are not of their form.
+func mergeStrategically(object, patch map[string]any, lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = apierrors.NewBadRequest(fmt.Sprintf("invalid strategic merge patch: %v", p))
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
+}
+
+// apply merges an applied configuration into the present state, or makes an object of it.
+func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Object, error) {
+	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		if live, err = p.empty(); err != nil {
+			return nil, err
+		}
+	}
+	config, plain := &unstructured.Unstructured{}, false
+	if p.kind == types.ApplyYAMLPatchType {
+		config.Object, plain = plainJSON(p.body)
+	}
+	if plain {
+		// It is neither malformed nor has it anything twice.
+	} else if err := p.unmarshal(&config.Object); err != nil {
+		if p.kind == types.ApplyYAMLPatchType {
+			if _, err := yaml.ToJSON(p.body); err != nil {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("error encoding patch: %v", err))
+			}
+		}
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	force := p.opts.Force != nil && *p.opts.Force
+	hub, err := manager.Apply(live, config, p.opts.FieldManager, force)
+	if err != nil || plain || p.lenient() || p.kind != types.ApplyYAMLPatchType {
+		return hub, err
+	}
+	if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+		if p.opts.FieldValidation == metav1.FieldValidationStrict {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+		}
+		warnStrict(p.ctx, []error{err})
+	}
+	return hub, nil
+}
+
+func (p *patcher) unmarshal(into *map[string]any) error {
+	if p.kind == types.ApplyCBORPatchType {
+		return cbor.Unmarshal(p.body, into)
+	}
+	return yaml.Unmarshal(p.body, into)
+}
+
+// applyAsMerge turns an applied configuration into the merge patch that sets the same fields.
+func (p *patcher) applyAsMerge() ([]byte, error) {
+	config := map[string]any{}
+	if err := p.unmarshal(&config); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+	}
+	return json.Marshal(config)
+}
+
+// noUID refuses to create under a uid that the client chose.
+func noUID(hub runtime.Object, res *resource.Resource, name string) error {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	if uid := object.GetUID(); uid != "" {
+		return apierrors.NewConflict(res.GroupResource(), name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	return nil
+}

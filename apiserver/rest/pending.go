@@ -1,0 +1,199 @@
+package rest
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"kelson.dev/apiserver/serving/coalesce"
+)
+
+// A watch whose client does not read waits in a call of Write, for up to [stall]. What it holds meanwhile is bounded: frames that are shared by
+// all watches of the object or the event, and one buffer for small frames. Most buffers are small; some watches at a time, which have much to
+// send, get a large one.
+const (
+	smallBuffer = 16 << 10
+	largeBuffer = 256 << 10
+	// largeBuffers is how many large buffers there are in the process.
+	largeBuffers = 32
+	// stall is how long a client may take to accept what is written to it at once. A watch that is ended by it loses nothing: its client
+	// continues from the last event it has seen.
+	stall = time.Minute
+	// patience is how long a watch that sends its initial events keeps its seats while its client accepts nothing.
+	patience = time.Second
+	// mostInitial bounds how long the initial events may take to send: they keep an old state alive.
+	mostInitial = 10 * time.Minute
+)
+
+var (
+	small      = sync.Pool{New: func() any { b := make([]byte, 0, smallBuffer); return &b }}
+	large      = sync.Pool{New: func() any { b := make([]byte, 0, largeBuffer); return &b }}
+	largeTaken atomic.Int32
+)
+
+// pending gathers small frames until they are sent. The zero value is empty and holds no memory.
+type pending struct {
+	buf *[]byte
+}
+
+// append adds the parts of a frame; false: there is no room.
+func (p *pending) append(parts ...[]byte) bool {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	if p.buf == nil {
+		p.buf = small.Get().(*[]byte)
+	}
+	if len(*p.buf)+size > cap(*p.buf) && !p.grow(size) {
+		return false
+	}
+	for _, part := range parts {
+		*p.buf = append(*p.buf, part...)
+	}
+	return true
+}
+
+// grow takes a large buffer, if there is one.
+func (p *pending) grow(size int) bool {
+	if cap(*p.buf) == largeBuffer || len(*p.buf)+size > largeBuffer {
+		return false
+	}
+	if largeTaken.Add(1) > largeBuffers {
+		largeTaken.Add(-1)
+		return false
+	}
+	b := large.Get().(*[]byte)
+	*b = append((*b)[:0], *p.buf...)
+	*p.buf = (*p.buf)[:0]
+	small.Put(p.buf)
+	p.buf = b
+	return true
+}
+
+func (p *pending) bytes() []byte {
+	if p.buf == nil {
+		return nil
+	}
+	return *p.buf
+}
+
+// release gives the buffer up.
+func (p *pending) release() {
+	switch {
+	case p.buf == nil:
+		return
+	case cap(*p.buf) == largeBuffer:
+		*p.buf = (*p.buf)[:0]
+		large.Put(p.buf)
+		largeTaken.Add(-1)
+	default:
+		*p.buf = (*p.buf)[:0]
+		small.Put(p.buf)
+	}
+	p.buf = nil
+}
+
+// writing sends what a watch has, and ends the watch when its client does not accept it.
+type writing struct {
+	w   http.ResponseWriter
+	req *http.Request
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	until  time.Time // when the present call must have returned; zero: there is none
+	last   time.Time // when all calls must have returned; zero: never
+	over   bool      // the ResponseWriter must not be used any more
+	seated bool      // the watch has seats of flow control
+}
+
+// write makes one call of Write.
+func (w *writing) write(p []byte) error {
+	w.begin()
+	defer w.end()
+	if len(p) > gatherAt {
+		defer coalesce.Begin(w.req.Context())()
+	}
+	_, err := w.w.Write(p)
+	return err
+}
+
+// flush sends what the server of net/http keeps back.
+func (w *writing) flush(f http.Flusher) {
+	w.begin()
+	defer w.end()
+	f.Flush()
+}
+
+func (w *writing) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.until = now.Add(stall)
+	if !w.last.IsZero() && w.last.Before(w.until) {
+		w.until = w.last
+	}
+	wait := w.until.Sub(now)
+	if w.seated {
+		wait = min(wait, patience)
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(wait, w.late)
+	} else {
+		w.timer.Reset(wait)
+	}
+}
+
+func (w *writing) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = time.Time{}
+	w.timer.Stop()
+}
+
+// late runs when a call takes long.
+func (w *writing) late() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.until.IsZero() {
+		return
+	}
+	if w.seated {
+		w.unseat()
+	}
+	if left := time.Until(w.until); left > 0 {
+		w.timer.Reset(left)
+		return
+	}
+	// Transports that can't end a stream are of this process.
+	_ = http.NewResponseController(w.w).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// unseat gives the seats of flow control back. The caller holds mu.
+func (w *writing) unseat() {
+	w.seated = false
+	flowcontrol.WatchInitialized(w.req.Context())
+}
+
+// initialized says that the initial events were sent.
+func (w *writing) initialized() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = time.Time{}
+	if w.seated {
+		w.unseat()
+	}
+}
+
+// close must be called before the handler returns.
+func (w *writing) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}

@@ -1,0 +1,283 @@
+package rest
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// lockError is the reason of every 409 of optimistic concurrency.
+const lockError = "the object has been modified; please apply your changes to the latest version and try again"
+
+// change is an intended update of one stored object.
+type change struct {
+	res      *resource.Resource
+	key      store.Key
+	strategy upstream.RESTUpdateStrategy
+	// createMissing creates an object that does not exist even if the strategy does not allow that (server-side apply).
+	createMissing bool
+	dryRun        bool
+	uid           types.UID // precondition; "": none
+	// next computes the new state from the present one, once per attempt. For an object that does not exist old is an empty hub
+	// and current is nil. It must not change old.
+	next func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error)
+	// The rest may be nil.
+	validateCreate upstream.ValidateObjectFunc
+	validateUpdate upstream.ValidateObjectUpdateFunc
+}
+
+// replace carries a change out, again from the start whenever another write came in between.
+func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
+	sn, err := h.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for current := sn.Get(c.key); ; {
+		var done *written
+		var err error
+		if current == nil {
+			done, err = h.replaceMissing(ctx, c)
+		} else {
+			done, err = h.replaceCurrent(ctx, c, current)
+		}
+		var conflict *store.ConflictError
+		if !errors.As(err, &conflict) || ctx.Err() != nil {
+			return done, err
+		}
+		if conflict.Key == c.key {
+			current = conflict.Current
+		} else { // what a hook or admission wanted to write with it
+			current = h.store.Snapshot().Get(c.key)
+		}
+	}
+}
+
+// replaceMissing is the case of an object that does not exist.
+func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, error) {
+	if !c.createMissing && !c.strategy.AllowCreateOnUpdate(ctx) {
+		return nil, apierrors.NewNotFound(c.res.GroupResource(), c.key.Name)
+	}
+	old := c.res.Codec.New()
+	if err := c.precondition(old); err != nil {
+		return nil, err
+	}
+	hub, err := c.next(ctx, old, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := permit(ctx, c.res, hub, nil); err != nil {
+		return nil, err
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	upstream.WipeObjectMetaSystemFields(object)
+	object.SetResourceVersion("")
+	admitted, unit := resource.WithUnit(ctx)
+	name(c.res, object)
+	given, err := begin(ctx, c.res, hub, c.dryRun)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareCreate(admitted, c.res, hub, c.validateCreate); err != nil {
+		given.undo()
+		return nil, err
+	}
+	return h.add(ctx, c.res, c.key, hub, unit, given, c.dryRun)
+}
+
+// replaceCurrent is the case of an object that exists.
+func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.Object) (*written, error) {
+	old, err := c.res.Codec.Load(current.Data)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if err := c.precondition(old); err != nil {
+		return nil, err
+	}
+	hub, err := c.next(ctx, old, current)
+	if err != nil {
+		return nil, err
+	}
+	if err := permit(ctx, c.res, hub, old); err != nil {
+		return nil, err
+	}
+	if err := c.checkRevision(ctx, hub, current); err != nil {
+		return nil, err
+	}
+	var given hooked
+	if c.early() {
+		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
+			return nil, err
+		}
+	}
+	kept := false
+	defer func() {
+		if !kept && given.undo != nil {
+			given.undo()
+		}
+	}()
+	if err := beforeUpdate(ctx, c.strategy, hub, old); err != nil {
+		return nil, err
+	}
+	// A write that would only renew the timestamps of managedFields is none.
+	if !differ(hub, old) {
+		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
+			return nil, err
+		}
+	}
+	admitted, unit := resource.WithUnit(ctx)
+	if c.validateUpdate != nil {
+		if err := c.validateUpdate(admitted, forValidation(hub), forValidation(old)); err != nil {
+			return nil, err
+		}
+	}
+	if released(c.res, hub, current) {
+		return h.finalize(ctx, c, hub, old, current)
+	}
+
+	var joined []store.Op
+	if !c.dryRun {
+		ops, done, err := unit.Ops(ctx)
+		defer done()
+		if err != nil {
+			return nil, err
+		}
+		joined = ops
+	}
+	if !c.early() {
+		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
+			return nil, err
+		}
+	}
+	extra := append(given.ops, joined...)
+	if c.dryRun {
+		obj, err := pretend(c.res, c.key, hub, current)
+		return &written{obj: obj, hub: hub}, err
+	}
+	data, err := encode(c.res, hub, revisionString(current.Revision))
+	if err == nil && len(extra) == 0 && sameButRevision(data, current.Data) {
+		return &written{obj: current, hub: hub}, nil
+	}
+	var obj *store.Object
+	if err == nil {
+		obj, err = h.commit(ctx, c.res, store.Op{Key: c.key, Data: data, Expect: current.Revision}, hub, extra)
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept = true
+	after(ctx, c.res, hub, old, obj.Revision)
+	return &written{obj: obj, hub: hub, stored: true}, nil
+}
+
+// early says whether the hook of an update comes before the strategy.
+func (c *change) early() bool { return c.res.Hooks != nil && c.res.Hooks.Early }
+
+func onUpdate(ctx context.Context, res *resource.Resource, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error) {
+	if res.Hooks != nil && res.Hooks.OnUpdate != nil {
+		extra, undo, err = res.Hooks.OnUpdate(ctx, hub, old, dryRun)
+	}
+	return extra, orNothing(undo), err
+}
+
+// finalize removes an object that was being deleted and whose last finalizer the update takes away. The client of the update
+// gets the state it wrote; watchers get the stored one.
+func (h *Handler) finalize(ctx context.Context, c *change, hub, old runtime.Object, current *store.Object) (*written, error) {
+	obj, err := pretend(c.res, c.key, hub, current)
+	if err != nil || c.dryRun {
+		return &written{obj: obj, hub: hub, deleted: true}, err
+	}
+	gone, err := h.write(ctx, store.Op{Key: c.key, Expect: current.Revision})
+	if err != nil {
+		return nil, err
+	}
+	after(ctx, c.res, nil, old, gone[0].Revision)
+	return &written{obj: obj, hub: hub, deleted: true}, nil
+}
+
+// released says whether nothing keeps an object any longer whose deletion was asked for.
+func released(res *resource.Resource, hub runtime.Object, current *store.Object) bool {
+	if current.Head.DeletionTimestamp.IsZero() || holds(res, hub) {
+		return false
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil || len(object.GetFinalizers()) > 0 {
+		return false
+	}
+	grace := object.GetDeletionGracePeriodSeconds() // an update can't change it
+	return grace == nil || *grace == 0
+}
+
+func holds(res *resource.Resource, hub runtime.Object) bool {
+	return res.Hooks != nil && res.Hooks.HoldsDelete != nil && res.Hooks.HoldsDelete(hub)
+}
+
+// precondition checks the uid a client wrote into the body.
+func (c *change) precondition(old runtime.Object) error {
+	if c.uid == "" {
+		return nil
+	}
+	return interpretUpdate((&storage.Preconditions{UID: &c.uid}).Check(storagePath(c.res, c.key), old), c.key, c.res)
+}
+
+// checkRevision applies the rules for the resourceVersion in an update.
+func (c *change) checkRevision(ctx context.Context, hub runtime.Object, current *store.Object) error {
+	versioner := storage.APIObjectVersioner{}
+	revision, err := versioner.ObjectResourceVersion(hub)
+	switch {
+	case err != nil:
+		return err
+	case revision == current.Revision:
+		return nil
+	case revision != 0:
+		return apierrors.NewConflict(c.res.GroupResource(), c.key.Name, errors.New(lockError))
+	case c.strategy.AllowUnconditionalUpdate(ctx):
+		return versioner.UpdateObject(hub, current.Revision)
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: c.res.Group, Kind: c.res.Plural}, c.key.Name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "resourceVersion"), revision, "must be specified for an update"),
+	})
+}
+
+// interpretUpdate words a failed precondition as kube-apiserver does.
+func interpretUpdate(err error, key store.Key, res *resource.Resource) error {
+	if err == nil {
+		return nil
+	}
+	return storeerr.InterpretUpdateError(err, res.GroupResource(), key.Name)
+}
+
+// storagePath is how kube-apiserver would name the key in etcd; it stands in some of its errors.
+func storagePath(res *resource.Resource, key store.Key) string {
+	folder := res.Plural
+	switch {
+	case !compiled(res) || res.Group == "apiextensions.k8s.io" || res.Group == "apiregistration.k8s.io":
+		folder = res.Group + "/" + folder
+	case formerFolders[folder] != "":
+		folder = formerFolders[folder]
+	}
+	if key.Namespace == "" {
+		return "/registry/" + folder + "/" + key.Name
+	}
+	return "/registry/" + folder + "/" + key.Namespace + "/" + key.Name
+}
+
+// formerFolders are those of kinds that had another name once.
+var formerFolders = map[string]string{
+	"replicationcontrollers": "controllers", "endpoints": "services/endpoints", "services": "services/specs", "nodes": "minions", "ingresses": "ingress",
+}

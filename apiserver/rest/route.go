@@ -1,0 +1,46 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// routed says what kube-apiserver's router says of a request on a built-in kind before any handler sees it: by its types alone, the
+// parameters left out, and without wildcards. Custom kinds have no router.
+func (s *scope) routed(stream bool) error {
+	if !compiled(s.res) {
+		return nil
+	}
+	contentType := s.req.Header.Get("Content-Type")
+	if s.req.Method == http.MethodPatch && (contentType == "" || !wire.Accepts(contentType, s.patchTypes())) {
+		return routeError(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
+	}
+	accept := s.req.Header.Get("Accept")
+	if accept == "" || accept == "application/json" {
+		return nil
+	}
+	types := wire.MediaTypes(stream)
+	if wire.Accepts(accept, types) || wire.Accepts(accept, anyType) {
+		return nil
+	}
+	return routeError(http.StatusNotAcceptable, fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s", strings.Join(types, ", ")))
+}
+
+var anyType = []string{"*/*"}
+
+// routes says whether a path is below that of a built-in group, where kube-apiserver's router answers for what isn't there.
+func (h *Handler) routes(req *http.Request) bool {
+	info, ok := request.RequestInfoFrom(req.Context())
+	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
+		return res.Group == info.APIGroup && compiled(res)
+	})
+}
+
+func routeError(code int, message string) error { return wire.RouteError(code, message) }

@@ -1,0 +1,96 @@
+package rest
+
+import (
+	"sync"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// The replicas of an object and those of its Scale are the same field under two names. A write to the scale is managed as one to a Scale,
+// whose owners are taken from the object's before and given back to it after.
+
+// scaleManager tracks the owners of a Scale. Its types are plain enough to be deduced from the objects.
+var scaleManager = sync.OnceValues(func() (*managedfields.FieldManager, error) {
+	scheme := runtime.NewScheme()
+	if err := autoscalingv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), scheme, scheme, scheme,
+		autoscalingv1.SchemeGroupVersion.WithKind("Scale"), autoscalingv1.SchemeGroupVersion, "scale", nil)
+})
+
+// owners translates between the owners of an object and those of its view.
+type owners struct {
+	*managedfields.ScaleHandler
+	*managedfields.FieldManager
+}
+
+// viewOwners is nil for a view whose fields are not the object's.
+func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
+	if _, ok := s.sub.Update.NewView().(*autoscalingv1.Scale); !ok {
+		return nil, nil
+	}
+	manager, err := scaleManager()
+	if err != nil {
+		return nil, err
+	}
+	object, err := meta.Accessor(old)
+	if err != nil {
+		return nil, err
+	}
+	handler := managedfields.NewScaleHandler(object.GetManagedFields(), s.res.GVK(s.version).GroupVersion(), replicasPaths(s.res, s.sub))
+	return &owners{handler, manager}, nil
+}
+
+// show puts the owners into the view.
+func (o *owners) show(view runtime.Object) error {
+	entries, err := o.ToSubresource()
+	if err != nil {
+		return err
+	}
+	return setOwners(view, entries)
+}
+
+// keep puts the view's owners into the object.
+func (o *owners) keep(hub, view runtime.Object) error {
+	from, err := meta.Accessor(view)
+	if err != nil {
+		return err
+	}
+	entries, err := o.ToParent(from.GetManagedFields())
+	if err != nil {
+		return err
+	}
+	return setOwners(hub, entries)
+}
+
+func setOwners(obj runtime.Object, entries []metav1.ManagedFieldsEntry) error {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	object.SetManagedFields(entries)
+	return nil
+}
+
+// replicasPaths says where each version of a kind has its replicas.
+func replicasPaths(res *resource.Resource, sub *resource.Subresource) managedfields.ResourcePathMappings {
+	paths := managedfields.ResourcePathMappings{}
+	for _, v := range res.Versions {
+		path := fieldpath.MakePathOrDie("spec", "replicas")
+		if sub.Update.Replicas != nil {
+			path = sub.Update.Replicas(v.Name)
+		}
+		if path != nil {
+			paths[res.GVK(v.Name).GroupVersion().String()] = path
+		}
+	}
+	return paths
+}

@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metainternalvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// selector is a label and a field selector over the objects of one kind.
+type selector struct {
+	res    *resource.Resource
+	labels labels.Selector // nil: all
+	fields fields.Selector // nil: all
+	// name and namespace, where the field selector demands one.
+	name, namespace string
+	// keyOnly says that the field selector speaks of nothing but name and namespace.
+	keyOnly bool
+}
+
+// listOptions decodes and validates the options of LIST, WATCH and DELETECOLLECTION.
+func (s *scope) listOptions() (*metainternalversion.ListOptions, *selector, error) {
+	opts := &metainternalversion.ListOptions{}
+	if err := s.query(opts); err != nil {
+		return nil, nil, err
+	}
+	opts.Watch = opts.Watch || s.info.Verb == "watch"
+	metainternalversion.SetListOptionsDefaults(opts, true)
+	if errs := metainternalvalidation.ValidateListOptions(opts, true); len(errs) > 0 {
+		return nil, nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	if opts.FieldSelector != nil {
+		var err error
+		if opts.FieldSelector, err = opts.FieldSelector.Transform(s.fieldLabel); err != nil {
+			return nil, nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if s.name != "" { // of the path of a deprecated watch, or of the field selector itself
+		if opts.FieldSelector == nil || opts.FieldSelector.Empty() {
+			opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", s.name)
+		} else if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != s.name {
+			return nil, nil, apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
+		}
+	}
+	return opts, newSelector(s.res, opts.LabelSelector, opts.FieldSelector), nil
+}
+
+// fieldLabel checks the label of a field selector.
+func (s *scope) fieldLabel(label, value string) (string, string, error) {
+	if s.res.FieldLabel != nil {
+		return s.res.FieldLabel(s.version, label, value)
+	}
+	if label == "metadata.name" || label == "metadata.namespace" {
+		return label, value, nil
+	}
+	if s.res.Fields != nil && s.res.Fields(s.res.Codec.New()).Has(label) {
+		return label, value, nil
+	}
+	return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+}
+
+func newSelector(res *resource.Resource, l labels.Selector, f fields.Selector) *selector {
+	sel := &selector{res: res, keyOnly: true}
+	if l != nil && !l.Empty() {
+		sel.labels = l
+	}
+	if f != nil && !f.Empty() {
+		sel.fields = f
+		sel.name, _ = f.RequiresExactMatch("metadata.name")
+		sel.namespace, _ = f.RequiresExactMatch("metadata.namespace")
+		for _, r := range f.Requirements() {
+			sel.keyOnly = sel.keyOnly && (r.Field == "metadata.name" || r.Field == "metadata.namespace")
+		}
+	}
+	return sel
+}
+
+// empty says whether the selector selects everything.
+func (sel *selector) empty() bool { return sel.labels == nil && sel.fields == nil }
+
+// matches says whether the selector selects an object. The kind's own fields of a revision are computed once.
+func (sel *selector) matches(obj *store.Object) (bool, error) {
+	if sel.labels != nil && !sel.labels.Matches(labels.Set(obj.Head.Labels)) {
+		return false, nil
+	}
+	if sel.fields == nil {
+		return true, nil
+	}
+	if sel.keyOnly || sel.res.Fields == nil {
+		return sel.fields.Matches(keyFields(obj.Key, nil)), nil
+	}
+	set, err := obj.Memo(fieldsOf{sel.res}, func() (any, error) {
+		hub, err := sel.res.Codec.Load(obj.Data)
+		if err != nil {
+			return nil, err
+		}
+		return keyFields(obj.Key, sel.res.Fields(hub)), nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return sel.fields.Matches(set.(fields.Set)), nil
+}
+
+// fieldsOf is the memo key of an object's selectable fields.
+type fieldsOf struct{ res *resource.Resource }
+
+func keyFields(key store.Key, own fields.Set) fields.Set {
+	set := make(fields.Set, len(own)+2)
+	for k, v := range own {
+		set[k] = v
+	}
+	set["metadata.name"], set["metadata.namespace"] = key.Name, key.Namespace
+	return set
+}

@@ -1,0 +1,237 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+)
+
+func (s *scope) serveSubresource() error {
+	switch {
+	case s.sub.Connect != nil:
+		return s.connect()
+	case len(s.info.Parts) > 3 && compiled(s.res):
+		return errNotFoundPath
+	case s.sub.Create != nil:
+		if s.req.Method != http.MethodPost {
+			return s.methodNotAllowed()
+		}
+		if err := s.routed(false); err != nil {
+			return err
+		}
+		return s.createSubresource()
+	}
+	if verbs := s.sub.Verbs; !slices.Contains([]string{"get", "update", "patch"}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
+		return s.methodNotAllowed()
+	}
+	if err := s.routed(false); err != nil {
+		return err
+	}
+	own := s.sub.Update.Get == nil // the view has the object's own shape
+	switch s.req.Method {
+	case http.MethodGet:
+		if own {
+			return s.get()
+		}
+		return s.getView()
+	case http.MethodPut:
+		if own {
+			return s.update()
+		}
+		return s.updateView()
+	case http.MethodPatch:
+		return s.patch()
+	}
+	return s.methodNotAllowed()
+}
+
+// request is what a subresource handler is told.
+func (s *scope) request(dryRun bool) *resource.Request {
+	return &resource.Request{
+		Resource: s.res, Version: s.version, Namespace: s.namespace, Name: s.name, DryRun: dryRun,
+		Query: s.req.URL.Query(), Objects: s.Handler,
+	}
+}
+
+// createSubresource serves POST to a subresource (binding, eviction, token).
+func (s *scope) createSubresource() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	opts, err := s.createOptions()
+	if err != nil {
+		return err
+	}
+	body, media, err := s.viewBody()
+	if err != nil {
+		return err
+	}
+	var result runtime.Object
+	if weight(body, media) < largeWork {
+		result, err = s.createView(body, media, opts)
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusCreated, f, result)
+}
+
+func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
+	obj, err := s.decodeView(body, media, opts.FieldValidation, nil)
+	if err != nil {
+		return nil, err
+	}
+	if object, err := meta.Accessor(obj); err == nil {
+		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
+			return nil, err
+		}
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	if obj, err = s.admitView(admit, obj, nil, func(hub runtime.Object) error {
+		if validate := admit.validateCreate(); validate != nil {
+			return validate(s.ctx, hub)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return s.sub.Create(s.ctx, s.request(dryRun), obj)
+}
+
+// viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
+// have one.
+func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }
+
+func (s *scope) viewBody() ([]byte, string, error) {
+	media, err := wire.BodyMedia(s.req, s.viewAllow())
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := s.body()
+	return body, media, err
+}
+
+// decodeView decodes a body of the subresource's own kind; into may be nil.
+func (s *scope) decodeView(body []byte, media, directive string, into runtime.Object) (runtime.Object, error) {
+	types := s.res.Codec.Interfaces()
+	var decoder runtime.Decoder
+	switch media {
+	case resource.MediaProtobuf:
+		decoder = protobuf.NewSerializer(types.Creater, types.Typer)
+	case resource.MediaCBOR:
+		decoder = cbor.NewSerializer(types.Creater, types.Typer, cbor.Strict(true))
+	default:
+		decoder = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types.Creater, types.Typer,
+			jsonserializer.SerializerOptions{Strict: true, Yaml: media == resource.MediaYAML})
+	}
+	obj, kind, err := decoder.Decode(body, &s.kind, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
+		if compiled(s.res) || *kind == s.kind {
+			if err := s.strictBody(directive, strict.Errors()); err != nil {
+				return nil, err
+			}
+		}
+	} else if err != nil {
+		if kind != nil && kind.Kind != "" {
+			err = fmt.Errorf("%s in version %q cannot be handled as a %s: %w", kind.Kind, kind.Version, s.kind.Kind, err)
+		}
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if *kind != s.kind && compiled(s.res) && s.sub.Update != nil {
+		// A built-in view is decoded into its hub.
+		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
+		if err == nil {
+			err = types.Convertor.Convert(obj, hub, nil)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, s.kind.Kind, err))
+		}
+	}
+	if *kind != s.kind {
+		return nil, apierrors.NewBadRequest("the API version in the data (" + kind.GroupVersion().String() +
+			") does not match the expected API version (" + s.kind.GroupVersion().String() + ")")
+	}
+	obj.GetObjectKind().SetGroupVersionKind(s.kind)
+	if types.Defaulter != nil {
+		types.Defaulter.Default(obj)
+	}
+	return obj, nil
+}
+
+// serveReview serves a kind that is never stored: POST is answered with the reviewed object.
+func (s *scope) serveReview(collection bool) error {
+	switch {
+	case !collection:
+		return errNotFoundPath
+	case s.req.Method != http.MethodPost:
+		return s.methodNotAllowed()
+	}
+	if err := s.routed(false); err != nil {
+		return err
+	}
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	opts, err := s.createOptions()
+	if err != nil {
+		return err
+	}
+	body, media, err := s.newBody()
+	if err != nil {
+		return err
+	}
+	var result runtime.Object
+	if weight(body, media) < largeWork {
+		result, err = s.review(body, media, opts)
+	} else {
+		result, err = apart(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusCreated, f, result)
+}
+
+// review gives the reviewed object of a body.
+func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
+	hub, err := s.decodeNew(body, media, opts)
+	if err != nil {
+		return nil, err
+	}
+	dryRun := len(opts.DryRun) > 0
+	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
+	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
+		return nil, err
+	}
+	if validate := admit.validateCreate(); validate != nil {
+		if err := validate(s.ctx, hub); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.res.Review(s.ctx, s.request(dryRun), hub)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := result.(*metav1.Status); ok {
+		return result, nil
+	}
+	return s.res.Codec.ToVersion(result, s.version)
+}

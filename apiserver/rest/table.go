@@ -1,0 +1,249 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// tableForm makes tables of one kind for one request. Cells may hold ages, so they are not kept.
+type tableForm struct {
+	ctx     context.Context
+	res     *resource.Resource
+	convert upstream.TableConvertor
+	opts    *metav1.TableOptions
+	format  wire.Format
+	object  form // of the rows' objects; zero: none
+	headed  bool // the column definitions were sent
+}
+
+// tableForm reads the options of a table from the query.
+func (s *scope) tableForm(f wire.Format) (*tableForm, error) {
+	opts := &metav1.TableOptions{}
+	if err := s.query(opts); err != nil {
+		return nil, err
+	}
+	switch errs := validation.ValidateTableOptions(opts); len(errs) {
+	case 0:
+	case 1:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs[0].Error()))
+	default:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs))
+	}
+	t := &tableForm{ctx: s.ctx, res: s.res, opts: opts, format: f}
+	if s.res.Table != nil {
+		t.convert = s.res.Table(s.version)
+	}
+	if t.convert == nil {
+		t.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
+	}
+	switch opts.IncludeObject {
+	case metav1.IncludeNone:
+	case metav1.IncludeObject:
+		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON}
+	case metav1.IncludeMetadata, "":
+		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON, as: f.As.GroupVersion().WithKind("PartialObjectMetadata")}
+	}
+	return t, nil
+}
+
+func (s *scope) answerTable(code int, f wire.Format, list metav1.ListMeta, objects []*store.Object) error {
+	t, err := s.tableForm(f)
+	if err != nil {
+		return err
+	}
+	table, err := t.table(list, objects)
+	if err != nil {
+		return err
+	}
+	bare, err := json.Marshal(table)
+	if err != nil {
+		return err
+	}
+	wire.Object(s.w, s.req, code, f, f.As, bare)
+	return nil
+}
+
+// plainTable is the type of what prints names and ages.
+var plainTable = reflect.TypeOf(upstream.NewDefaultTableConvertor(schema.GroupResource{}))
+
+// table puts the rows of all objects under one head.
+func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, error) {
+	table := &metav1.Table{ListMeta: list, Rows: make([]metav1.TableRow, 0, len(objects))}
+	table.SetGroupVersionKind(t.format.As)
+	heads := !t.opts.NoHeaders && !t.headed
+	if len(objects) == 0 && heads { // an empty list has columns too
+		part, err := t.convert.ConvertToTable(t.ctx, t.res.Codec.New(), &metav1.TableOptions{})
+		if err != nil {
+			return nil, err
+		}
+		table.ColumnDefinitions = part.ColumnDefinitions
+	}
+	if len(objects) == 0 && reflect.TypeOf(t.convert) == plainTable {
+		table.Rows = nil // so says Kubernetes of kinds that have no columns of their own
+	}
+	for i, obj := range objects {
+		hub, err := t.res.Codec.Load(obj.Data)
+		if err != nil {
+			return nil, err
+		}
+		part, err := t.convert.ConvertToTable(t.ctx, hub, &metav1.TableOptions{NoHeaders: !heads || i > 0})
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			table.ColumnDefinitions = part.ColumnDefinitions
+		}
+		for _, row := range part.Rows {
+			if row.Object, err = t.rowObject(obj); err != nil {
+				return nil, err
+			}
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	return table, nil
+}
+
+func (t *tableForm) rowObject(obj *store.Object) (runtime.RawExtension, error) {
+	if t.object.res == nil {
+		return runtime.RawExtension{}, nil
+	}
+	raw, err := t.object.bare(obj)
+	return runtime.RawExtension{Raw: raw}, err
+}
+
+// frame makes the frame of an event as a table of one row; only the first of a watch has the column definitions.
+func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error) {
+	table, err := t.table(metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+	if err != nil {
+		return nil, err
+	}
+	t.headed = true
+	bare, err := json.Marshal(table)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Event(resource.MediaJSON, typ, t.format.As, bare)
+}
+
+// answerView sends an object that is not stored as such: a view (scale), a review, the result of a subresource.
+func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
+	if status, ok := obj.(*metav1.Status); ok {
+		if status.Code != 0 {
+			code = int(status.Code)
+		}
+		status.Kind, status.APIVersion = "Status", "v1"
+		bare, err := wire.Encode(f.Bare(), status)
+		if err != nil {
+			return err
+		}
+		wire.Object(s.w, s.req, code, f, wire.StatusKind(), bare)
+		return nil
+	}
+	switch f.As.Kind {
+	case "Table":
+		table, err := s.viewTable(f, obj)
+		if err != nil {
+			return err
+		}
+		obj = table
+	case "PartialObjectMetadata":
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			return err
+		}
+		partial := meta.AsPartialObjectMetadata(object)
+		partial.SetGroupVersionKind(f.As)
+		obj = partial
+	case "PartialObjectMetadataList":
+		return s.viewNotList(obj)
+	}
+	kind := obj.GetObjectKind().GroupVersionKind()
+	if kind.Empty() {
+		kind = s.kind
+		obj.GetObjectKind().SetGroupVersionKind(kind)
+	}
+	bare, err := wire.Encode(f.Bare(), obj)
+	if err != nil {
+		return err
+	}
+	wire.Object(s.w, s.req, code, f, kind, bare)
+	return nil
+}
+
+// viewNotList refuses to show a view as a list.
+func (s *scope) viewNotList(view runtime.Object) error {
+	if s.sub == nil || s.sub.Update == nil {
+		return s.notList()
+	}
+	if compiled(s.res) {
+		hub, err := s.viewHub(view)
+		if err != nil {
+			return err
+		}
+		view = hub
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", view)
+}
+
+// viewTable shows a view in a row. A built-in kind's columns know the views of the kind.
+func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
+	form, err := s.tableForm(f)
+	if err != nil {
+		return nil, err
+	}
+	hub := view
+	switch {
+	case s.sub == nil || s.sub.Update == nil:
+		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
+	case s.sub.Update.Table != nil:
+		form.convert = s.sub.Update.Table()
+	default:
+		if hub, err = s.viewHub(view); err != nil {
+			return nil, err
+		}
+	}
+	table, err := form.convert.ConvertToTable(s.ctx, hub, form.opts)
+	if err != nil {
+		return nil, err
+	}
+	table.SetGroupVersionKind(f.As)
+	for i := range table.Rows {
+		if table.Rows[i].Object, err = form.viewObject(view); err != nil {
+			return nil, err
+		}
+	}
+	return table, nil
+}
+
+// viewObject is the object of a view's row.
+func (t *tableForm) viewObject(view runtime.Object) (raw runtime.RawExtension, err error) {
+	switch {
+	case t.object.res == nil:
+		return raw, nil
+	case !t.object.as.Empty():
+		object, err := meta.Accessor(view)
+		if err != nil {
+			return raw, err
+		}
+		partial := meta.AsPartialObjectMetadata(object)
+		partial.SetGroupVersionKind(t.object.as)
+		view = partial
+	}
+	raw.Raw, err = json.Marshal(view)
+	return raw, err
+}

@@ -1,0 +1,234 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// update serves PUT of an object, or of a view of it that has the object's own shape.
+func (s *scope) update() error {
+	f, err := wire.Negotiate(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	body, media, opts, err := s.updateBody()
+	if err != nil {
+		return err
+	}
+	var done *written
+	if s.size(body, media) < largeWork {
+		done, err = s.updateFrom(body, media, opts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerWritten(f, done)
+}
+
+// size is how much data a change of the stored object works on, in bytes.
+func (s *scope) size(body []byte, media string) int {
+	n := weight(body, media)
+	if current := s.store.Snapshot().Get(s.res.Key(s.namespace, s.name)); current != nil {
+		n += len(current.Data)
+	}
+	return n
+}
+
+// updateFrom makes an object what a body says.
+func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
+	hub, strict, err := s.decode(body, media)
+	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, badBody(err)
+	}
+	if err := s.recordHub(hub); err != nil {
+		return nil, err
+	}
+	if err := s.checkIdentity(hub); err != nil {
+		return nil, err
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	dedupOwners(s.ctx, hub, false)
+	c := s.change(opts)
+	c.uid = object.GetUID()
+	first := true
+	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
+		if !first { // the hub was used up
+			if hub, _, err = s.decode(body, media); err != nil {
+				return nil, badBody(err)
+			}
+			dedupOwners(warning.WithWarningRecorder(s.ctx, silent{}), hub, false)
+		}
+		first = false
+		next, err := s.managed(hub, old, current, opts.FieldManager)
+		if err != nil {
+			return nil, err
+		}
+		return next, s.mutate(ctx, opts, next, old, current)
+	}
+	return s.replace(s.ctx, c)
+}
+
+// silent hears no warnings: those that were given already.
+type silent struct{}
+
+func (silent) AddWarning(string, string) {}
+
+// managed brings the managedFields of a new state up to date. next is private to the caller and may be changed.
+func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
+	if err := s.checkManagers(next); err != nil {
+		return nil, err
+	}
+	live := old
+	if current == nil {
+		var err error
+		if live, err = s.empty(); err != nil {
+			return nil, err
+		}
+	} else if unchanged(next, old) {
+		return next, nil // nobody's fields change
+	}
+	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	return fields.UpdateNoErrors(live, next, managerName(manager, s.req.UserAgent())), nil
+}
+
+// unchanged says whether next has the content of old, and if so gives it its managedFields too. To send none is to keep those
+// that are there; to send others is a change.
+func unchanged(next, old runtime.Object) bool {
+	if differ(next, old) {
+		return false
+	}
+	n, err := meta.Accessor(next)
+	if err != nil {
+		return false
+	}
+	o, err := meta.Accessor(old)
+	if err != nil {
+		return false
+	}
+	fields, revision := n.GetManagedFields(), n.GetResourceVersion()
+	if fields != nil && !equality.Semantic.DeepEqual(fields, o.GetManagedFields()) {
+		return false
+	}
+	n.SetManagedFields(o.GetManagedFields())
+	n.SetResourceVersion(o.GetResourceVersion())
+	same := reflect.DeepEqual(next, old) // to empty a list is a change, too
+	n.SetResourceVersion(revision)
+	if !same {
+		n.SetManagedFields(fields)
+	}
+	return same
+}
+
+// updateBody reads the body and the options of a PUT.
+func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOptions, err error) {
+	if body, err = s.body(); err != nil {
+		return nil, "", nil, err
+	}
+	opts = &metav1.UpdateOptions{}
+	if err := s.query(opts); err != nil {
+		return nil, "", nil, err
+	}
+	if errs := validation.ValidateUpdateOptions(opts); len(errs) > 0 {
+		return nil, "", nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "UpdateOptions"}, "", errs)
+	}
+	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
+	media, err = wire.BodyMedia(s.req, s.allow())
+	return body, media, opts, err
+}
+
+// change begins the change that a PUT or PATCH intends. Its next must be set, and call mutate.
+func (s *scope) change(opts *metav1.UpdateOptions) *change {
+	admit := s.updateAdmit(opts)
+	c := &change{
+		res:            s.res,
+		key:            s.res.Key(s.namespace, s.name),
+		strategy:       s.res.Strategy,
+		dryRun:         len(opts.DryRun) > 0,
+		validateCreate: admit.mayCreate(),
+		validateUpdate: admit.validateUpdate(),
+	}
+	if s.sub != nil {
+		c.strategy = s.sub.Update.Strategy
+	}
+	return c
+}
+
+// mutate runs the mutating plugins on the new state that a change computed.
+func (s *scope) mutate(ctx context.Context, opts *metav1.UpdateOptions, next, old runtime.Object, current *store.Object) error {
+	if current == nil {
+		old = nil
+	}
+	if err := s.updateAdmit(opts).mutate(ctx, next, old); err != nil {
+		return err
+	}
+	dedupOwners(ctx, next, true)
+	return nil
+}
+
+// updateAdmit is the admission of an update that may turn out to create.
+func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
+	return s.admit(len(opts.DryRun) > 0, func(op admission.Operation) runtime.Object {
+		if op != admission.Create {
+			return opts
+		}
+		create := &metav1.CreateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, FieldValidation: opts.FieldValidation}
+		create.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
+		return create
+	})
+}
+
+// checkIdentity holds name and namespace of a body against those of the path.
+func (s *scope) checkIdentity(obj runtime.Object) error {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", s.name, err))
+	}
+	if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
+		return err
+	}
+	switch {
+	case object.GetName() == "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", s.name))
+	case object.GetName() != s.name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), s.name))
+	}
+	return nil
+}
+
+func (s *scope) answerWritten(f wire.Format, done *written) error {
+	code := http.StatusOK
+	if done.created {
+		code = http.StatusCreated
+	}
+	if done.stored {
+		return s.answerOf(code, f, done.obj, done.hub)
+	}
+	return s.answer(code, f, done.obj)
+}

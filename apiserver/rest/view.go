@@ -1,0 +1,183 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+// A view with a shape of its own (scale) is read out of the object and written back into it. Admission sees the view; the
+// strategy, and the field manager, see the object.
+
+func (s *scope) getView() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	obj, err := s.fetch()
+	if err != nil {
+		return err
+	}
+	hub, err := s.res.Codec.Load(obj.Data)
+	if err != nil {
+		return err
+	}
+	return s.answerViewOf(f, hub)
+}
+
+func (s *scope) answerViewOf(f wire.Format, hub runtime.Object) error {
+	view, err := s.sub.Update.Get(hub)
+	if err != nil {
+		return err
+	}
+	return s.answerView(http.StatusOK, f, view)
+}
+
+func (s *scope) updateView() error {
+	f, err := wire.Negotiate(s.req, s.viewAllow())
+	if err != nil {
+		return err
+	}
+	body, media, err := s.viewBody()
+	if err != nil {
+		return err
+	}
+	opts := &metav1.UpdateOptions{}
+	if err := s.query(opts); err != nil {
+		return err
+	}
+	var done *written
+	if s.size(body, media) < largeWork {
+		done, err = s.updateViewFrom(body, media, opts)
+	} else {
+		done, err = apart(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerViewOf(f, done.hub)
+}
+
+// updateViewFrom makes a view what a body says.
+func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
+	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkIdentity(view); err != nil {
+		return nil, err
+	}
+	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
+}
+
+// nextView gives a new view from the present one, and whether it was applied, with its owners. owned is nil where they are not tracked.
+type nextView func(owned *owners, view runtime.Object) (next runtime.Object, applied bool, err error)
+
+// replaceView changes an object through a view.
+func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written, error) {
+	update := s.sub.Update
+	c := s.change(opts)
+	c.validateUpdate = s.validateView(c.validateUpdate)
+	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
+		if current == nil {
+			return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+		}
+		before, err := update.Get(old)
+		if err != nil {
+			return nil, err
+		}
+		owned, err := s.viewOwners(old)
+		if err != nil {
+			return nil, err
+		}
+		if owned != nil {
+			if err := owned.show(before); err != nil {
+				return nil, err
+			}
+		}
+		view, applied, err := next(owned, before.DeepCopyObject())
+		if err != nil {
+			return nil, err
+		}
+		if view, err = s.admitView(s.updateAdmit(opts), view, before, nil); err != nil {
+			return nil, err
+		}
+		hub := old.DeepCopyObject()
+		if err := update.Set(hub, view); err != nil {
+			return nil, err
+		}
+		if err := s.viewMeta(hub, view, c.key); err != nil {
+			return nil, err
+		}
+		if owned != nil {
+			if !applied {
+				view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.req.UserAgent()))
+			}
+			return hub, owned.keep(hub, view)
+		}
+		manager, err := s.res.Codec.FieldManager(s.version, s.sub.Name)
+		if err != nil {
+			return nil, err
+		}
+		return manager.UpdateNoErrors(old, hub, managerName(opts.FieldManager, s.req.UserAgent())), nil
+	}
+	return s.replace(s.ctx, c)
+}
+
+// viewMeta carries the preconditions of a view over to the object: uid and resourceVersion.
+func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	from, err := meta.Accessor(view)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be %s, but %T", s.kind.Kind, view))
+	}
+	if uid := from.GetUID(); uid != "" {
+		if err := (&storage.Preconditions{UID: &uid}).Check(storagePath(s.res, key), hub); err != nil {
+			return interpretUpdate(err, key, s.res)
+		}
+	}
+	// A view without a resourceVersion is of the object as it is, also where an object would have to name its own.
+	if version := from.GetResourceVersion(); version != "" || compiled(s.res) {
+		object.SetResourceVersion(version)
+	}
+	return nil
+}
+
+// validateView shows the validating plugins views instead of objects.
+func (s *scope) validateView(validate upstream.ValidateObjectUpdateFunc) upstream.ValidateObjectUpdateFunc {
+	if validate == nil {
+		return nil
+	}
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		after, err := s.sub.Update.Get(obj)
+		if err != nil {
+			return err
+		}
+		before, err := s.sub.Update.Get(old)
+		if err != nil {
+			return err
+		}
+		hubAfter, err := s.viewHub(after)
+		if err != nil {
+			return err
+		}
+		hubBefore, err := s.viewHub(before)
+		if err != nil {
+			return err
+		}
+		return validate(ctx, hubAfter, hubBefore)
+	}
+}

@@ -1,0 +1,413 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"kelson.dev/apiserver/metrics"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
+)
+
+const (
+	// bookmarkEvery is how often a watch that wants bookmarks gets one, as long as there is anything to tell: on an idle server
+	// nothing ticks, and weeks of virtual time cost nothing.
+	bookmarkEvery = time.Minute
+	// watchTimeout is how long a watch lasts at least if the client doesn't say; at most it is twice that.
+	watchTimeout = 30 * time.Minute
+	// gatherAt is from where on frames are sent as several records of TLS.
+	gatherAt = 4 << 10
+)
+
+// watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
+func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) error {
+	if err := s.allowed("watch", func() error { return nil }); err != nil {
+		return err
+	}
+	f, err := wire.NegotiateStream(s.req, s.allow())
+	if err != nil {
+		return err
+	}
+	frames, err := s.frames(f)
+	if err != nil {
+		return err
+	}
+	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	w := &watcher{
+		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
+		writing: writing{w: s.w, req: s.req, seated: true, last: time.Now().Add(mostInitial)},
+	}
+	defer w.close()
+	if w.sel.namespace != "" && s.namespace == "" {
+		w.namespace = w.sel.namespace
+	} else {
+		w.namespace = s.namespace
+	}
+
+	timeout := watchTimeout + rand.N(watchTimeout)
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	// Where the watch begins is settled before the client sees an answer: what the client does from then on, the watch sees.
+	err = w.begin(opts, revision)
+	serve := func() {
+		// From here on errors are events.
+		if err == nil {
+			err = w.initial()
+		}
+		w.initialized()
+		if err == nil {
+			err = w.run(timeout)
+		}
+		if err != nil {
+			w.fail(err)
+		}
+	}
+	if wsstream.IsWebSocketRequest(s.req) {
+		if !hijackable(s.w) {
+			return apierrors.NewInternalError(errors.New("unable to start watch - the connection can't become a WebSocket"))
+		}
+		w.overWebSocket(f, serve)
+		return nil
+	}
+	flusher, ok := s.w.(http.Flusher)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.w))
+	}
+	w.flusher = flusher
+	s.w.Header().Set("Content-Type", f.StreamType())
+	s.w.WriteHeader(http.StatusOK)
+	flusher.Flush()
+	serve()
+	return nil
+}
+
+// watcher is one watch. Its state is of one goroutine.
+type watcher struct {
+	*scope
+	sel       *selector
+	namespace string
+	frames    *frames
+	sending   metrics.Watch
+	done      <-chan struct{} // closed when the client is gone, or the server ends
+	flusher   http.Flusher
+	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are written
+	bookmarks bool
+	cursor    *store.Cursor
+	snap      *store.Snapshot // the state to send first; nil: none, or sent
+	pending   pending
+	unflushed bool // something was written since the last flush
+	writing   writing
+	// sent is the revision up to which everything was sent.
+	sent uint64
+}
+
+// close ends the use of the ResponseWriter, and gives buffers up.
+func (w *watcher) close() {
+	w.writing.close()
+	w.pending.release()
+}
+
+// initialized returns what only the initial events need.
+func (w *watcher) initialized() {
+	w.snap = nil
+	w.writing.initialized()
+}
+
+// begin sets the cursor, and the state to send first, where that is asked for.
+func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (err error) {
+	switch {
+	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
+		if w.snap, err = w.newest(opts.ResourceVersion); err != nil {
+			return err
+		}
+		revision = w.snap.Revision()
+	case revision == 0: // sendInitialEvents=false and no revision: from now on
+		now, err := w.newest("")
+		if err != nil {
+			return err
+		}
+		revision = now.Revision()
+	}
+	w.sent = revision
+	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
+		return w.expired(err, revision)
+	}
+	return nil
+}
+
+// initial sends the objects of the first state as if they were just added, and the bookmark after them.
+func (w *watcher) initial() error {
+	if w.snap == nil {
+		return nil
+	}
+	for obj := range w.selected(w.snap) {
+		if ok, err := w.sel.matches(obj); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		if err := w.added(obj); err != nil {
+			return err
+		}
+	}
+	if w.bookmarks { // clients that name no revision get initial events unasked, and then this bookmark too
+		if err := w.bookmark(true); err != nil {
+			return err
+		}
+	}
+	if w.flush() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// added sends an object as if it were just added. Its encoding is shared with other watches; the frame around it is not kept.
+func (w *watcher) added(obj *store.Object) error {
+	if w.message != nil || w.frames.table != nil {
+		frame, err := w.frames.object(watch.Added, obj)
+		if err != nil {
+			return err
+		}
+		return w.put(frame)
+	}
+	before, bare, after, err := w.frames.parts(watch.Added, obj)
+	if err != nil {
+		return err
+	}
+	return w.put(before, bare, after)
+}
+
+// selected yields the objects among which are those that the watch selects.
+func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
+	if w.sel.name == "" || w.namespace == "" && w.res.Namespaced {
+		return snap.Scan(w.res.Prefix(), w.namespace, store.Key{})
+	}
+	return func(yield func(*store.Object) bool) {
+		if obj := snap.Get(w.res.Key(w.namespace, w.sel.name)); obj != nil {
+			yield(obj)
+		}
+	}
+}
+
+// run sends events until the timeout, the end of the request, or an error. The end of the client's connection is no error.
+func (w *watcher) run(timeout time.Duration) error {
+	end := time.NewTimer(timeout)
+	defer end.Stop()
+	tick := time.NewTimer(bookmarkEvery)
+	defer tick.Stop()
+	tick.Stop() // until there is news
+	pace := pace{crowd: w.crowds.join(w.res.Prefix())}
+	defer pace.end()
+	news, due := w.news(), false
+	for {
+		events, revision, err := w.cursor.Next()
+		if err != nil {
+			return w.expired(err, w.sent)
+		}
+		if now, ok := w.registry.Current().ByName(w.res.GroupResource()); ok && now.Edition != w.res.Edition {
+			return nil // what comes now may be stored in another version than the one this watch knows
+		}
+		for _, event := range events {
+			if err := w.event(event); err != nil {
+				return err
+			}
+		}
+		w.sent = max(w.sent, revision)
+		if due && len(events) == 0 {
+			if err := w.bookmark(false); err != nil {
+				return err
+			}
+			news, due = w.news(), false
+		}
+		if err := w.flush(); err != nil {
+			return nil
+		}
+		if len(events) > 0 {
+			pace.sent()
+			select {
+			case <-w.done:
+				return nil
+			default:
+				continue
+			}
+		}
+		select {
+		case <-w.cursor.Ready():
+			if !pace.wait(w.done) {
+				return nil
+			}
+		case <-news:
+			news = nil
+			tick.Reset(bookmarkEvery)
+		case <-tick.C:
+			due = true
+		case <-end.C:
+			if w.bookmarks {
+				if err := w.bookmark(false); err != nil {
+					return err
+				}
+				_ = w.flush()
+			}
+			return nil
+		case <-w.done:
+			return nil
+		}
+	}
+}
+
+// news is closed when the store, in any resource, has gone past what was sent, so that a bookmark has something to tell. It is nil, never
+// ready, for watches without bookmarks.
+func (w *watcher) news() <-chan struct{} {
+	if !w.bookmarks {
+		return nil
+	}
+	all, err := w.store.Watch("", w.sent)
+	if err != nil { // the log does not reach back that far: there is news
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return all.Ready()
+}
+
+// event sends what an event means to this watch: an update may be the beginning or the end of an object to a selector.
+func (w *watcher) event(e *store.Event) error {
+	if w.namespace != "" && e.Object.Key.Namespace != w.namespace {
+		return nil
+	}
+	if w.sel.name != "" && e.Object.Key.Name != w.sel.name {
+		return nil
+	}
+	is, was := e.Type != store.Deleted, e.Prev != nil
+	var err error
+	if is {
+		if is, err = w.sel.matches(e.Object); err != nil {
+			return err
+		}
+	}
+	if was {
+		if was, err = w.sel.matches(e.Prev); err != nil {
+			return err
+		}
+	}
+	var typ watch.EventType
+	switch {
+	case is && was:
+		typ = watch.Modified
+	case is:
+		typ = watch.Added
+	case was:
+		typ = watch.Deleted
+	default:
+		return nil
+	}
+	frame, err := w.frames.event(typ, e)
+	if err != nil {
+		return err
+	}
+	return w.put(frame)
+}
+
+// put sends a frame, which may come in parts: now, or with others.
+func (w *watcher) put(parts ...[]byte) error {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	w.sending.Sent(size)
+	if w.message != nil {
+		if w.message(parts[0]) != nil {
+			return errGone
+		}
+		return nil
+	}
+	if w.pending.append(parts...) {
+		return nil
+	}
+	if w.write() != nil {
+		return errGone
+	}
+	for _, part := range parts {
+		if w.pending.append(part) {
+			continue
+		}
+		if w.write() != nil || w.writing.write(part) != nil {
+			return errGone
+		}
+		w.unflushed = true
+	}
+	return nil
+}
+
+// write writes what is pending.
+func (w *watcher) write() error {
+	p := w.pending.bytes()
+	if len(p) == 0 {
+		return nil
+	}
+	err := w.writing.write(p)
+	w.pending.release() // an idle watch holds no memory
+	w.unflushed = true
+	return err
+}
+
+// errGone ends a watch whose client has gone.
+var errGone = errors.New("client gone")
+
+func (w *watcher) flush() error {
+	err := w.write()
+	if w.unflushed {
+		w.unflushed = false
+		w.writing.flush(w.flusher)
+	}
+	return err
+}
+
+func (w *watcher) bookmark(initialEnd bool) error {
+	frame, err := w.frames.bookmark(w.sent, initialEnd)
+	if err != nil {
+		return err
+	}
+	return w.put(frame)
+}
+
+// expired is what a watch ends with that the log no longer covers.
+func (w *watcher) expired(err error, after uint64) error {
+	var compacted *store.CompactedError
+	switch {
+	case errors.As(err, &compacted):
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, compacted.Floor))
+	case errors.Is(err, store.ErrClosed):
+		return errGone // the end of the stream says it all
+	}
+	return err
+}
+
+// fail ends the watch with an ERROR event.
+func (w *watcher) fail(err error) {
+	if errors.Is(err, errGone) {
+		return
+	}
+	status := wire.Status(err)
+	frame, encoding := w.frames.status(status)
+	if encoding != nil {
+		return
+	}
+	if w.put(frame) == nil {
+		_ = w.flush()
+	}
+}

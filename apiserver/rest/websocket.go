@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/net/websocket"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// closeGrace is how long a client may take to read what was sent to it, when its watch ends.
+const closeGrace = time.Second
+
+// overWebSocket serves a watch as messages: text for JSON, else binary. As with kube-apiserver a client must send an Origin, may ask for
+// one subprotocol, which it then gets, and has nothing to say.
+func (w *watcher) overWebSocket(f wire.Format, serve func()) {
+	websocket.Handler(func(conn *websocket.Conn) {
+		ctx, cancel := context.WithCancel(w.req.Context())
+		w.done = ctx.Done()
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			defer cancel()
+			wsstream.IgnoreReceives(conn, 0)
+		}()
+		// A client that reads no more must not hold up the end.
+		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(closeGrace)) })
+		defer func() {
+			cancel()
+			conn.SetDeadline(time.Now().Add(closeGrace))
+			conn.Close()
+			<-gone
+		}()
+		switch f.Bare() {
+		case resource.MediaJSON:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, string(frame)) }
+		case resource.MediaProtobuf:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, frame[wire.EventPrefix:]) }
+		default:
+			w.message = func(frame []byte) error { return websocket.Message.Send(conn, frame) }
+		}
+		send := w.message
+		w.message = func(frame []byte) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := conn.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+				return err
+			}
+			return send(frame)
+		}
+		serve()
+	}).ServeHTTP(hijacker{w.w}, w.req)
+}

@@ -1,0 +1,29 @@
+package wire
+
+import (
+	"bytes"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// A frame sent in parts is the frame.
+func TestEventAround(t *testing.T) {
+	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	for _, media := range []string{resource.MediaJSON, resource.MediaProtobuf, resource.MediaCBOR} {
+		for _, size := range []int{1, 100, 127, 128, 16_383, 16_384, 1 << 20, 3 << 20} {
+			bare := bytes.Repeat([]byte("x"), size)
+			want, err := Event(media, watch.Added, gvk, bare)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after, err := EventAround(media, watch.Added, gvk, size)
+			if got := bytes.Join([][]byte{before, bare, after}, nil); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s, %d bytes: %.200q after %.200q, want %.200q (%v)", media, size, before, after, want, err)
+			}
+		}
+	}
+}

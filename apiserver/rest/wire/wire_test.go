@@ -1,0 +1,215 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// kubernetes is the serializer that the package must agree with.
+func kubernetes(t *testing.T, media string) runtime.SerializerInfo {
+	t.Helper()
+	codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media)
+	if !ok {
+		t.Fatal(media)
+	}
+	return info
+}
+
+func pods(n int) *corev1.PodList {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17", Continue: "next"}, Items: []corev1.Pod{}}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	for i := range n {
+		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i), Labels: map[string]string{"a": "<b>"}}})
+	}
+	return list
+}
+
+// API-08: what is put together from bare encodings is what Kubernetes' serializers make in one go.
+func TestAgreesWithKubernetes(t *testing.T) {
+	for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR} {
+		for _, n := range []int{0, 1, 3, 300} {
+			list := pods(n)
+			f := Format{Media: media}
+			var items [][]byte
+			for i := range list.Items {
+				bare, err := Encode(f.Bare(), &list.Items[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				items = append(items, bare)
+			}
+			w := httptest.NewRecorder()
+			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items, corev1.SchemeGroupVersion.WithKind("Pod"))
+			if ct := w.Header().Get("Content-Type"); ct != media {
+				t.Errorf("%s: %s", media, ct)
+			}
+			want, err := runtime.Encode(kubernetes(t, media).Serializer, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, media, w.Body.Bytes(), want)
+		}
+		pod := &pods(1).Items[0]
+		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		bare, err := Encode(Format{Media: media}.Bare(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		Object(w, httptest.NewRequest("GET", "/", nil), 200, Format{Media: media}, pod.GroupVersionKind(), bare)
+		want, err := runtime.Encode(kubernetes(t, media).Serializer, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, media, w.Body.Bytes(), want)
+	}
+}
+
+// same compares bytes where there is one encoding, and meaning where there are several.
+func same(t *testing.T, media string, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	decode := func(data []byte) runtime.Object {
+		obj, err := runtime.Decode(kubernetes(t, media).Serializer, data)
+		if err != nil {
+			t.Fatalf("%s: %v", media, err)
+		}
+		return obj
+	}
+	if g, w := fmt.Sprintf("%+v", decode(got)), fmt.Sprintf("%+v", decode(want)); g != w || media == resource.MediaProtobuf {
+		t.Errorf("%s:\n got %s\nwant %s", media, g, w)
+	}
+}
+
+// API-07
+func TestEvent(t *testing.T) {
+	pod := &pods(1).Items[0]
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	pod.SetGroupVersionKind(kind)
+	for _, media := range []string{resource.MediaJSON, resource.MediaProtobuf, resource.MediaCBOR} {
+		bare, err := Encode(media, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Event(media, watch.Added, kind, bare)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := kubernetes(t, media)
+		inner, err := runtime.Encode(info.Serializer, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		event := &metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: inner}}
+		if err := info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want)); err != nil {
+			t.Fatal(err)
+		}
+		if media == resource.MediaCBOR { // Kubernetes tags the object in the event again, which says nothing new
+			if len(got) == 0 || got[0] != 0xd9 {
+				t.Errorf("cbor: %x", got)
+			}
+			continue
+		}
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s:\n got %q\nwant %q", media, got, want.Bytes())
+		}
+	}
+}
+
+// API-08
+func TestNegotiate(t *testing.T) {
+	table := schema.GroupVersionKind{Group: "meta.k8s.io", Version: "v1", Kind: "Table"}
+	all := Allow{Protobuf: true, Transform: true}
+	for _, c := range []struct {
+		accept, agent, query string
+		allow                Allow
+		want                 Format
+		fails                bool
+	}{
+		{"", "", "", all, Format{Media: resource.MediaJSON}, false},
+		{"*/*", "curl/8", "", all, Format{Media: resource.MediaJSON, Pretty: true}, false},
+		{"*/*", "curl/8", "pretty=0", all, Format{Media: resource.MediaJSON}, false},
+		{"application/json", "", "pretty=true", all, Format{Media: resource.MediaJSON, Pretty: true}, false},
+		{"application/vnd.kubernetes.protobuf,application/json", "", "", all, Format{Media: resource.MediaProtobuf}, false},
+		{"application/vnd.kubernetes.protobuf,application/json", "", "", Allow{}, Format{Media: resource.MediaJSON}, false},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "", "", all, Format{Media: resource.MediaJSON, As: table}, false},
+		{"application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "", "", all, Format{Media: resource.MediaJSON}, false},
+		{"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "", "", all, Format{}, true},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{}, Format{}, true},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{Transform: true, NoTable: true}, Format{}, true},
+		{"application/cbor-seq", "", "", all, Format{}, true},
+		{"text/html", "", "", all, Format{}, true},
+		{"text/html,*/*;q=0.8", "", "", all, Format{Media: resource.MediaJSON}, false},
+	} {
+		req := httptest.NewRequest("GET", "/?"+c.query, nil)
+		req.Header.Set("Accept", c.accept)
+		req.Header.Set("User-Agent", c.agent)
+		got, err := Negotiate(req, c.allow)
+		if (err != nil) != c.fails || got != c.want {
+			t.Errorf("%s: %+v %v", c.accept, got, err)
+		}
+	}
+	req := httptest.NewRequest("GET", "/", nil)
+	req.Header.Set("Accept", "application/yaml")
+	seq := httptest.NewRequest("GET", "/", nil)
+	seq.Header.Set("Accept", "application/cbor-seq")
+	if got, err := NegotiateStream(seq, all); err != nil || got.Media != resource.MediaCBOR {
+		t.Errorf("stream of cbor-seq: %+v %v", got, err)
+	}
+	if _, err := NegotiateStream(req, all); Status(err).Code != http.StatusNotAcceptable {
+		t.Errorf("yaml can't be streamed: %v", err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int32
+	}{
+		{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "a"), 404},
+		{fmt.Errorf("do: %w", apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("x"))), 409},
+		{fmt.Errorf("commit: %w: write /data: input/output error", store.ErrFailed), 503},
+		{fmt.Errorf("write /data: %w: no space left on device", store.ErrFull), 503},
+		{fmt.Errorf("%w: encrypt: plugin at /data", store.ErrNotWritten), 500},
+		{&store.ConflictError{Reason: store.ErrConflict}, 409},
+		{errors.New("x"), 500},
+	} {
+		if s := Status(c.err); s.Code != c.code || s.Status != "Failure" || s.Kind != "Status" {
+			t.Errorf("%v: %+v", c.err, s)
+		} else if strings.Contains(s.Message, "/data") {
+			t.Errorf("a client is told where the data is: %s", s.Message)
+		}
+	}
+	if s := Status(store.ErrFull); s.Details == nil || s.Details.RetryAfterSeconds == 0 {
+		t.Errorf("a full disk: %+v", s)
+	}
+	req := httptest.NewRequest("GET", "/", nil)
+	req.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	Error(w, req, apierrors.NewTooManyRequests("later", 7))
+	if w.Code != 429 || w.Header().Get("Retry-After") != "7" || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("an error is said in JSON if need be: %d %v", w.Code, w.Header())
+	}
+}

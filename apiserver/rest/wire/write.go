@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/serving/coalesce"
+)
+
+// gzipThreshold is the size in bytes above which an answer is compressed for a client that accepts it.
+const gzipThreshold = 128 << 10
+
+// gatherThreshold is the size from which on an answer is several records of TLS.
+const gatherThreshold = 32 << 10
+
+// Object answers with one object, of whose kind bare is the bare encoding.
+func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
+	parts, err := whole(f.Bare(), gvk, bare)
+	finish(w, req, code, f, gvk, parts, err)
+}
+
+// List answers with a list of objects given by their bare encodings. Where untyped names a kind, its JSON items are shown without kind
+// and apiVersion, as Kubernetes shows those of compiled-in kinds.
+func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped schema.GroupVersionKind) {
+	var without []byte
+	if !untyped.Empty() {
+		without = typePrefix(untyped)
+	}
+	parts, err := list(f.Bare(), gvk, meta, items, without)
+	finish(w, req, code, f, gvk, parts, err)
+}
+
+func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte, err error) {
+	if err == nil {
+		recordAnswer(req, f, gvk, parts)
+		parts, err = derive(f, parts)
+	}
+	if err != nil {
+		Error(w, req, err)
+		return
+	}
+	w.Header().Set("Content-Type", f.Media)
+	send(w, req, code, parts)
+}
+
+// derive makes YAML or indented JSON of the finished JSON, where that was asked for.
+func derive(f Format, parts [][]byte) ([][]byte, error) {
+	switch {
+	case f.Media == resource.MediaYAML:
+		body, err := yaml.JSONToYAML(bytes.Join(parts, nil))
+		return [][]byte{body}, err
+	case f.Media == resource.MediaJSON && f.Pretty:
+		var out bytes.Buffer
+		err := json.Indent(&out, bytes.Join(parts, nil), "", "  ")
+		return [][]byte{out.Bytes()}, err
+	}
+	return parts, nil
+}
+
+// send writes a body, compressed if it is large and the client takes gzip. An error of the connection is the client's to notice.
+func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size > gatherThreshold {
+		defer coalesce.Begin(req.Context())()
+	}
+	if size > gzipThreshold && AcceptsGzip(req) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Add("Vary", "Accept-Encoding")
+		w.WriteHeader(code)
+		zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		for _, p := range parts {
+			if _, err := zip.Write(p); err != nil {
+				return
+			}
+		}
+		_ = zip.Close()
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(size)) // else what is larger than net/http's buffer comes in chunks
+	w.WriteHeader(code)
+	if len(parts) == 1 {
+		_, _ = w.Write(parts[0])
+		return
+	}
+	// Small parts are joined: a write may be a packet.
+	joined := joining.Get().(*[]byte)
+	defer joining.Put(joined)
+	buf := (*joined)[:0]
+	for _, p := range parts {
+		if len(buf) > 0 && len(buf)+len(p) > cap(buf) {
+			if _, err := w.Write(buf); err != nil {
+				return
+			}
+			buf = buf[:0]
+		}
+		if len(p) <= cap(buf) {
+			buf = append(buf, p...)
+		} else if _, err := w.Write(p); err != nil {
+			return
+		}
+	}
+	if len(buf) > 0 {
+		_, _ = w.Write(buf)
+	}
+}
+
+// joining has the buffers of answers that are being sent: four records of TLS.
+var joining = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+
+// AcceptsGzip says whether the client accepts gzip.
+func AcceptsGzip(req *http.Request) bool {
+	for encoding := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
+		if strings.EqualFold(strings.TrimSpace(encoding), "gzip") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+package serving_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/attacktest/clients"
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/serving"
+)
+
+// victim is a server with few seats and short deadlines, and an ordinary client of it. Its resources answer with a megabyte, or with the length
+// of the request's body.
+type victim struct {
+	*serving.Server
+	tls    *tls.Config
+	client *http.Client
+}
+
+const seats = 8
+
+func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := serving.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := bytes.Repeat([]byte("x"), 1<<20)
+	c := filters.New(filters.Config{
+		// Not anonymous: a connection of those ends after an answer.
+		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}}, true, nil
+		}),
+		MaxInFlight: seats, MaxMutatingInFlight: seats, Timeout: timeout, Stall: stall,
+		Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			switch {
+			case req.Method != http.MethodGet:
+				body, err := io.ReadAll(req.Body)
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+				fmt.Fprint(w, len(body))
+			case strings.HasSuffix(req.URL.Path, "/large"):
+				w.Write(large)
+			default:
+				io.WriteString(w, "small")
+			}
+		}),
+	})
+	server, err := serving.New(serving.Config{Listener: listener, Handler: c, Certificate: authority.Serving("127.0.0.1"), Drain: c.Shutdown, Grace: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		server.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	config := &tls.Config{RootCAs: authority.Pool()}
+	transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &victim{server, config, &http.Client{Transport: transport}}
+}
+
+// dial opens the attacker's connection.
+func (v *victim) dial(t *testing.T) *clients.Conn {
+	c, err := clients.Dial(v.Addr().String(), v.tls, clients.NoWindow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// do makes a request of a tenant.
+func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(t.Context(), method, v.URL()+path, strings.NewReader(body))
+	resp, err := v.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+// served checks that probes and tenants are served now.
+func (v *victim) served(t *testing.T) {
+	t.Helper()
+	for range 5 {
+		for _, path := range []string{"/readyz", "/livez", "/healthz/ping", tenants} {
+			if code, answer := v.do(t, "GET", path, ""); code != 200 {
+				t.Errorf("GET %s: %d %s", path, code, answer)
+			}
+		}
+		if code, answer := v.do(t, "POST", tenants, "body"); code != 200 || answer != "4" {
+			t.Errorf("POST: %d %s", code, answer)
+		}
+	}
+}
+
+const tenants = "/api/v1/namespaces/tenant/configmaps"
+
+func request(t *testing.T, c *clients.Conn, method, path string, end bool, header ...string) uint32 {
+	t.Helper()
+	id, err := c.Request(method, path, end, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// API-03, API-13: clients that ask for health and never read the answers take no seats, however long the answers are meant to be.
+func TestUnreadHealthTakesNoSeats(t *testing.T) {
+	v := newVictim(t, time.Minute, time.Minute)
+	query := "?verbose" + strings.Repeat("&exclude=abcdefgh", 2000)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 4 {
+		c := v.dial(t)
+		for range seats {
+			id := request(t, c, "GET", "/healthz"+query, true)
+			if code, err := c.Status(ctx, id); code != 200 || err != nil {
+				t.Fatal(code, err)
+			}
+		}
+	}
+	v.served(t)
+}
+
+// API-03, API-13: an answer that is not read ends at the deadline, with its stream, and its seat is free again.
+func TestUnreadAnswersEnd(t *testing.T) {
+	v := newVictim(t, time.Second, 500*time.Millisecond)
+	c := v.dial(t)
+	var ids []uint32
+	for range 2 * seats {
+		ids = append(ids, request(t, c, "GET", "/api/v1/namespaces/x/configmaps/large", true))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, id := range ids {
+		if code, err := c.Status(ctx, id); code != 200 && code != 429 || err != nil {
+			t.Errorf("stream %d: %d %v", id, code, err)
+		}
+	}
+	if code, answer := v.do(t, "GET", "/readyz", ""); code != 200 {
+		t.Errorf("GET /readyz: %d %s", code, answer)
+	}
+	for _, id := range ids {
+		if code, _ := c.Status(ctx, id); code != 200 {
+			continue // refused, and not read either
+		}
+		if early, err := c.Ended(ctx, id); err != nil || !early {
+			t.Errorf("stream %d: ended early: %v, %v", id, early, err)
+		}
+	}
+	v.served(t)
+}
+
+// API-03, API-13: bodies that never arrive take no seats, and their streams end.
+func TestMissingBodiesTakeNoSeats(t *testing.T) {
+	v := newVictim(t, 10*time.Second, 2*time.Second)
+	c := v.dial(t)
+	var ids []uint32
+	for i := range 4 * seats {
+		length := []string{}
+		if i%2 == 0 {
+			length = []string{"content-length", "3000000"}
+		}
+		ids = append(ids, request(t, c, "POST", "/api/v1/namespaces/x/configmaps", false, append(length, "content-type", "application/json")...))
+	}
+	if err := c.Data(ids[0], []byte("{"), false); err != nil {
+		t.Fatal(err)
+	}
+	v.served(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, id := range ids {
+		if code, err := c.Status(ctx, id); code != 504 || err != nil {
+			t.Errorf("stream %d: %d %v", id, code, err)
+		}
+	}
+	v.served(t)
+}
+
+// API-03, API-13: the same over HTTP/1.1: neither a missing body nor an unread answer holds a seat.
+func TestSlowHTTP1(t *testing.T) {
+	v := newVictim(t, 2*time.Second, time.Second)
+	config := v.tls.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	open := func(request string) *tls.Conn {
+		conn, err := tls.Dial("tcp", v.Addr().String(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	var conns []*tls.Conn
+	for range 2 * seats {
+		conns = append(conns, open("POST "+tenants+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"))
+	}
+	v.served(t)
+	for _, conn := range conns {
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 504 ") || !strings.Contains(string(answer), `"reason":"Timeout"`) {
+			t.Errorf("%v: %s", err, answer)
+		}
+	}
+	// A client that waits to be asked for the body is asked.
+	conn := open("POST " + tenants + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
+	head := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	if _, err := io.ReadFull(conn, head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 100 ") {
+		t.Fatalf("%v: %s", err, head)
+	}
+	io.WriteString(conn, "abc")
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.HasSuffix(string(answer), "3") {
+		t.Errorf("%v: %s", err, answer)
+	}
+}

@@ -1,0 +1,197 @@
+// Package archive writes a whole state of a store as one stream of bytes, and reads it back.
+//
+// It is the form of the checkpoints that package disk keeps, and of backups.
+//
+//	header   "KELSONST" version (4) revision (8) checksum (4)
+//	block    "KBLK" length (4) checksum (4) records…
+//	…
+//	trailer  "KEND" records (8) checksum (4)
+//
+// Numbers are little-endian, of so many bytes; checksums are CRC-32C of what stands between the tag and them, and of the content. A
+// stream that was cut short has no trailer, so that it is never taken for a smaller state.
+//
+// A record is the same in the log of package disk:
+//
+//	kind (1) revision created resource namespace name [object]
+//
+// where numbers are uvarints, strings and the object have their length before them, and the revision counts from that of the block.
+package archive
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+
+	"kelson.dev/apiserver/store"
+)
+
+const (
+	headerTag  = "KELSONST"
+	blockTag   = "KBLK"
+	trailerTag = "KEND"
+
+	// Version is the newest version of the form, which is written.
+	Version = 1
+
+	blockSize = 256 << 10
+	// maxBlock is more than any block has: a length beyond it is damage, not a reason to allocate.
+	maxBlock = 1 << 30
+)
+
+// ErrDamaged says that a stream is not what was written.
+var ErrDamaged = errors.New("damaged")
+
+// ErrForeign says that a stream was never written by this program.
+var ErrForeign = errors.New("not a state of this program")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the checksum of parts that follow each other.
+func Sum(parts ...[]byte) (sum uint32) {
+	for _, p := range parts {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return sum
+}
+
+// Write writes the state at a revision, which no record is newer than. It stops early, with the error of ctx, when that ends.
+func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[store.Record]) (err error) {
+	out := bufio.NewWriterSize(w, 64<<10)
+	put := func(parts ...[]byte) {
+		for _, p := range parts {
+			if err == nil {
+				_, err = out.Write(p)
+			}
+		}
+	}
+	header := binary.LittleEndian.AppendUint32(nil, Version)
+	header = binary.LittleEndian.AppendUint64(header, revision)
+	put([]byte(headerTag), header, number(Sum(header)))
+
+	var block []byte
+	var count uint64
+	flush := func() {
+		length := number(uint32(len(block)))
+		put([]byte(blockTag), length, number(Sum(length, block)), block)
+		block = block[:0]
+	}
+	for r := range records {
+		block = AppendRecord(block, 0, r)
+		count++
+		if len(block) >= blockSize {
+			if flush(); err == nil {
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(block) > 0 {
+		flush()
+	}
+	end := binary.LittleEndian.AppendUint64(nil, count)
+	put([]byte(trailerTag), end, number(Sum(end)))
+	return errors.Join(err, out.Flush())
+}
+
+func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+
+// Read calls each with every record of a stream, whose Data is the caller's to keep, and returns the state's revision. It fails with
+// ErrDamaged or ErrForeign before the stream's end if that is not what Write wrote; each may have been called by then.
+func Read(r io.Reader, each func(store.Record) error) (revision uint64, err error) {
+	in := bufio.NewReaderSize(r, 1<<20)
+	header := make([]byte, len(headerTag)+16)
+	if _, err := io.ReadFull(in, header); err != nil || string(header[:len(headerTag)]) != headerTag {
+		return 0, readError(err, ErrForeign)
+	}
+	header = header[len(headerTag):]
+	if Sum(header[:12]) != binary.LittleEndian.Uint32(header[12:]) {
+		return 0, fmt.Errorf("%w: checksum of the header", ErrDamaged)
+	}
+	if version := binary.LittleEndian.Uint32(header); version != Version {
+		return 0, fmt.Errorf("it has version %d; this program knows version %d", version, Version)
+	}
+	revision = binary.LittleEndian.Uint64(header[4:])
+	var count uint64
+	var block []byte
+	for {
+		more, err := readBlock(in, &block, count)
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			break
+		}
+		for rest := block; len(rest) > 0; count++ {
+			var rec store.Record
+			if rec, rest, err = TakeRecord(rest, 0); err != nil {
+				return 0, err
+			}
+			if rec.Revision > revision || rec.Data == nil {
+				return 0, fmt.Errorf("%w: record of revision %d in a state at %d", ErrDamaged, rec.Revision, revision)
+			}
+			if err := each(rec); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if _, err := in.ReadByte(); err != io.EOF {
+		return 0, fmt.Errorf("%w: something follows its end", ErrDamaged)
+	}
+	return revision, nil
+}
+
+// readBlock reads a block into a buffer that it may replace; false is the trailer, which must say count.
+func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error) {
+	var tag [4]byte
+	if _, err := io.ReadFull(in, tag[:]); err != nil {
+		return false, readError(err, ErrDamaged)
+	}
+	var head [8]byte
+	switch string(tag[:]) {
+	case trailerTag:
+		var end [12]byte
+		if _, err := io.ReadFull(in, end[:]); err != nil {
+			return false, readError(err, ErrDamaged)
+		}
+		if Sum(end[:8]) != binary.LittleEndian.Uint32(end[8:]) || binary.LittleEndian.Uint64(end[:]) != count {
+			return false, fmt.Errorf("%w: its end does not fit after %d records", ErrDamaged, count)
+		}
+		return false, nil
+	case blockTag:
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return false, readError(err, ErrDamaged)
+		}
+	default:
+		return false, fmt.Errorf("%w: no block after %d records", ErrDamaged, count)
+	}
+	length := binary.LittleEndian.Uint32(head[:])
+	if length > maxBlock {
+		return false, fmt.Errorf("%w: a block of %d bytes after %d records", ErrDamaged, length, count)
+	}
+	if uint32(cap(*block)) < length {
+		*block = make([]byte, length)
+	}
+	*block = (*block)[:length]
+	if _, err := io.ReadFull(in, *block); err != nil {
+		return false, readError(err, ErrDamaged)
+	}
+	if Sum(head[:4], *block) != binary.LittleEndian.Uint32(head[4:]) {
+		return false, fmt.Errorf("%w: checksum of the block after %d records", ErrDamaged, count)
+	}
+	return true, nil
+}
+
+// readError tells a stream that is too short from one that can't be read.
+func readError(err, short error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends early", short)
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"kelson.dev/apiserver/store"
+)
+
+const (
+	written = 1
+	removed = 2
+)
+
+// AppendRecord appends a record to a buffer. Its revision is not below base.
+func AppendRecord(to []byte, base uint64, r store.Record) []byte {
+	kind := byte(written)
+	if r.Data == nil {
+		kind = removed
+	}
+	to = append(to, kind)
+	to = binary.AppendUvarint(to, r.Revision-base)
+	to = binary.AppendUvarint(to, r.Created)
+	for _, s := range []string{r.Key.Resource, r.Key.Namespace, r.Key.Name} {
+		to = binary.AppendUvarint(to, uint64(len(s)))
+		to = append(to, s...)
+	}
+	if kind == written {
+		to = binary.AppendUvarint(to, uint64(len(r.Data)))
+		to = append(to, r.Data...)
+	}
+	return to
+}
+
+// TakeRecord reads the first record of a buffer that was appended with the same base, and returns what follows it. The record shares
+// nothing with the buffer.
+func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err error) {
+	c := cutter{rest: from}
+	kind := c.byte()
+	r.Revision = base + c.uvarint()
+	r.Created = c.uvarint()
+	r.Key = store.Key{Resource: string(c.bytes()), Namespace: string(c.bytes()), Name: string(c.bytes())}
+	switch kind {
+	case written:
+		if r.Data = bytes.Clone(c.bytes()); r.Data == nil {
+			r.Data = []byte{}
+		}
+	case removed:
+	default:
+		c.bad = true
+	}
+	if c.bad || r.Revision < base || r.Key.Resource == "" || r.Key.Name == "" {
+		return store.Record{}, nil, fmt.Errorf("%w: a record can't be read", ErrDamaged)
+	}
+	return r, c.rest, nil
+}
+
+// cutter takes values off a buffer.
+type cutter struct {
+	rest []byte
+	bad  bool
+}
+
+func (c *cutter) byte() byte {
+	if len(c.rest) == 0 {
+		c.bad = true
+		return 0
+	}
+	b := c.rest[0]
+	c.rest = c.rest[1:]
+	return b
+}
+
+func (c *cutter) uvarint() uint64 {
+	v, n := binary.Uvarint(c.rest)
+	if n <= 0 {
+		c.bad, c.rest = true, nil
+		return 0
+	}
+	c.rest = c.rest[n:]
+	return v
+}
+
+func (c *cutter) bytes() []byte {
+	n := c.uvarint()
+	if n > uint64(len(c.rest)) {
+		c.bad, c.rest = true, nil
+		return nil
+	}
+	b := c.rest[:n]
+	c.rest = c.rest[n:]
+	return b
+}

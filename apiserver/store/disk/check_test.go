@@ -1,0 +1,59 @@
+package disk_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/disk"
+)
+
+// API-13
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "is no data directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(i%5, 0, ""), Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := disk.Check(dir); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("while it is served: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := disk.Check(dir)
+	if err != nil || r.Objects != 5 || r.Revision != 11 || r.Logs != 1 || r.Batches != 10 || r.Torn != 0 || !strings.HasPrefix(r.String(), "sound: 5 objects at revision 11") {
+		t.Errorf("%+v %v", r, err)
+	}
+
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	content, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(logs[0], append(content[:len(content)-16:len(content)-16], "KLOGxx"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 || !strings.Contains(r.String(), "6 unfinished bytes") {
+		t.Errorf("%v %v", r, err)
+	}
+	content[100] ^= 1
+	if err := os.WriteFile(logs[0], content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Check(dir); !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(logs[0])) {
+		t.Error(err)
+	}
+}

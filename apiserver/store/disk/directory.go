@@ -1,0 +1,211 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+)
+
+const (
+	lockName    = "lock"
+	logSuffix   = ".log"
+	stateSuffix = ".state"
+	newSuffix   = ".new" // of what is being made
+
+	revisionDigits = 20 // names are in the order of revisions
+)
+
+func fileName(revision uint64, suffix string) string {
+	return fmt.Sprintf("%0*d%s", revisionDigits, revision, suffix)
+}
+
+func parseName(name, suffix string) (revision uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != revisionDigits {
+		return 0, false
+	}
+	revision, err := strconv.ParseUint(digits, 10, 64)
+	return revision, err == nil
+}
+
+// listing is what a data directory has, in the order of revisions.
+type listing struct {
+	fs         fileSystem
+	dir        string
+	states     []uint64
+	logs       []uint64
+	unfinished []string
+}
+
+func list(files fileSystem, dir string) (*listing, error) {
+	names, err := files.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	l := &listing{fs: files, dir: dir}
+	for _, name := range names {
+		if revision, ok := parseName(name, stateSuffix); ok {
+			l.states = append(l.states, revision)
+		} else if revision, ok := parseName(name, logSuffix); ok {
+			l.logs = append(l.logs, revision)
+		} else if strings.HasSuffix(name, newSuffix) {
+			l.unfinished = append(l.unfinished, name)
+		}
+	}
+	return l, nil
+}
+
+// found is what was read.
+type found struct {
+	state     uint64 // the revision of the state; 0 without one
+	stateSize int64
+	revision  uint64 // the newest
+	logged    int64
+	objects   int
+	logs      []logContent // since the state
+	torn      string       // the log whose end is torn
+	keep      int64        // how much of it is good
+	cut       int64        // how much is not
+}
+
+// read calls each with every record that is stored. Nothing is changed.
+func (l *listing) read(each func(store.Record) error) (f found, err error) {
+	if n := len(l.states); n > 0 {
+		f.state = l.states[n-1]
+	}
+	f.revision = f.state
+	written, err := l.readLogs(&f)
+	if err != nil {
+		return f, err
+	}
+	give := func(r store.Record) error {
+		f.objects++
+		return each(r)
+	}
+	if len(l.states) > 0 {
+		// What the logs say is newer.
+		err := l.readState(f.state, &f.stateSize, func(r store.Record) error {
+			if _, ok := written[r.Key]; ok {
+				return nil
+			}
+			return give(r)
+		})
+		if err != nil {
+			return f, err
+		}
+	}
+	for _, r := range written {
+		if r.Data != nil {
+			if err := give(r); err != nil {
+				return f, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// readLogs returns the newest record of every key that was written since the state.
+func (l *listing) readLogs(f *found) (map[store.Key]store.Record, error) {
+	written := map[store.Key]store.Record{}
+	for i, start := range l.logs {
+		if start < f.state {
+			continue // the state has it all
+		}
+		name := fileName(start, logSuffix)
+		content, err := l.readLog(name, func(r store.Record) error { written[r.Key] = r; return nil })
+		if err != nil {
+			return nil, err
+		}
+		whole := content.torn == 0
+		switch {
+		case content.size-content.torn > 0 && content.start != start:
+			return nil, &damage{name, 0, fmt.Sprintf("it says that it begins after revision %d", content.start)}
+		case start != f.revision:
+			return nil, fmt.Errorf("%w: %s begins after revision %d, but what is before it ends at %d: a file is missing", archive.ErrDamaged, name, start, f.revision)
+		case !whole && i < len(l.logs)-1:
+			return nil, &damage{name, content.size - content.torn, "a frame can't be read, and another log follows"}
+		case !whole:
+			f.torn, f.keep, f.cut = name, content.size-content.torn, content.torn
+		}
+		if content.size-content.torn > 0 {
+			f.revision = content.newest
+		}
+		f.logged += content.size - content.torn
+		f.logs = append(f.logs, content)
+	}
+	return written, nil
+}
+
+func (l *listing) readLog(name string, each func(store.Record) error) (logContent, error) {
+	r, err := l.fs.Open(join(l.dir, name))
+	if err != nil {
+		return logContent{}, err
+	}
+	defer r.Close()
+	return readLog(r, name, each)
+}
+
+func (l *listing) readState(revision uint64, size *int64, each func(store.Record) error) error {
+	name := fileName(revision, stateSuffix)
+	r, err := l.fs.Open(join(l.dir, name))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	*size = r.Size()
+	says, err := archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if says != revision {
+		return &damage{name, 0, fmt.Sprintf("it says that it is the state at revision %d", says)}
+	}
+	return nil
+}
+
+// clean removes what a crash left and nobody needs, and cuts off what is torn.
+func (l *listing) clean(f found) error {
+	for _, name := range l.unfinished {
+		if err := l.fs.Remove(join(l.dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := l.removeBefore(f.state); err != nil {
+		return err
+	}
+	if f.torn != "" && f.keep > 0 {
+		if err := l.fs.Truncate(join(l.dir, f.torn), f.keep); err != nil {
+			return err
+		}
+	}
+	// A log without a frame would be in the way of the next one, which begins at the same revision.
+	if start := f.revision; slices.Contains(l.logs, start) && start >= f.state {
+		if err := l.fs.Remove(join(l.dir, fileName(start, logSuffix))); err != nil {
+			return err
+		}
+	}
+	return l.fs.SyncDir(l.dir)
+}
+
+// removeBefore removes what a state makes superfluous. What can't be removed is not in the way.
+func (l *listing) removeBefore(state uint64) error {
+	var errs []error
+	for _, s := range l.states {
+		if s < state {
+			errs = append(errs, ignoreMissing(l.fs.Remove(join(l.dir, fileName(s, stateSuffix)))))
+		}
+	}
+	for _, start := range l.logs {
+		if start < state {
+			errs = append(errs, ignoreMissing(l.fs.Remove(join(l.dir, fileName(start, logSuffix)))))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,251 @@
+package disk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/storetest"
+)
+
+func open(t testing.TB, dir string) store.Backend {
+	t.Helper()
+	b, err := disk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// API-13
+func TestStore(t *testing.T) {
+	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 2000}, "no sync": {NoSync: true}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) *store.Store {
+				b, err := disk.OpenWith(t.TempDir(), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := store.Open(store.Config{Backend: b, Retain: 500})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				return s
+			})
+		})
+	}
+}
+
+// API-13
+func TestBackend(t *testing.T) {
+	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 300}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.RunBackend(t, func(t *testing.T) storetest.Reopen {
+				dir := t.TempDir()
+				return func() (store.Backend, error) { return disk.OpenWith(dir, opts) }
+			})
+		})
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	_, err := disk.Open(dir)
+	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("second open: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir).Close()
+}
+
+func TestDirectoryIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(0, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Dir(dir), dir} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("in the directory: %v, %v", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+}
+
+// A start and a stop without a write leave the directory as it was.
+func TestNothingWrittenNothingLeft(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		s, err := openStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Error(files)
+	}
+}
+
+func TestWrongDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(name string, content []byte) string {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	const state = "00000000000000000007.state"
+	newer := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, 99), 7)
+	newer = binary.LittleEndian.AppendUint32(newer, archive.Sum(newer))
+	for _, test := range []struct{ name, dir, want string }{
+		{"a file", file, "not a directory"},
+		{"another format", with(state, append([]byte("KELSONST"), newer...)), "version 99; this program knows version 1"},
+		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
+		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
+		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},
+	} {
+		s, err := openStore(test.dir)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.dir) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
+// API-13: the state is written anew while writes go on, and what it makes superfluous is removed.
+func TestCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	opts := disk.Options{CheckpointBytes: 10_000}
+	reopen := func() *store.Store {
+		b, err := disk.OpenWith(dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(store.Config{Backend: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := reopen()
+	for i := range 2000 {
+		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i), Expect: store.AnyRevision}
+		if _, err := s.Commit(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprint(contentOf(s))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 200_000 { // of the half million bytes that were written, some beside the last checkpoint
+		t.Errorf("%d bytes in %v", size, files)
+	}
+	s = reopen()
+	defer s.Close()
+	if got := fmt.Sprint(contentOf(s)); got != want {
+		t.Errorf("reopened:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func contentOf(s *store.Store) map[store.Key]string {
+	content := map[store.Key]string{}
+	for r := range s.Snapshot().Records() {
+		content[r.Key] = fmt.Sprint(r.Revision, r.Created, string(r.Data))
+	}
+	return content
+}
+
+// API-13
+func TestRestore(t *testing.T) {
+	from, err := openStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for i := range 50 {
+		if _, err := from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var backup bytes.Buffer
+	sn := from.Snapshot()
+	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
+		t.Fatal(err)
+	}
+	// A client has seen what is written after the backup, and will not be in the state that is restored.
+	later, err := from.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ahead = 1000
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("a backup that is cut short: %v", err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "there is a store already") {
+		t.Errorf("a second restore: %v", err)
+	}
+	to, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	before := contentOf(from)
+	delete(before, crashKey(50, 0, ""))
+	if fmt.Sprint(contentOf(to)) != fmt.Sprint(before) || to.Snapshot().Revision() != sn.Revision()+ahead {
+		t.Error("another state")
+	}
+	if _, err := to.Watch("things", later[0].Revision); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("a watch of who has seen what is lost: %v", err)
+	}
+	again, err := to.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
+	if err != nil || again[0].Revision <= later[0].Revision {
+		t.Errorf("a revision is given again: %v, %v", again, err)
+	}
+}

@@ -1,0 +1,415 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/storetest"
+)
+
+// world is a store over a lossy file system, with what was acknowledged.
+type world struct {
+	t     *testing.T
+	rand  *rand.Rand
+	files *lossy
+	store *store.Store
+	disk  *Backend
+	every int64 // bytes between checkpoints
+
+	acked    map[store.Key]string // payload of each
+	revision uint64               // the newest acknowledged
+	watched  uint64               // what a client had come to before the start
+	oneByOne bool                 // no write beside a checkpoint: the calls are the same every time
+	// maybe is the one unit whose outcome nobody knows.
+	maybe map[store.Key]string
+}
+
+const gone = "" // the payload of what was deleted
+
+func newWorld(t *testing.T, seed uint64) *world {
+	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
+}
+
+func (w *world) open() error {
+	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files, reserve: 2500, mark: time.Hour, Log: slog.New(slog.NewTextHandler(alarm{w.t}, nil))})
+	if err != nil {
+		return err
+	}
+	w.disk = b.(*Backend)
+	if w.store, err = store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		storetest.Guard(w.t, w.store)
+	}
+	return err
+}
+
+// alarm fails the test when a start reports that acknowledged writes are missing.
+type alarm struct{ t *testing.T }
+
+func (a alarm) Write(p []byte) (int, error) {
+	a.t.Helper()
+	if strings.Contains(string(p), "MISSING") {
+		a.t.Errorf("a false alarm: %s", p)
+	}
+	return len(p), nil
+}
+
+// write commits units until one fails, which may or may not have happened; at most n.
+func (w *world) write(n int) error {
+	for i := range n {
+		unit := map[store.Key]string{}
+		var ops []store.Op
+		for range 1 + w.rand.IntN(3) {
+			key := store.Key{Resource: "things", Name: fmt.Sprint(w.rand.IntN(8))}
+			if _, twice := unit[key]; twice {
+				continue
+			}
+			op := store.Op{Key: key, Expect: store.AnyRevision}
+			if _, there := w.acked[key]; !there || w.rand.IntN(4) > 0 {
+				unit[key] = fmt.Sprintf("%d-%d-%d", w.revision, i, w.rand.Uint32())
+				op.Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, unit[key], strings.Repeat("x", w.rand.IntN(700)))
+			} else {
+				unit[key] = gone
+			}
+			ops = append(ops, op)
+		}
+		objects, err := w.store.Commit(w.t.Context(), ops...)
+		if errors.Is(err, store.ErrNotWritten) {
+			return err
+		}
+		if err != nil {
+			w.maybe = unit
+			return err
+		}
+		for w.oneByOne && w.disk.checkpointing.Load() {
+			runtime.Gosched()
+		}
+		w.maybe = nil
+		apply(w.acked, unit)
+		revision := objects[len(objects)-1].Revision
+		if revision <= w.revision {
+			w.t.Errorf("revision %d after %d", revision, w.revision)
+		}
+		w.revision = revision
+	}
+	return nil
+}
+
+func apply(to, unit map[store.Key]string) {
+	for key, payload := range unit {
+		if payload == gone {
+			delete(to, key)
+		} else {
+			to[key] = payload
+		}
+	}
+}
+
+// check holds what is there against what was acknowledged: all of it, and of the last unit all or nothing.
+func (w *world) check() {
+	w.t.Helper()
+	got := map[store.Key]string{}
+	for r := range w.store.Snapshot().Records() {
+		var content struct{ Payload string }
+		if err := json.Unmarshal(r.Data, &content); err != nil {
+			w.t.Error(err)
+		}
+		got[r.Key] = content.Payload
+	}
+	with := maps.Clone(w.acked)
+	apply(with, w.maybe)
+	switch {
+	case maps.Equal(got, w.acked):
+	case maps.Equal(got, with):
+		w.acked = with
+	default:
+		w.t.Errorf("there is\n%v\nacknowledged was\n%v\nand perhaps\n%v", got, w.acked, w.maybe)
+	}
+	w.maybe, w.watched = nil, w.revision
+	if now := w.store.Snapshot().Revision(); now < w.revision {
+		w.t.Errorf("the revision went back from %d to %d", w.revision, now)
+	} else if w.revision > 0 {
+		w.revision = now
+	}
+}
+
+// seeds runs a test with so many seeds; KELSON_FAULTS multiplies them.
+func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
+	first := rand.Uint64()
+	for i := range storetest.Rounds(t, n) {
+		seed := first + uint64(i)
+		run(t, seed)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// API-13: power is lost at any call, many times in the life of one store; while it is opened, written, or its state is written anew.
+func TestPowerLoss(t *testing.T) {
+	opened := 0
+	seeds(t, 100, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed)
+		for range 8 {
+			w.files.powerAt = 1 + w.rand.IntN(120)
+			err := w.open()
+			if err == nil {
+				opened++
+				w.check()
+				if err = w.write(1 + w.rand.IntN(60)); err == nil && w.rand.IntN(2) == 0 {
+					err = w.store.Close() // in order
+				} else {
+					w.store.Close()
+				}
+			}
+			if err != nil && !errors.Is(err, errPower) {
+				t.Errorf("%v\n%s", err, w.files)
+			}
+			w.files.crash()
+		}
+		if err := w.open(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, w.files)
+		}
+		w.check()
+		w.store.Close()
+	})
+	if opened == 0 {
+		t.Error("power was always lost before there was a store")
+	}
+}
+
+// API-13: a call fails, of any kind, at any time. The store says so and takes no more writes, or, where it is certain that nothing was
+// written, goes on; what it acknowledged is there after the next start, without a crash between, and nothing of what it refused.
+func TestFailingCalls(t *testing.T) {
+	failed, refused := 0, 0
+	seeds(t, 100, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed)
+		for range 8 {
+			w.files.failAt, w.files.failure = w.files.calls+1+w.rand.IntN(150), []error{errDisk, errFull}[w.rand.IntN(2)]
+			err := w.open()
+			if err == nil {
+				w.check()
+				if err = w.write(1 + w.rand.IntN(80)); errors.Is(err, store.ErrNotWritten) {
+					refused++
+					if !errors.Is(err, store.ErrFull) || !errors.Is(w.store.Failed(), store.ErrFull) {
+						t.Errorf("a refused write says %v, and the store %v", err, w.store.Failed())
+					}
+					w.check()
+					if err := w.write(1 + w.rand.IntN(5)); err != nil || w.store.Failed() != nil {
+						t.Errorf("after a refused write: %v, %v", err, w.store.Failed())
+					}
+					w.check()
+				} else if err != nil {
+					failed++
+					if !errors.Is(err, store.ErrFailed) || w.store.Failed() == nil {
+						t.Errorf("a failed write says %v", err)
+					}
+					maybe := w.maybe
+					if again := w.write(1); again == nil {
+						t.Error("a store that failed was written to")
+					}
+					w.maybe = maybe
+				}
+				w.store.Close()
+			}
+			if err != nil && !errors.Is(err, w.files.failure) {
+				t.Errorf("%v\n%s", err, w.files)
+			}
+			clear(w.files.locked) // the process ended
+		}
+		w.files.failAt = 0
+		if err := w.open(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, w.files)
+		}
+		w.check()
+		w.store.Close()
+	})
+	if failed == 0 || refused == 0 {
+		t.Errorf("%d writes failed, %d were refused", failed, refused)
+	}
+}
+
+// API-13: power is lost at every single call of a store's life, its checkpoints and their cleaning up included, and each call fails, with
+// an error of the device and for want of space. After the next start everything that was acknowledged is there, no revision is given
+// twice, and who watches goes on or is told what it missed.
+func TestEveryCall(t *testing.T) {
+	for name, strike := range map[string]func(*lossy, int){
+		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
+		"input/output error": func(l *lossy, n int) { l.failAt, l.failure = n, errDisk },
+		"no space left":      func(l *lossy, n int) { l.failAt, l.failure = n, errFull },
+	} {
+		t.Run(name, func(t *testing.T) {
+			struck := map[string]int{}
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			for n, last := 1, false; !last && !t.Failed(); n++ {
+				w := newWorld(t, seed)
+				w.every, w.oneByOne = 1500, true
+				strike(w.files, n)
+				w.live()
+				last = w.files.struck == "" // it has fewer calls
+				struck[w.files.struck]++
+				w.files.crash() // or what did not fail was lost for want of a sync
+				if err := w.open(); err != nil {
+					t.Fatalf("call %d, %s: %v\n%s", n, w.files.struck, err, w.files)
+				}
+				w.check()
+				w.resume()
+				w.store.Close()
+			}
+			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state", "remove .state", "remove .log",
+				"create .log", "reserve .log", "write .log", "sync .log", "trim .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
+				if struck[call] == 0 {
+					t.Errorf("never at %q; there were %v", call, struck)
+				}
+			}
+		})
+	}
+}
+
+// live opens the store, writes through some checkpoints, and closes it, three times; or as far as it comes.
+func (w *world) live() {
+	for range 3 {
+		if err := w.open(); err != nil {
+			return
+		}
+		w.check()
+		w.resume()
+		err := w.write(12)
+		for err == nil && w.disk.logged == 0 { // so that the next start has a log to read
+			err = w.write(1)
+		}
+		w.store.Close()
+		if err != nil {
+			return
+		}
+		clear(w.files.locked)
+	}
+}
+
+// resume watches from what was acknowledged last, as a client does that was there before the start; and from now on.
+func (w *world) resume() {
+	w.t.Helper()
+	now := w.store.Snapshot().Revision()
+	for _, after := range []uint64{w.watched, now} {
+		cursor, err := w.store.Watch("things", after)
+		switch {
+		case after == 0: // there was no client
+		case after < now:
+			if !errors.Is(err, store.ErrCompacted) {
+				w.t.Errorf("a watch after %d of a store that starts at %d: %v, want to be told to begin anew", after, now, err)
+			}
+		case err != nil:
+			w.t.Errorf("a watch after %d of a store that starts at %d: %v", after, now, err)
+		default:
+			if events, revision, err := cursor.Next(); len(events) > 0 || revision != now || err != nil {
+				w.t.Errorf("a watch after %d: %d events until %d, %v", now, len(events), revision, err)
+			}
+		}
+	}
+}
+
+// API-13: bits change on the disk. What is damaged is refused by name, or it was the last write of a store that was not closed in order:
+// it is then taken for one that a crash tore, which nobody can tell apart.
+func TestFlippedBits(t *testing.T) {
+	refused, cut := 0, 0
+	seeds(t, 100, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed)
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		// The last unit apart, so that losing it can be told from losing more.
+		if err := w.write(20 + w.rand.IntN(60)); err != nil {
+			t.Fatal(err)
+		}
+		before := maps.Clone(w.acked)
+		if err := w.write(1); err != nil {
+			t.Fatal(err)
+		}
+		inOrder := w.rand.IntN(2) == 0
+		w.files.setPower(inOrder)
+		w.store.Close()
+		w.files.crash()
+		name, node := w.pick()
+		if len(node.content) == 0 {
+			return
+		}
+		node.content[w.rand.IntN(len(node.content))] ^= 1 << w.rand.IntN(8)
+
+		if err := w.open(); err != nil {
+			refused++
+			if !errors.Is(err, archive.ErrDamaged) && !errors.Is(err, archive.ErrForeign) && !strings.Contains(err.Error(), "version") || !strings.Contains(err.Error(), name[:20]) {
+				t.Errorf("%s: %v", name, err)
+			}
+			return
+		}
+		defer w.store.Close()
+		got := map[store.Key]string{}
+		for r := range w.store.Snapshot().Records() {
+			var content struct{ Payload string }
+			if err := json.Unmarshal(r.Data, &content); err != nil {
+				t.Error(err)
+			}
+			got[r.Key] = content.Payload
+		}
+		if !maps.Equal(got, w.acked) {
+			cut++
+			if inOrder || !maps.Equal(got, before) {
+				t.Errorf("%s (closed in order: %t) has\n%v\nacknowledged was\n%v", name, inOrder, got, w.acked)
+			}
+		}
+	})
+	if refused == 0 {
+		t.Error("no damage was seen")
+	}
+	t.Logf("%d refused, %d cut", refused, cut)
+}
+
+// pick chooses one of the files that hold the store.
+func (w *world) pick() (string, *inode) {
+	var names []string
+	for name := range w.files.dirs["/data"].now {
+		if name != lockName {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	name := names[w.rand.IntN(len(names))]
+	return name, w.files.dirs["/data"].now[name]
+}
+
+// API-13: a log that is missing is noticed.
+func TestMissingLog(t *testing.T) {
+	w := newWorld(t, 1)
+	w.every = 1 << 20
+	for range 3 { // a log each
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.write(1); err != nil {
+			t.Fatal(err)
+		}
+		w.store.Close()
+	}
+	var logs []string
+	for name := range w.files.dirs["/data"].now {
+		if strings.HasSuffix(name, logSuffix) {
+			logs = append(logs, name)
+		}
+	}
+	slices.Sort(logs)
+	delete(w.files.dirs["/data"].now, logs[1])
+	if err := w.open(); !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), "a file is missing") {
+		t.Error(err)
+	}
+}

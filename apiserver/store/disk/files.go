@@ -1,0 +1,191 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"kelson.dev/apiserver/store"
+)
+
+// fileSystem is what a store needs of one.
+type fileSystem interface {
+	// MakeDir makes a directory and those above it, durably.
+	MakeDir(dir string) error
+	// List returns the names in a directory.
+	List(dir string) ([]string, error)
+	// Lock makes a file if need be and locks it; store.ErrLocked when somebody else has.
+	Lock(name string) (io.Closer, error)
+	// Create makes a file that must not be there yet.
+	Create(name string) (file, error)
+	Open(name string) (reader, error)
+	// Truncate cuts a file, durably.
+	Truncate(name string, size int64) error
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes what was created, renamed and removed in a directory durable.
+	SyncDir(dir string) error
+}
+
+// file is written from its beginning to its end.
+type file interface {
+	io.WriteCloser
+	// Reserve has so many zeros follow what was written, which writes go over. A sync need not write then where the file is and how long.
+	Reserve(bytes int64) error
+	// Rewind ends the file at a size that it has had, where the next write begins.
+	Rewind(size int64) error
+	// Trim ends the file behind what was written.
+	Trim() error
+	// Sync makes what was written durable, and the file's size.
+	Sync() error
+}
+
+type reader interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+var errNotThere = fs.ErrNotExist
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, errNotThere) {
+		return nil
+	}
+	return err
+}
+
+func join(dir, name string) string { return filepath.Join(dir, name) }
+
+func (b *Backend) path(name string) string { return join(b.dir, name) }
+
+// osFiles is the machine's file system.
+type osFiles struct{}
+
+func (osFiles) MakeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return fmt.Errorf("%s is not there", dir)
+	}
+	if err := (osFiles{}).MakeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return osFiles{}.SyncDir(parent)
+}
+
+func (osFiles) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+func (osFiles) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = store.ErrLocked
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (osFiles) Create(name string) (file, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &osFile{file: f}, nil
+}
+
+type osFile struct {
+	file     *os.File
+	at       int64 // behind what was written
+	reserved int64 // behind what was reserved
+}
+
+func (f *osFile) Write(p []byte) (int, error) {
+	n, err := f.file.WriteAt(p, f.at)
+	f.at += int64(n)
+	return n, err
+}
+
+func (f *osFile) Reserve(bytes int64) error {
+	from := max(f.at, f.reserved)
+	n, err := f.file.WriteAt(make([]byte, max(0, f.at+bytes-from)), from)
+	f.reserved = from + int64(n)
+	return err
+}
+
+func (f *osFile) Rewind(size int64) error {
+	if err := f.file.Truncate(size); err != nil {
+		return err
+	}
+	f.at, f.reserved = size, size
+	return nil
+}
+
+func (f *osFile) Trim() error  { return f.file.Truncate(f.at) }
+func (f *osFile) Sync() error  { return syncData(f.file) }
+func (f *osFile) Close() error { return f.file.Close() }
+
+func (osFiles) Open(name string) (reader, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return osReader{f, info.Size()}, nil
+}
+
+type osReader struct {
+	*os.File
+	size int64
+}
+
+func (r osReader) Size() int64 { return r.size }
+
+func (osFiles) Truncate(name string, size int64) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(size)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) Remove(name string) error     { return os.Remove(name) }
+
+func (osFiles) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,173 @@
+//go:build linux
+
+package disk_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/disk"
+)
+
+// written makes a directory of two logs with three writes each.
+func written(t *testing.T) (dir string, revision uint64) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, names := range [][]string{{"a", "b", "c"}, {"d", "e", "f"}} {
+		s, err := quiet(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if err := put(t, s, name, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		revision = s.Snapshot().Revision()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, revision
+}
+
+func logs(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("logs %v, %v", names, err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// API-13: what a log lost at its end, or with its file, is reported by the check and by the start; no revision is given again.
+func TestLostEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose   func(dir string) error
+		lost   uint64
+		left   []string
+		report string
+	}{
+		"nothing": {func(string) error { return nil }, 0, []string{"a", "b", "c", "d", "e", "f"}, ""},
+		"last file": {func(dir string) error { return os.Remove(logs(t, dir)[1]) }, 3, []string{"a", "b", "c"},
+			"acknowledged writes are MISSING: the state ends at revision 4, but revision 7 was acknowledged before "},
+		"last two frames": {func(dir string) error {
+			last := logs(t, dir)[1]
+			content, err := os.ReadFile(last)
+			if err != nil {
+				return err
+			}
+			second := bytes.Index(content[24:], []byte("KLOG")) + 24
+			second += bytes.Index(content[second+4:], []byte("KLOG")) + 4
+			return os.Truncate(last, int64(second))
+		}, 2, []string{"a", "b", "c", "d"}, "at least 2 revisions are lost"},
+		"in a frame": {func(dir string) error {
+			last := logs(t, dir)[1]
+			info, err := os.Stat(last)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(last, info.Size()-30)
+		}, 1, []string{"a", "b", "c", "d", "e"}, "at least 1 revisions are lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, revision := written(t)
+			if err := test.lose(dir); err != nil {
+				t.Fatal(err)
+			}
+			r, err := disk.Check(dir)
+			if err != nil || r.Missing() != test.lost || r.Acknowledged != revision || !strings.Contains(r.String(), test.report) {
+				t.Errorf("check: %d missing, %s, %v", r.Missing(), r, err)
+			}
+			var log bytes.Buffer
+			b, err := disk.OpenWith(dir, disk.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := store.Open(store.Config{Backend: b})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := log.String(); test.report == "" && got != "" || !strings.Contains(got, test.report) {
+				t.Errorf("the start logs %q", got)
+			}
+			if name == "in a frame" && !strings.Contains(log.String(), "is cut off") {
+				t.Errorf("the start logs %q", log.String())
+			}
+			want := map[string]bool{}
+			for _, name := range test.left {
+				want[name] = true
+			}
+			same(t, s, want)
+			// A client that has seen the newest revision must not be shown others of that number.
+			if now := s.Snapshot().Revision(); now != revision {
+				t.Errorf("starts at revision %d, and %d was acknowledged", now, revision)
+			}
+			if _, err := s.Watch("things", revision-1); !errors.Is(err, store.ErrCompacted) {
+				t.Errorf("a watch of before: %v", err)
+			}
+			if err := put(t, s, "new", 100); err != nil {
+				t.Fatal(err)
+			}
+			want["new"] = true
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := disk.Check(dir); err != nil || r.Missing() != 0 || r.Revision != revision+1 {
+				t.Errorf("after the next write: %s, %v", r, err)
+			}
+			if s, err = quiet(dir); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			same(t, s, want)
+		})
+	}
+}
+
+// The mark is written while the store is open, for a process that is killed.
+func TestMarkOfAnOpenStore(t *testing.T) {
+	dir := t.TempDir()
+	s, err := quiet(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := put(t, s, "a", 100); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "mark")
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if content, err := os.ReadFile(name); err == nil && len(content) == 32 && content[12] == 2 {
+			return
+		}
+	}
+	t.Error("there is no mark")
+}
+
+// A mark that can't be read says nothing, and stops nothing.
+func TestDamagedMark(t *testing.T) {
+	for _, content := range []string{"", "x", strings.Repeat("x", 32), strings.Repeat("\x00", 100)} {
+		dir, revision := written(t)
+		if err := os.WriteFile(filepath.Join(dir, "mark"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := disk.Check(dir); err != nil || r.Missing() != 0 || r.Revision != revision {
+			t.Errorf("%q: %s, %v", content, r, err)
+		}
+		s, err := quiet(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+}

@@ -1,0 +1,117 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+)
+
+// The first format was one file of the engine bbolt:
+//
+//	objects  resource \0 namespace \0 name → checksum (4) revision (8) created (8) object (JSON)
+//	store    "format"   → "1"
+//	         "revision" → the newest revision (8)
+//
+// Numbers are big-endian; the checksum is CRC-32C of the key and what follows.
+const (
+	oldFile = "kelson.db"
+	// oldKept is the file after the upgrade: nothing is deleted that a user might want back.
+	oldKept = "kelson.db.upgraded"
+)
+
+// upgrade makes a store in the first format one in the present one. After a crash it begins anew.
+func (b *Backend) upgrade() error {
+	if _, ok := b.fs.(osFiles); !ok {
+		return nil
+	}
+	name := b.path(oldFile)
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l, err := list(b.fs, b.dir)
+	if err != nil {
+		return err
+	}
+	if len(l.states) == 0 {
+		records, revision, err := readOld(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", oldFile, err)
+		}
+		if _, err := writeState(context.Background(), b.fs, b.dir, revision, slices.Values(records)); err != nil {
+			return err
+		}
+	}
+	if err := b.fs.Rename(name, b.path(oldKept)); err != nil {
+		return err
+	}
+	return b.fs.SyncDir(b.dir)
+}
+
+func readOld(name string) (records []store.Record, revision uint64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	// Who wrote the first format had its file locked.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		return nil, 0, store.ErrLocked
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	return readOldTree(f, info.Size())
+}
+
+func readOldTree(file io.ReaderAt, size int64) (records []store.Record, revision uint64, err error) {
+	tree, err := openOld(file, size)
+	if err != nil {
+		return nil, 0, err
+	}
+	about := map[string][]byte{}
+	found, err := tree.bucket("store", func(key, value []byte) error { about[string(key)] = value; return nil })
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !found:
+		return nil, 0, archive.ErrForeign
+	case string(about["format"]) != "1":
+		return nil, 0, fmt.Errorf("it has format %q; this program knows format %q", about["format"], "1")
+	case len(about["revision"]) != 8:
+		return nil, 0, fmt.Errorf("%w: no revision", archive.ErrDamaged)
+	}
+	revision = binary.BigEndian.Uint64(about["revision"])
+	tree.left = tree.size / tree.pageSize // the first pages are read again
+	found, err = tree.bucket("objects", func(k, v []byte) error {
+		parts := bytes.Split(k, []byte{0})
+		if len(parts) != 3 || len(v) < 20 || archive.Sum(k, v[4:]) != binary.BigEndian.Uint32(v) {
+			return fmt.Errorf("%w: record %q", archive.ErrDamaged, k)
+		}
+		r := store.Record{
+			Key:      store.Key{Resource: string(parts[0]), Namespace: string(parts[1]), Name: string(parts[2])},
+			Revision: binary.BigEndian.Uint64(v[4:]),
+			Created:  binary.BigEndian.Uint64(v[12:]),
+			Data:     bytes.Clone(v[20:]),
+		}
+		if _, err := store.CheckRecord(r); err != nil || r.Revision > revision {
+			return fmt.Errorf("%w: record %q of revision %d in a store at %d: %v", archive.ErrDamaged, k, r.Revision, revision, err)
+		}
+		records = append(records, r)
+		return nil
+	})
+	if err == nil && !found {
+		err = archive.ErrForeign
+	}
+	return records, revision, err
+}

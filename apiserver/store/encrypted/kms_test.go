@@ -1,0 +1,203 @@
+package encrypted_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/kms/pkg/service"
+
+	"kelson.dev/apiserver/store"
+)
+
+// keeper is a KMS plugin that behaves as a test wants.
+type keeper struct{ mode atomic.Value }
+
+const (
+	honest = "honest"
+	hangs  = "hangs"
+	lies   = "lies"
+	fails  = "fails"
+)
+
+func (k *keeper) behave(ctx context.Context) error {
+	switch k.mode.Load() {
+	case hangs:
+		<-ctx.Done() // longer than anybody waits
+		return ctx.Err()
+	case fails:
+		return errors.New("out of order")
+	}
+	return nil
+}
+
+func (k *keeper) turn(data []byte) []byte {
+	out := bytes.Clone(data)
+	for i := range out {
+		out[i] ^= 0x5a
+	}
+	if k.mode.Load() == lies && len(out) > 0 {
+		out[0] ^= 1
+	}
+	return out
+}
+
+func (k *keeper) Encrypt(ctx context.Context, _ string, data []byte) (*service.EncryptResponse, error) {
+	if err := k.behave(ctx); err != nil {
+		return nil, err
+	}
+	return &service.EncryptResponse{Ciphertext: k.turn(data), KeyID: "1"}, nil
+}
+
+func (k *keeper) Decrypt(ctx context.Context, _ string, req *service.DecryptRequest) ([]byte, error) {
+	if err := k.behave(ctx); err != nil {
+		return nil, err
+	}
+	return k.turn(req.Ciphertext), nil
+}
+
+func (k *keeper) Status(ctx context.Context) (*service.StatusResponse, error) {
+	if err := k.behave(ctx); err != nil {
+		return nil, err
+	}
+	return &service.StatusResponse{Version: "v2", Healthz: "ok", KeyID: "1"}, nil
+}
+
+// newKeeper serves a plugin on a socket; the file is an EncryptionConfiguration of Secrets with it.
+func newKeeper(t *testing.T) (k *keeper, file string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kms") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	k = &keeper{}
+	k.mode.Store(honest)
+	socket := filepath.Join(dir, "s")
+	server := service.NewGRPCService(socket, time.Hour, k)
+	go server.ListenAndServe()
+	t.Cleanup(server.Shutdown)
+	file = filepath.Join(dir, "encryption.yaml")
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" +
+		"  - kms: {apiVersion: v2, name: " + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ", endpoint: 'unix://" + socket + "', timeout: 500ms}\n  - identity: {}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return k, file
+}
+
+func tryPut(t *testing.T, s *store.Store, resource, name string) error {
+	key := store.Key{Resource: resource, Namespace: "lab", Name: name}
+	_, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(`{"metadata":{"name":"` + name + `"},"value":"` + plain + `"}`), Expect: store.AnyRevision})
+	return err
+}
+
+// within fails the test if something takes long.
+func within(t *testing.T, most time.Duration, what string, do func()) {
+	t.Helper()
+	start := time.Now()
+	do()
+	if took := time.Since(start); took > most {
+		t.Errorf("%s took %s", what, took)
+	}
+}
+
+// A plugin that does not answer stops neither the start nor what is not encrypted. Secrets are refused as long as there is no key, and
+// taken as soon as there is one; the store does not fail for good.
+func TestPluginThatHangsAtTheStart(t *testing.T) {
+	for _, mode := range []string{hangs, fails} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			k, file := newKeeper(t)
+			k.mode.Store(mode)
+			dir := t.TempDir()
+			var s *store.Store
+			within(t, time.Minute, "the start", func() {
+				var err error
+				if s, err = open(dir, file); err != nil {
+					t.Fatal(err)
+				}
+			})
+			defer s.Close()
+			within(t, 30*time.Second, "a refusal", func() {
+				if err := tryPut(t, s, "secrets", "refused"); !errors.Is(err, store.ErrNotWritten) {
+					t.Errorf("without a key: %v", err)
+				}
+			})
+			if err := tryPut(t, s, "configmaps", "taken"); err != nil || s.Failed() != nil {
+				t.Errorf("what is not encrypted: %v, %v", err, s.Failed())
+			}
+			if s.Snapshot().Count("secrets", "") > 0 {
+				t.Error("a refused Secret is there")
+			}
+			k.mode.Store(honest)
+			var err error
+			for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+				if err = tryPut(t, s, "secrets", "taken"); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				t.Errorf("with a key: %v", err)
+			}
+		})
+	}
+}
+
+// A plugin that stops answering, or lies, does not stop a store that has a key; the next start names what it can't read, soon, and changes nothing.
+func TestPluginThatHangsOrLiesLater(t *testing.T) {
+	for _, mode := range []string{hangs, lies, fails} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			k, file := newKeeper(t)
+			dir := t.TempDir()
+			s, err := open(dir, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tryPut(t, s, "secrets", "hidden"); err != nil {
+				t.Fatal(err)
+			}
+			k.mode.Store(mode)
+			within(t, 10*time.Second, "a write", func() {
+				if err := tryPut(t, s, "secrets", "hidden"); err != nil {
+					t.Errorf("with a key at hand: %v", err)
+				}
+			})
+			within(t, 10*time.Second, "the end", func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if strings.Contains(onDisk(t, dir), plain) {
+				t.Error("the disk holds plain bytes")
+			}
+			before := onDisk(t, dir)
+			within(t, time.Minute, "a start", func() {
+				if s, err := open(dir, file); err == nil {
+					s.Close()
+					t.Error("the start read what it can't")
+				} else if !strings.Contains(err.Error(), "secrets lab/hidden") {
+					t.Errorf("the start says %v", err)
+				}
+			})
+			if onDisk(t, dir) != before {
+				t.Error("the start changed the directory")
+			}
+			k.mode.Store(honest)
+			if s, err = open(dir, file); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if !holds(t, s, "secrets", "hidden") {
+				t.Error("the Secret is gone")
+			}
+		})
+	}
+}

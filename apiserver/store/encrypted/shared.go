@@ -1,0 +1,100 @@
+package encrypted
+
+import (
+	"context"
+	"fmt"
+
+	"kelson.dev/apiserver/store"
+)
+
+// shared encrypts what is kept in a log that others write to as well.
+type shared struct {
+	store.Shared
+	*source
+}
+
+// OpenShared puts encryption before a log, which it owns from then on, also if it fails. The key that path gives is authenticated with
+// each value: in etcd its key, as kube-apiserver does it.
+//
+// A value that no provider can read ends the following: the store stays at what was before, and says so, until the configuration has
+// the key. What was encrypted with a former key stays so until it is written again.
+func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (store.Shared, error) {
+	src, err := open(cfg, path)
+	if err != nil {
+		inner.Close()
+		return nil, err
+	}
+	return &shared{inner, src}, nil
+}
+
+// Stats implements [store.Measured], as the log behind does.
+func (s *shared) Stats() store.BackendStats { return statsOf(s.Shared) }
+
+// Reader gives a function that decrypts records of a [Backend] as they were kept, and one to call when there are no more.
+func Reader(cfg Config) (decrypt func(*store.Record) error, end func(), err error) {
+	src, err := open(cfg, registryPath)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(r *store.Record) error {
+		_, err := src.current().decrypt(r)
+		return err
+	}, src.end, nil
+}
+
+// Load implements [store.Shared].
+func (s *shared) Load(ctx context.Context, each func(store.Record) error) (uint64, error) {
+	now := s.current()
+	return s.Shared.Load(ctx, func(r store.Record) error {
+		if _, err := now.decrypt(&r); err != nil {
+			return err
+		}
+		return each(r)
+	})
+}
+
+// Follow implements [store.Shared].
+func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var unreadable error
+	err := s.Shared.Follow(following, after, func(revision uint64, records []store.Record) {
+		if unreadable != nil {
+			return // nothing may come after what can't be read
+		}
+		now, plain := s.current(), make([]store.Record, len(records))
+		for i, r := range records {
+			if r.Data != nil {
+				if _, unreadable = now.decrypt(&r); unreadable != nil {
+					cancel()
+					return
+				}
+			}
+			plain[i] = r
+		}
+		apply(revision, plain)
+	})
+	if unreadable != nil {
+		return unreadable
+	}
+	return err
+}
+
+// Commit implements [store.Shared].
+func (s *shared) Commit(ctx context.Context, ops []store.Op) (uint64, bool, error) {
+	now, kept := s.current(), make([]store.Op, len(ops))
+	for i, op := range ops {
+		r, err := now.encrypt(store.Record{Key: op.Key, Data: op.Data})
+		if err != nil {
+			return 0, false, fmt.Errorf("%w: %w", store.ErrNotWritten, err)
+		}
+		kept[i] = store.Op{Key: op.Key, Data: r.Data, Expect: op.Expect}
+	}
+	return s.Shared.Commit(ctx, kept)
+}
+
+// Close implements [store.Shared].
+func (s *shared) Close() error {
+	s.end()
+	return s.Shared.Close()
+}

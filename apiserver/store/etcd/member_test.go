@@ -1,0 +1,264 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/etcd"
+)
+
+// member is an etcd of one member that answers as a test wants. It keeps no keys but one, which others write.
+type member struct {
+	etcdserverpb.UnimplementedKVServer
+	etcdserverpb.UnimplementedWatchServer
+
+	mu       sync.Mutex
+	revision int64
+	value    string
+	hangs    bool // no answer to reads and writes
+	slow     bool // no answer to large pages
+	deaf     bool // watches are accepted and never sent anything
+	watches  int
+	written  chan struct{} // closed and replaced with each write
+}
+
+func (m *member) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	close(m.written)
+	m.written = make(chan struct{})
+}
+
+func (m *member) kv() *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte("/registry/things/a"), Value: []byte(m.value), CreateRevision: 5, ModRevision: m.revision, Version: 1}
+}
+
+func (m *member) header() *etcdserverpb.ResponseHeader {
+	return &etcdserverpb.ResponseHeader{ClusterId: 1, MemberId: 1, Revision: m.revision, RaftTerm: 1}
+}
+
+func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hangs || m.slow && r.Limit > 100 {
+		m.mu.Unlock()
+		<-ctx.Done()
+		m.mu.Lock()
+		return nil, ctx.Err()
+	}
+	answer := &etcdserverpb.RangeResponse{Header: m.header(), Count: 1}
+	if !r.CountOnly {
+		answer.Kvs = []*mvccpb.KeyValue{m.kv()}
+	}
+	return answer, nil
+}
+
+// Watch serves all watches of one stream. A client may create, cancel and create again on the same stream,
+// and may ask for progress before it creates the first one.
+func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
+	requests := make(chan *etcdserverpb.WatchRequest)
+	go func() {
+		defer close(requests)
+		for {
+			request, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case requests <- request:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	type watch struct {
+		after int64
+		deaf  bool
+	}
+	watches := map[int64]*watch{}
+	next := int64(0)
+	for {
+		m.mu.Lock()
+		written, header, revision, kv := m.written, m.header(), m.revision, m.kv()
+		m.mu.Unlock()
+		for id, w := range watches {
+			if w.deaf || revision <= w.after {
+				continue
+			}
+			w.after = revision
+			events := []*mvccpb.Event{{Type: mvccpb.PUT, Kv: kv}}
+			if err := stream.Send(&etcdserverpb.WatchResponse{Header: header, WatchId: id, Events: events}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-written:
+		case request, ok := <-requests:
+			if !ok {
+				return stream.Context().Err()
+			}
+			answer := &etcdserverpb.WatchResponse{Header: header}
+			if create := request.GetCreateRequest(); create != nil {
+				answer.Created, answer.WatchId = true, next
+				m.mu.Lock()
+				watches[next] = &watch{after: create.GetStartRevision() - 1, deaf: m.deaf}
+				m.watches++
+				m.mu.Unlock()
+				next++
+			} else if cancel := request.GetCancelRequest(); cancel != nil {
+				answer.Canceled, answer.WatchId = true, cancel.GetWatchId()
+				delete(watches, cancel.GetWatchId())
+			} else {
+				continue // a deaf member does not report progress
+			}
+			if err := stream.Send(answer); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
+	t.Helper()
+	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, written: make(chan struct{})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	etcdserverpb.RegisterKVServer(server, m)
+	etcdserverpb.RegisterWatchServer(server, m)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return m, func() (*store.Store, error) {
+		log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond})
+		if err != nil {
+			return nil, err
+		}
+		return store.Open(store.Config{Shared: log, Log: slog.New(slog.DiscardHandler)})
+	}
+}
+
+func soon(t *testing.T, what string, do func() error) error {
+	t.Helper()
+	start := time.Now()
+	err := do()
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("%s took %s", what, took)
+	}
+	return err
+}
+
+// A member that accepts connections and answers nothing fails the start, reads and writes in bounded time.
+func TestMemberThatHangs(t *testing.T) {
+	m, open := newMember(t)
+	m.set(func() { m.hangs = true })
+	if err := soon(t, "the start", func() error { _, err := open(); return err }); err == nil {
+		t.Error("the start succeeds")
+	}
+	m.set(func() { m.hangs = false })
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m.set(func() { m.hangs = true })
+	if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); err == nil {
+		t.Error("a consistent read succeeds")
+	}
+	if s.Snapshot().Count("things", "") != 1 {
+		t.Error("the state is gone")
+	}
+	m.set(func() { m.hangs = false })
+	if sn, err := s.Fresh(t.Context()); err != nil || sn.Revision() < 7 {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// Large pages that do not come in time are asked for in parts.
+func TestMemberThatIsSlow(t *testing.T) {
+	m, open := newMember(t)
+	m.set(func() { m.slow = true })
+	var s *store.Store
+	if err := soon(t, "the start", func() (err error) { s, err = open(); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Snapshot().Count("things", "") != 1 {
+		t.Error("the object is not there")
+	}
+}
+
+// A member that answers reads and forgets its watches does not leave the store behind for ever.
+func TestMemberThatForgetsWatches(t *testing.T) {
+	m, open := newMember(t)
+	m.set(func() { m.deaf = true })
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m.set(func() { m.revision, m.value = 9, `{"metadata":{"name":"a"},"value":2}` })
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := s.Fresh(ctx); err == nil {
+		t.Error("a consistent read has what no watch has shown")
+	}
+	m.set(func() { m.deaf = false }) // for new watches
+	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sn, err := s.Fresh(ctx)
+	if err != nil || sn.Revision() != 9 {
+		t.Fatalf("revision %v, %v", sn, err)
+	}
+	for obj := range sn.Scan("things", "", store.Key{}) {
+		if !strings.Contains(string(obj.Data), `"value":2`) {
+			t.Errorf("%s", obj.Data)
+		}
+	}
+}
+
+// A cluster whose revision goes back, or that says what can't be, is not believed.
+func TestMemberThatLies(t *testing.T) {
+	for _, lie := range []int64{3, 0, -1} {
+		t.Run(fmt.Sprint(lie), func(t *testing.T) {
+			m, open := newMember(t)
+			s, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			m.set(func() { m.revision = lie })
+			if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); !errors.Is(err, etcd.ErrWentBack) {
+				t.Errorf("a consistent read: %v", err)
+			}
+			if sn := s.Snapshot(); sn.Revision() != 7 {
+				t.Errorf("revision %d", sn.Revision())
+			}
+			m.set(func() { m.revision = 8 })
+			if sn, err := s.Fresh(t.Context()); err != nil || sn.Revision() != 8 {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+	m, open := newMember(t)
+	m.set(func() { m.revision = -1 })
+	if _, err := open(); !errors.Is(err, etcd.ErrWentBack) {
+		t.Errorf("the start: %v", err)
+	}
+}

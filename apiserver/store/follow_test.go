@@ -1,0 +1,71 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"kelson.dev/apiserver/store"
+)
+
+// API-07
+func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{Retain: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(name string) {
+			t.Helper()
+			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("before")
+		var seen []string
+		stall := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		go func() {
+			ended <- s.Follow(ctx, "things", func(sn *store.Snapshot) {
+				seen = append(seen, fmt.Sprint("state of ", sn.Count("things", "")))
+			}, func(events []*store.Event) {
+				for _, e := range events {
+					seen = append(seen, e.Object.Key.Name)
+				}
+				if e := events[len(events)-1]; e.Object.Key.Name == "stall" {
+					<-stall
+				}
+			})
+		}()
+		synctest.Wait()
+		write("a")
+		write("b")
+		synctest.Wait()
+		write("stall")
+		synctest.Wait()
+		for i := range 100 { // more than are kept
+			write(fmt.Sprint("missed", i))
+		}
+		close(stall)
+		synctest.Wait()
+		write("after")
+		synctest.Wait()
+		if want := []string{"state of 1", "a", "b", "stall", "state of 104", "after"}; !slices.Equal(seen, want) {
+			t.Errorf("seen %v, want %v", seen, want)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("its context ended: %v", err)
+		}
+		go func() { ended <- s.Follow(t.Context(), "things", func(*store.Snapshot) {}, func([]*store.Event) {}) }()
+		synctest.Wait()
+		s.Close()
+		if err := <-ended; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("the store was closed: %v", err)
+		}
+	})
+}

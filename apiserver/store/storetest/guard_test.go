@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"kelson.dev/apiserver/store"
+)
+
+// complaints is a testing.TB that only counts.
+type complaints struct {
+	testing.TB
+	said []string
+}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.said = append(c.said, fmt.Sprintf(format, args...))
+}
+
+// API-07: a guard complains of whatever differs between what is published and what watchers see.
+func TestGuard(t *testing.T) {
+	shift := func(e *store.Event) *store.Event {
+		return &store.Event{Type: store.Modified, Object: &store.Object{Key: e.Object.Key, Revision: e.Object.Revision + 1}, Prev: e.Object}
+	}
+	for _, test := range []struct {
+		name  string
+		watch func([]*store.Event) []*store.Event // what the store would publish, were the watchers to see it right
+		whole bool                                // the guard has nothing to say
+	}{
+		{"as it is", func(e []*store.Event) []*store.Event { return e }, true},
+		{"one is lost", func(e []*store.Event) []*store.Event { return append(slices.Clone(e), shift(e[len(e)-1])) }, false},
+		{"one too many", func(e []*store.Event) []*store.Event { return e[:len(e)-1] }, false},
+		{"in another order", func(e []*store.Event) []*store.Event {
+			e = slices.Clone(e)
+			slices.Reverse(e)
+			return e
+		}, false},
+		{"another type", func(e []*store.Event) []*store.Event {
+			return append(e[:1:1], append([]*store.Event{{Type: store.Deleted, Object: e[1].Object}}, e[2:]...)...)
+		}, false},
+		{"another past", func(e []*store.Event) []*store.Event {
+			return append(e[:1:1], append([]*store.Event{{Type: e[1].Type, Object: e[1].Object, Prev: e[0].Object}}, e[2:]...)...)
+		}, false},
+	} {
+		s, err := store.Open(store.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := &complaints{TB: t}
+		g := newGuard(heard, s)
+		s.Inspect(func(sn *store.Snapshot, events []*store.Event) { g.published(sn, test.watch(events)) })
+		for i := range 5 {
+			commit(t, s, store.Op{Key: key("a"), Data: object("u", fmt.Sprint(i)), Expect: store.AnyRevision},
+				store.Op{Key: key("b"), Data: object("v", fmt.Sprint(i)), Expect: store.AnyRevision},
+				store.Op{Key: store.Key{Resource: "nodes", Name: "n"}, Data: object("w", "1"), Expect: store.AnyRevision})
+		}
+		s.Close()
+		if (len(heard.said) == 0) != test.whole {
+			t.Errorf("%s: %d complaints: %v", test.name, len(heard.said), heard.said)
+		}
+	}
+}

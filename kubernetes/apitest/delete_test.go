@@ -1,0 +1,148 @@
+package apitest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/apitest"
+)
+
+// API-04
+func TestFinalizers(t *testing.T) {
+	p := apitest.New(t)
+	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a","finalizers":["x.example/y"]}}`)
+	marked := p.Want(t, 200, "DELETE", maps+"/a", "")
+	if marked["kind"] != "ConfigMap" || apitest.At(marked, "metadata", "deletionTimestamp") == nil || apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("%v", marked)
+	}
+	again := p.Want(t, 200, "DELETE", maps+"/a", "")
+	if apitest.At(again, "metadata", "resourceVersion") != apitest.At(marked, "metadata", "resourceVersion") {
+		t.Error("the second deletion wrote")
+	}
+	status := p.Want(t, 409, "POST", maps, configMap("a", ""))
+	if status["message"] != `object is being deleted: configmaps "a" already exists` {
+		t.Errorf("%v", status)
+	}
+	p.Want(t, 422, "PATCH", maps+"/a", `{"metadata":{"finalizers":["x.example/y","x.example/z"]}}`, mergePatch)
+	s := p.Watch(t, maps+"?watch=1&resourceVersion="+apitest.At(marked, "metadata", "resourceVersion").(string))
+	p.Want(t, 200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, mergePatch)
+	s.Expect(t, "DELETED a")
+	p.Want(t, 404, "GET", maps+"/a", "")
+}
+
+// API-04
+func TestPropagation(t *testing.T) {
+	p := apitest.New(t)
+	for _, c := range []struct{ policy, finalizers string }{
+		{"Orphan", "[orphan]"},
+		{"Foreground", "[foregroundDeletion]"},
+	} {
+		p.Want(t, 201, "POST", maps, configMap("a", ""))
+		got := p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":%q}`, c.policy))
+		if f := fmt.Sprint(apitest.At(got, "metadata", "finalizers")); f != c.finalizers {
+			t.Errorf("%s: %s", c.policy, f)
+		}
+		p.Want(t, 200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, mergePatch)
+	}
+	p.Want(t, 201, "POST", maps, configMap("a", ""))
+	status := p.Want(t, 200, "DELETE", maps+"/a?propagationPolicy=Background", "")
+	if status["status"] != "Success" || apitest.At(status, "details", "kind") != "configmaps" || apitest.At(status, "details", "uid") == nil {
+		t.Errorf("%v", status)
+	}
+}
+
+// API-05
+func TestDeletePreconditions(t *testing.T) {
+	p := apitest.New(t)
+	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
+	uid, rv := apitest.At(a, "metadata", "uid"), apitest.At(a, "metadata", "resourceVersion")
+	status := p.Want(t, 409, "DELETE", maps+"/a", `{"preconditions":{"uid":"other"}}`)
+	t.Log(status["message"])
+	p.Want(t, 409, "DELETE", maps+"/a", `{"preconditions":{"resourceVersion":"1"}}`)
+	p.Want(t, 200, "DELETE", maps+"/a?dryRun=All", "")
+	p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"preconditions":{"uid":%q,"resourceVersion":%q}}`, uid, rv))
+}
+
+// API-04
+func TestGracefulDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := apitest.New(t)
+		const pods = "/api/v1/namespaces/default/pods"
+		p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
+		p.Want(t, 201, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}`)
+		s := p.Watch(t, pods+"?watch=1")
+		s.Expect(t, "ADDED a")
+		marked := p.Want(t, 200, "DELETE", pods+"/a", "")
+		if apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 30.0 || apitest.At(marked, "metadata", "generation") != 2.0 {
+			t.Errorf("%v", marked["metadata"])
+		}
+		s.Expect(t, "MODIFIED a")
+		gone := p.Want(t, 200, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
+		if apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+			t.Errorf("%v", gone["metadata"])
+		}
+		s.Expect(t, "MODIFIED a", "DELETED a")
+		p.Want(t, 404, "DELETE", pods+"/a", "")
+	})
+}
+
+// API-04: who sees that a pod has no grace left may be sooner to take it away than the request that said so; that has succeeded all the same.
+func TestDeletionOvertakenByTheNode(t *testing.T) {
+	p := apitest.New(t)
+	const pods = "/api/v1/namespaces/default/pods"
+	known, _ := p.Registry.Current().ByName(schema.GroupResource{Resource: "pods"})
+	res, hooks := *known, resource.Hooks{}
+	if known.Hooks != nil {
+		hooks = *known.Hooks
+	}
+	overtaken := 0
+	hooks.AfterCommit = func(ctx context.Context, hub, old runtime.Object, revision uint64) {
+		if pod, ok := hub.(metav1.Object); ok && hub != nil && pod.GetDeletionTimestamp() != nil {
+			overtaken++
+			if _, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: revision}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	res.Hooks = &hooks
+	p.Registry.Put(&res)
+	p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
+	p.Want(t, 201, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}`)
+	gone := p.Want(t, 200, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
+	if overtaken != 1 || apitest.At(gone, "metadata", "name") != "a" || apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("overtaken %d times: %v", overtaken, gone)
+	}
+	p.Want(t, 404, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
+}
+
+func TestNamespaceDeletion(t *testing.T) {
+	p := apitest.New(t)
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`)
+	marked := p.Want(t, 200, "DELETE", "/api/v1/namespaces/x", "")
+	if apitest.At(marked, "status", "phase") != "Terminating" || apitest.At(marked, "metadata", "deletionTimestamp") == nil {
+		t.Errorf("%v", marked)
+	}
+	p.Want(t, 200, "PUT", "/api/v1/namespaces/x/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":[]}}`)
+	p.Want(t, 404, "GET", "/api/v1/namespaces/x", "")
+}
+
+func TestDeleteCollection(t *testing.T) {
+	p := apitest.New(t)
+	for i := range 4 {
+		p.Want(t, 201, "POST", maps, configMap(fmt.Sprint("m", i), fmt.Sprintf(`"odd":"%d"`, i%2)))
+	}
+	gone := p.Want(t, 200, "DELETE", maps+"?labelSelector=odd=1", "")
+	left := p.Want(t, 200, "GET", maps, "")
+	if fmt.Sprint(names(gone), names(left)) != "[m1 m3] [m0 m2]" {
+		t.Error(names(gone), names(left))
+	}
+}

@@ -1,0 +1,139 @@
+// Package apitest has a control plane of the built-in kinds for tests of the verbs: store, kinds, verbs and request pipeline put
+// together in memory, with an HTTP client that reaches them without a network. It works inside a testing/synctest bubble.
+//
+//	p := resttest.New(t)
+//	created := p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", pod)
+//	events := p.Watch(t, "/api/v1/pods?watch=1")
+//	events.Expect(t, "ADDED web")
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/kubernetes/builtin"
+)
+
+// Plane is a control plane of the built-in kinds behind the whole pipeline.
+type Plane struct {
+	*filters.Chain
+	Store    *store.Store
+	Registry *resource.Registry
+	// Client makes requests as a member of system:masters.
+	Client *http.Client
+
+	verbs *rest.Handler
+}
+
+// Retain is how many events per kind its store keeps for watches.
+const Retain = 100
+
+// New makes one that ends with the test. It is empty. Its store is held, at every commit, to what watches are promised. The options change how the verbs are made.
+func New(t testing.TB, options ...func(*rest.Config)) *Plane {
+	t.Helper()
+	st, err := store.Open(store.Config{Retain: Retain})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	storetest.Guard(t, st)
+	var h *rest.Handler
+	resources, err := builtin.Resources(builtin.Config{Objects: func() resource.Objects { return h }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := resource.NewRegistry(resources...)
+	cfg := rest.Config{Store: st, Registry: registry}
+	for _, option := range options {
+		option(&cfg)
+	}
+	h = rest.New(cfg)
+	c := filters.New(filters.Config{Resources: h, Authorizer: authz.Masters()})
+	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	return &Plane{Chain: c, Store: st, Registry: registry, verbs: h, Client: &http.Client{Transport: &inprocess.Transport{
+		Handler: c,
+		Context: func(ctx context.Context) context.Context { return filters.WithUser(ctx, admin) },
+	}}}
+}
+
+// Define makes the plane serve custom kinds too, and creates definitions.
+func (p *Plane) Define(t testing.TB, definitions ...string) {
+	t.Helper()
+	kinds, err := crd.New(crd.Config{Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects { return p.verbs }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Registry.Put(kinds.Resource())
+	for _, definition := range definitions {
+		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+	}
+}
+
+// Do makes a request; header lines are "Name: value".
+func (p *Plane) Do(t testing.TB, method, path, body string, header ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://kelson"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := p.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// Object is an API object as a client without types sees it.
+type Object = map[string]any
+
+// Want makes a request that must have a certain code, and decodes the answer.
+func (p *Plane) Want(t testing.TB, code int, method, path, body string, header ...string) Object {
+	t.Helper()
+	resp := p.Do(t, method, path, body, header...)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != code {
+		t.Fatalf("%s %s: %d, want %d\n%s", method, path, resp.StatusCode, code, raw)
+	}
+	var obj Object
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		t.Fatalf("%s %s: %v\n%s", method, path, err, raw)
+	}
+	return obj
+}
+
+// At follows a path of member names.
+func At(obj any, path ...string) any {
+	for _, name := range path {
+		m, ok := obj.(map[string]any)
+		if !ok {
+			return nil
+		}
+		obj = m[name]
+	}
+	return obj
+}

@@ -1,0 +1,394 @@
+package apitest_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kelson.dev/kubernetes/apitest"
+)
+
+// The semantics of resourceVersion, as the API concepts' documentation has them in tables, KEP-2340 (consistent reads from cache),
+// KEP-3157 (watch lists) and KEP-4988 (snapshots in the cache) refine them, and apiserver's code settles them. Every combination of
+// parameters is asked, on built-in and custom kinds, in a namespace and over all; the first rule that applies says what the answer
+// must be.
+
+const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
+"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+// The revisions that the matrix names. What they stand for is measured in history.
+var revisionNames = []string{"", "0", "past", "now", "future", "tooOld", "invalid"}
+
+// history is what was before the requests: m0 ("tooOld", forgotten since), m1, m2 ("past"), m3 ("now").
+type history struct {
+	list, object string
+	apiVersion   string
+	rv           map[string]string
+	// token continues after m0 at "now"; expired does that at a revision that is forgotten, and latest in the state of then.
+	tokens map[string]string
+}
+
+func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind string) *history {
+	t.Helper()
+	h := &history{list: list, object: create + "/m0", apiVersion: apiVersion, rv: map[string]string{"": "", "0": "0", "invalid": "x"}, tokens: map[string]string{"": ""}}
+	make := func(name string) string {
+		obj := p.Want(t, 201, "POST", create, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, apiVersion, kind, name))
+		return apitest.At(obj, "metadata", "resourceVersion").(string)
+	}
+	continued := func() string {
+		page := p.Want(t, 200, "GET", list+"?limit=1", "")
+		return apitest.At(page, "metadata", "continue").(string)
+	}
+	h.rv["tooOld"] = make("m0")
+	make("m1")
+	h.tokens["expired"] = continued()
+	if err := p.Store.Compact(p.Store.Snapshot().Revision() + 1); err == nil {
+		t.Fatal("what is to come can't be forgotten")
+	}
+	h.rv["past"] = make("m2")
+	if err := p.Store.Compact(p.Store.Snapshot().Revision()); err != nil {
+		t.Fatal(err)
+	}
+	h.rv["now"] = make("m3")
+	h.tokens["valid"] = continued()
+	now, err := strconv.Atoi(h.rv["now"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.rv["future"] = strconv.Itoa(now + 1000)
+	h.tokens["garbage"] = "nonsense"
+	return h
+}
+
+// question is one request of the matrix.
+type question struct {
+	rv, match, limit, token string
+	send                    string // sendInitialEvents
+	bookmarks               bool
+}
+
+func (q question) query(h *history) string {
+	v := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	set("resourceVersion", h.rv[q.rv])
+	set("resourceVersionMatch", q.match)
+	set("limit", q.limit)
+	set("continue", h.tokens[q.token])
+	set("sendInitialEvents", q.send)
+	if q.bookmarks {
+		set("allowWatchBookmarks", "true")
+	}
+	return v.Encode()
+}
+
+// answer is what a rule demands.
+type answer struct {
+	code    int
+	message string // a part of it
+	// names are the objects, and rv the name of the revision of the list.
+	names, rv string
+	more      bool // there is a continue token
+}
+
+type rule struct {
+	name string // and where it stands
+	when func(question) bool
+	want answer
+}
+
+func first(t *testing.T, rules []rule, q question) rule {
+	for _, r := range rules {
+		if r.when(q) {
+			return r
+		}
+	}
+	t.Fatalf("no rule for %+v", q)
+	return rule{}
+}
+
+const allNames, pastNames = "m0 m1 m2 m3", "m0 m1 m2"
+
+func anything(question) bool { return true }
+
+// exact says whether a list must show exactly its revision: because it says so, or by the old way of paging.
+func exact(q question) bool {
+	return q.match == "Exact" || q.match == "" && q.limit != "" && q.rv != "" && q.rv != "0"
+}
+
+// limited says whether the limit counts. The cache leaves it out of account at 0 (cacher.computeListLimit).
+func limited(q question) bool { return q.limit != "" && q.rv != "0" }
+
+// API-06
+func listRules() []rule {
+	const validation = "apimachinery internalversion/validation.ValidateListOptions: "
+	const storage = "apiserver storage.ValidateListOptions: "
+	return []rule{
+		{validation + "a match needs a revision", func(q question) bool { return q.match != "" && q.rv == "" },
+			answer{code: 422, message: "resourceVersionMatch is forbidden unless resourceVersion is provided"}},
+		{validation + "a match does not go with a continue token", func(q question) bool { return q.match != "" && q.token != "" },
+			answer{code: 422, message: "resourceVersionMatch is forbidden when continue is provided"}},
+		{validation + "no other match is known", func(q question) bool { return q.match == "Some" },
+			answer{code: 422, message: `Unsupported value: "Some": supported values: "Exact", "NotOlderThan", ""`}},
+		{validation + "exactly 0 has no sense", func(q question) bool { return q.match == "Exact" && q.rv == "0" },
+			answer{code: 422, message: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`}},
+
+		{storage + "a token must be one", func(q question) bool { return q.token == "garbage" },
+			answer{code: 400, message: "invalid continue token: continue key is not valid"}},
+		{storage + "a token has a revision already", func(q question) bool { return q.token != "" && q.rv != "" && q.rv != "0" },
+			answer{code: 400, message: "specifying resource version is not allowed when using continue"}},
+		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is gone", func(q question) bool { return q.token == "expired" },
+			answer{code: 410, message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without " +
+				"the continue parameter, or use the continue token in this response", more: true}},
+		{"KEP-365: a page is of the first one's revision", func(q question) bool { return q.token == "valid" && limited(q) },
+			answer{code: 200, names: "m1", rv: "now", more: true}},
+		{"KEP-365: without a limit, all the rest", func(q question) bool { return q.token == "valid" },
+			answer{code: 200, names: "m1 m2 m3", rv: "now"}},
+
+		{storage + "a revision must be a number", func(q question) bool { return q.rv == "invalid" },
+			answer{code: 400, message: `invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`}},
+		{"cacher.waitUntilFreshLocked: a revision that was not given yet", func(q question) bool { return q.rv == "future" },
+			answer{code: 504, message: "Too large resource version: "}},
+		{"etcd3.interpretListError: exactly a revision that is forgotten", func(q question) bool { return exact(q) && q.rv == "tooOld" },
+			answer{code: 410, message: "The resourceVersion for the provided list is too old."}},
+		{"API concepts, Exact, with a limit", func(q question) bool { return exact(q) && q.rv == "past" && q.limit != "" },
+			answer{code: 200, names: "m0", rv: "past", more: true}},
+		{"API concepts, Exact", func(q question) bool { return exact(q) && q.rv == "past" },
+			answer{code: 200, names: pastNames, rv: "past"}},
+		{"API concepts, Exact or newest, with a limit", limited, answer{code: 200, names: "m0", rv: "now", more: true}},
+		{"API concepts: Most Recent, Any, Not older than, and KEP-2340: all are the newest here", anything,
+			answer{code: 200, names: allNames, rv: "now"}},
+	}
+}
+
+// scopes are the kinds and paths of the matrix.
+func scopes(t *testing.T, each func(t *testing.T, p *apitest.Plane, h *history)) {
+	for _, c := range []struct{ name, list, create, apiVersion, kind string }{
+		{"built-in in a namespace", maps, maps, "v1", "ConfigMap"},
+		{"built-in of all namespaces", "/api/v1/configmaps", maps, "v1", "ConfigMap"},
+		{"built-in without namespace", "/api/v1/persistentvolumes", "", "v1", "PersistentVolume"},
+		{"custom in a namespace", widgets, widgets, "example.com/v1", "Widget"},
+		{"custom of all namespaces", "/apis/example.com/v1/widgets", widgets, "example.com/v1", "Widget"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := apitest.New(t)
+			p.Define(t, widgetDefinition)
+			if c.create == "" { // a kind that can be made of nothing but a name
+				c.create, c.list, c.kind, c.apiVersion = nodes, nodes, "Node", "v1"
+			}
+			each(t, p, newHistory(t, p, c.list, c.create, c.apiVersion, c.kind))
+		})
+	}
+}
+
+const (
+	widgets = "/apis/example.com/v1/namespaces/default/widgets"
+	nodes   = "/api/v1/nodes"
+)
+
+// API-06
+func TestListVersions(t *testing.T) {
+	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
+		cells := 0
+		for _, rv := range revisionNames {
+			for _, match := range []string{"", "Exact", "NotOlderThan", "Some"} {
+				for _, limit := range []string{"", "1"} {
+					for _, token := range []string{"", "valid", "expired", "garbage"} {
+						q := question{rv: rv, match: match, limit: limit, token: token}
+						r := first(t, listRules(), q)
+						list := p.Want(t, r.want.code, "GET", h.list+"?"+q.query(h), "")
+						checkAnswer(t, fmt.Sprintf("LIST %+v by %q", q, r.name), r.want, list, h)
+						cells++
+					}
+				}
+			}
+		}
+		t.Logf("%d cells", cells)
+		status := p.Want(t, 422, "GET", h.list+"?sendInitialEvents=true", "")
+		if !strings.Contains(status["message"].(string), "sendInitialEvents is forbidden for list") {
+			t.Error(status)
+		}
+		// The token of an expired page goes on in the state of then, consistently from there on.
+		status = p.Want(t, 410, "GET", h.list+"?limit=1&continue="+url.QueryEscape(h.tokens["expired"]), "")
+		token := apitest.At(status, "metadata", "continue").(string)
+		list := p.Want(t, 200, "GET", h.list+"?limit=1&continue="+url.QueryEscape(token), "")
+		checkAnswer(t, "LIST goes on after 410", answer{names: "m1", rv: "now", more: true}, list, h)
+		if list["metadata"].(apitest.Object)["remainingItemCount"] != 2.0 {
+			t.Errorf("%v", list["metadata"])
+		}
+		// One object by name is read like a GET, whatever the limit and the token say (Recursive: false in registry.Store.ListPredicate).
+		if h.list == widgets || h.list == maps || h.list == nodes {
+			for query, want := range map[string]answer{
+				"&limit=1&resourceVersion=" + h.rv["past"]:                             {names: "m3", rv: "now"},
+				"&limit=1&continue=nonsense":                                           {names: "m3", rv: "now"},
+				"&resourceVersionMatch=Exact&resourceVersion=" + h.rv["past"]:          {names: "", rv: "past"},
+				"&resourceVersionMatch=NotOlderThan&resourceVersion=" + h.rv["tooOld"]: {names: "m3", rv: "now"},
+			} {
+				list := p.Want(t, 200, "GET", h.list+"?fieldSelector=metadata.name%3Dm3"+query, "")
+				checkAnswer(t, "LIST by name "+query, want, list, h)
+			}
+		}
+	})
+}
+
+func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *history) {
+	t.Helper()
+	if message, _ := obj["message"].(string); !strings.Contains(message, want.message) {
+		t.Errorf("%s: message %q, want %q", what, message, want.message)
+	}
+	if token, _ := apitest.At(obj, "metadata", "continue").(string); (token != "") != want.more {
+		t.Errorf("%s: %v, want a continue token: %v", what, obj["metadata"], want.more)
+	}
+	if want.code >= 400 {
+		return
+	}
+	if got := strings.Join(names(obj), " "); got != want.names {
+		t.Errorf("%s: %s, want %s", what, got, want.names)
+	}
+	if got := apitest.At(obj, "metadata", "resourceVersion"); got != h.rv[want.rv] {
+		t.Errorf("%s: resourceVersion %v, want %v (%s)", what, got, h.rv[want.rv], want.rv)
+	}
+}
+
+// API-06
+func TestGetVersions(t *testing.T) {
+	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
+		for rv, want := range map[string]answer{
+			"": {code: 200}, "0": {code: 200}, "past": {code: 200}, "now": {code: 200}, "tooOld": {code: 200}, // not older than that
+			"future": {code: 504, message: "Too large resource version: "},
+			// cacher.Get: an error that is no Status
+			"invalid": {code: 500, message: `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`},
+		} {
+			obj := p.Want(t, want.code, "GET", h.object+"?"+question{rv: rv}.query(h), "")
+			if message, _ := obj["message"].(string); !strings.Contains(message, want.message) {
+				t.Errorf("GET at %q: %s", rv, message)
+			}
+		}
+		gone := strings.TrimSuffix(h.object, "m0") + "none"
+		p.Want(t, 404, "GET", gone+"?resourceVersion="+h.rv["now"], "")
+		status := p.Want(t, 504, "GET", gone+"?resourceVersion="+h.rv["future"], "")
+		if apitest.At(status, "details", "retryAfterSeconds") != 1.0 {
+			t.Errorf("%v", status)
+		}
+	})
+}
+
+// stream is what a watch must begin with, after its status code: events until it has nothing more to say.
+type stream struct {
+	answer
+	events []string
+}
+
+type watchRule struct {
+	name string
+	when func(question) bool
+	want stream
+}
+
+// API-07
+func watchRules() []watchRule {
+	const validation = "apimachinery internalversion/validation.validateWatchOptions: "
+	added := []string{"ADDED m0", "ADDED m1", "ADDED m2", "ADDED m3"}
+	refused := func(code int, message string) stream { return stream{answer: answer{code: code, message: message}} }
+	legacy := func(q question) bool { return q.send == "" && (q.rv == "" || q.rv == "0") }
+	return []watchRule{
+		{validation + "a match needs sendInitialEvents", func(q question) bool { return q.match != "" && q.send == "" },
+			refused(422, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
+		{validation + "sendInitialEvents needs NotOlderThan", func(q question) bool { return q.send != "" && q.match != "NotOlderThan" },
+			refused(422, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
+		{"cacher.Watch: a revision must be a number, and the error is no Status", func(q question) bool { return q.rv == "invalid" },
+			refused(500, `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`)},
+		{"cacher.waitUntilFreshLocked: initial events of a state to come", func(q question) bool { return q.send == "true" && q.rv == "future" },
+			stream{answer{code: 200, message: "Timeout: Too large resource version: "}, []string{"ERROR"}}},
+		{"KEP-3157: initial events, then the bookmark; asked for, or by metainternalversion.SetListOptionsDefaults without a revision",
+			func(q question) bool { return (q.send == "true" || legacy(q)) && q.bookmarks },
+			stream{answer{code: 200}, append(added, "INITIAL-END")}},
+		{"API concepts: initial events", func(q question) bool { return q.send == "true" || legacy(q) },
+			stream{answer{code: 200}, added}},
+		{"KEP-3157: sendInitialEvents=false without a revision, or at 0: from now on", func(q question) bool { return q.rv == "" || q.rv == "0" },
+			stream{answer{code: 200}, nil}},
+		{"API concepts, start at exact: what came after it", func(q question) bool { return q.rv == "past" },
+			stream{answer{code: 200}, []string{"ADDED m3"}}},
+		{"watchCacheHistory.GetIntervalLocked: from a revision that is forgotten", func(q question) bool { return q.rv == "tooOld" },
+			stream{answer{code: 200, message: "too old resource version: "}, []string{"ERROR"}}},
+		{"API concepts, start at exact: nothing came yet", anything, stream{answer{code: 200}, nil}},
+	}
+}
+
+// API-07
+func TestWatchVersions(t *testing.T) {
+	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
+		cells := 0
+		for _, rv := range revisionNames {
+			for _, match := range []string{"", "Exact", "NotOlderThan", "Some"} {
+				for _, send := range []string{"", "true", "false"} {
+					for _, bookmarks := range []bool{false, true} {
+						q := question{rv: rv, match: match, send: send, bookmarks: bookmarks}
+						var r watchRule
+						for _, r = range watchRules() {
+							if r.when(q) {
+								break
+							}
+						}
+						askWatch(t, p, h, q, r)
+						cells++
+					}
+				}
+			}
+		}
+		t.Logf("%d cells", cells)
+	})
+}
+
+func askWatch(t *testing.T, p *apitest.Plane, h *history, q question, r watchRule) {
+	t.Helper()
+	what := fmt.Sprintf("WATCH %+v by %q", q, r.name)
+	path := h.list + "?watch=1&" + q.query(h)
+	if r.want.code != 200 {
+		status := p.Want(t, r.want.code, "GET", path, "")
+		checkAnswer(t, what, r.want.answer, status, h)
+		return
+	}
+	s := p.Watch(t, path)
+	defer s.Close()
+	var got []string
+	for len(got) < len(r.want.events) {
+		typ, obj, ok := s.Next(t)
+		switch {
+		case !ok:
+			t.Fatalf("%s: ended after %v", what, got)
+		case typ == "ERROR":
+			if message := obj["message"].(string); !strings.Contains(message, r.want.message) {
+				t.Errorf("%s: %s", what, message)
+			}
+			if obj["kind"] != "Status" || obj["apiVersion"] != "v1" {
+				t.Errorf("%s: %v", what, obj)
+			}
+			got = append(got, typ)
+		case typ == "BOOKMARK":
+			if apitest.At(obj, "metadata", "annotations", "k8s.io/initial-events-end") != "true" ||
+				apitest.At(obj, "metadata", "resourceVersion") != h.rv["now"] || obj["apiVersion"] != h.apiVersion {
+				t.Errorf("%s: %v", what, obj)
+			}
+			got = append(got, "INITIAL-END")
+		default:
+			got = append(got, typ+" "+apitest.At(obj, "metadata", "name").(string))
+		}
+	}
+	if !slices.Equal(got, r.want.events) {
+		t.Errorf("%s: %v, want %v", what, got, r.want.events)
+	}
+	if slices.Contains(r.want.events, "ERROR") {
+		if typ, obj, ok := s.Next(t); ok {
+			t.Errorf("%s: %s %v after the error", what, typ, obj)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package authorizers_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/kubernetes/authorizers"
+)
+
+func question(who, verb string, groups ...string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: who, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x", APIVersion: "v1", Resource: "pods", Name: "p",
+	}
+}
+
+func want(t *testing.T, a authorizer.UnconditionalAuthorizer, q authorizer.AttributesRecord, decision authorizer.Decision) {
+	t.Helper()
+	if got, reason, err := a.Authorize(t.Context(), q); got != decision {
+		t.Errorf("%s %s: %v (%q, %v), want %v", q.User.GetName(), q.Verb, got, reason, err, decision)
+	}
+}
+
+const (
+	allow = authorizer.DecisionAllow
+	deny  = authorizer.DecisionDeny
+	pass  = authorizer.DecisionNoOpinion
+)
+
+// AUTHZ-01
+func TestModesAreAskedInTheirOrder(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.jsonl")
+	write(t, policy, `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"ann","namespace":"x","resource":"pods","apiGroup":"*"}}`)
+	modes := authz.Modes{authz.ModeABAC: func() (authz.Authorizer, error) { return authorizers.ABAC(policy) }}
+	for _, test := range []struct {
+		modes          []string
+		root, ann, bob authorizer.Decision
+	}{
+		{[]string{"AlwaysAllow"}, allow, allow, allow},
+		{[]string{"AlwaysDeny"}, allow, pass, pass},
+		{[]string{"ABAC"}, allow, allow, pass},
+		{[]string{"AlwaysDeny", "ABAC"}, allow, allow, pass},
+		{[]string{"ABAC", "AlwaysAllow"}, allow, allow, allow},
+	} {
+		options := authz.Options{Modes: test.modes, PolicyFile: policy}
+		if has := fmt.Sprint(test.modes); !strings.Contains(has, "ABAC") {
+			options.PolicyFile = ""
+		}
+		if errs := options.Validate(); len(errs) > 0 {
+			t.Errorf("%v: %v", test.modes, errs)
+		}
+		a, err := authz.New(options.Configuration(), modes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, a, question("root", "get", user.SystemPrivilegedGroup), test.root)
+		want(t, a, question("ann", "get"), test.ann)
+		want(t, a, question("bob", "get"), test.bob)
+	}
+	a, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rules, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); len(rules) != 1 || incomplete || err != nil {
+		t.Errorf("%v %v %v", rules, incomplete, err)
+	}
+	if _, err := authz.New(authz.Options{Modes: []string{"RBAC"}}.Configuration(), modes); err == nil {
+		t.Error("a mode that nobody makes")
+	}
+	write(t, policy, "\nnot JSON")
+	if _, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes); err == nil || !strings.Contains(err.Error(), "error reading policy file "+policy+", line 2: not JSON") {
+		t.Error(err)
+	}
+}
+
+// AUTHZ-01
+func TestWrongOptions(t *testing.T) {
+	for text, o := range map[string]authz.Options{
+		"at least one authorization-mode must be passed":                              {},
+		`authorization-mode "Nobody" is not a valid mode`:                             {Modes: []string{"Nobody"}},
+		"authorization-mode ABAC's authorization policy file not passed":              {Modes: []string{"ABAC"}},
+		"authorization-mode Webhook's authorization config file not passed":           {Modes: []string{"Webhook"}},
+		"cannot specify --authorization-policy-file without mode ABAC":                {Modes: []string{"RBAC"}, PolicyFile: "x"},
+		"cannot specify --authorization-webhook-config-file without mode Webhook":     {Modes: []string{"RBAC"}, Webhook: authz.Webhook{ConfigFile: "x"}},
+		`authorization-mode ["RBAC" "Node" "RBAC"] has mode specified more than once`: {Modes: []string{"RBAC", "Node", "RBAC"}},
+		authz.ErrFileAlone.Error():                                                    {Modes: []string{"RBAC"}, File: "x"},
+	} {
+		if err := errors.Join(o.Validate()...); err == nil || err.Error() != text {
+			t.Errorf("%v, want %s", err, text)
+		}
+	}
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reviewer is a webhook on a TLS port of its own. It allows ann, denies eve, and passes on others.
+type reviewer struct {
+	*httptest.Server
+	asked   atomic.Int64
+	version atomic.Value
+	config  string // kubeconfig
+}
+
+func newReviewer(t *testing.T) *reviewer {
+	r := &reviewer{}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.asked.Add(1)
+		var review authorizationv1.SubjectAccessReview
+		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.version.Store(review.APIVersion)
+		review.Status = authorizationv1.SubjectAccessReviewStatus{
+			Allowed: review.Spec.User == "ann", Denied: review.Spec.User == "eve", Reason: "so says the webhook",
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(&review)
+	}))
+	t.Cleanup(r.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "ca.crt"), string(ca))
+	r.config = filepath.Join(dir, "webhook.kubeconfig")
+	write(t, r.config, fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"s","cluster":{"server":%q,"certificate-authority":"ca.crt"}}],
+		"users":[{"name":"u","user":{}}],"contexts":[{"name":"c","context":{"cluster":"s","user":"u"}}]}`, r.URL))
+	return r
+}
+
+// AUTHZ-01
+func TestWebhook(t *testing.T) {
+	for _, version := range []string{"", "v1"} {
+		server := newReviewer(t)
+		a, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{
+			ConfigFile: server.config, Version: version, AuthorizedTTL: time.Hour,
+		}}.Configuration(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, a, question("root", "get", user.SystemPrivilegedGroup), allow)
+		if n := server.asked.Load(); n != 0 {
+			t.Errorf("asked %d times about system:masters", n)
+		}
+		want(t, a, question("ann", "get"), allow)
+		want(t, a, question("ann", "get"), allow) // kept
+		want(t, a, question("eve", "get"), deny)
+		want(t, a, question("eve", "get"), deny) // not kept
+		want(t, a, question("bob", "get"), pass)
+		if n := server.asked.Load(); n != 4 {
+			t.Errorf("asked %d times", n)
+		}
+		if got, want := server.version.Load(), "authorization.k8s.io/"+map[string]string{"": "v1beta1", "v1": "v1"}[version]; got != want {
+			t.Errorf("asked in %v, want %v", got, want)
+		}
+	}
+	if _, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{ConfigFile: "nowhere"}}.Configuration(), nil); err == nil {
+		t.Error("no such kubeconfig")
+	}
+}
+
+// configuration is a file with two webhooks: the first is for what is not read, and decides; the second is asked about the rest.
+func configuration(first, second, failurePolicy, more string) string {
+	return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: first.example.com
+  webhook:
+    timeout: 3s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: %s
+    authorizedTTL: 5m
+    cacheAuthorizedRequests: false
+    cacheUnauthorizedRequests: false
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
+    matchConditions:
+    - expression: has(request.resourceAttributes) && request.resourceAttributes.verb != 'get'
+- type: Webhook
+  name: second.example.com
+  webhook:
+    timeout: 3s
+    subjectAccessReviewVersion: v1
+    failurePolicy: NoOpinion
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
+%s`, failurePolicy, first, second, more)
+}
+
+// AUTHZ-01
+func TestConfigurationFile(t *testing.T) {
+	first, second := newReviewer(t), newReviewer(t)
+	file := filepath.Join(t.TempDir(), "authorization.yaml")
+	var warned []error
+	write(t, file, configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"))
+	modes := authz.Modes{}
+	a, err := authz.Open(file, authorizers.Parse, modes, func(err error) { warned = append(warned, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := func(wantFirst, wantSecond int64) {
+		t.Helper()
+		if f, s := first.asked.Swap(0), second.asked.Swap(0); f != wantFirst || s != wantSecond {
+			t.Errorf("the first was asked %d times, the second %d, want %d and %d", f, s, wantFirst, wantSecond)
+		}
+	}
+	want(t, a, question("ann", "update"), allow)
+	counts(1, 0)
+	want(t, a, question("ann", "get"), allow)
+	counts(0, 1)
+	want(t, a, question("bob", "update"), pass)
+	counts(1, 1)
+	want(t, a, question("eve", "update"), deny)
+	counts(1, 0)
+
+	// What is wrong changes nothing, and is told of once.
+	for text, content := range map[string]string{
+		"missing required types: [AlwaysDeny]": configuration(first.config, second.config, "Deny", ""),
+		"is not allowed if it was not enabled": configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n- {type: RBAC, name: rbac}\n"),
+		"failed to load":                       "not YAML: [",
+		"unknown field":                        strings.Replace(configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"), "timeout", "timout", 1),
+		"matchConditions[0].expression":        strings.Replace(configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"), "!=", "!!", 1),
+		"expected name alwaysdeny":             configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: never}\n"),
+		"failurePolicy":                        configuration(first.config, second.config, "Maybe", "- {type: AlwaysDeny, name: alwaysdeny}\n"),
+	} {
+		warned = nil
+		write(t, file, content)
+		want(t, a, question("ann", "update"), allow)
+		want(t, a, question("ann", "update"), allow)
+		if len(warned) != 1 || !strings.Contains(warned[0].Error(), text) {
+			t.Errorf("warned of %v, want one of %s", warned, text)
+		}
+		if _, err := authz.Open(file, authorizers.Parse, authz.Modes{}, nil); err == nil && !strings.Contains(text, "missing") {
+			t.Errorf("opened with %s", text)
+		}
+	}
+	first.asked.Store(0)
+
+	// What is right is in force for the next request.
+	warned = nil
+	write(t, file, configuration(second.config, first.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"))
+	want(t, a, question("ann", "update"), allow)
+	counts(0, 1)
+	// A webhook that does not answer decides by its failure policy.
+	second.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no time to try again
+	if decision, _, err := a.Authorize(ctx, question("ann", "update")); decision != deny || err == nil {
+		t.Error(decision, err)
+	}
+	if len(warned) > 0 {
+		t.Error(warned)
+	}
+}

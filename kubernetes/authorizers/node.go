@@ -1,0 +1,134 @@
+package authorizers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+const (
+	pods              = "pods"
+	volumes           = "persistentvolumes"
+	volumeAttachments = "volumeattachments.storage.k8s.io"
+	podCertificates   = "podcertificaterequests.certificates.k8s.io"
+)
+
+// related are the resources that relate nodes to what they may see.
+var related = []string{pods, volumes, volumeAttachments, podCertificates}
+
+// NodeAuthorizer lets nodes see and do what the pods that are bound to them need, and no more.
+type NodeAuthorizer struct {
+	*derived.Fold
+	identifier nodeidentifier.NodeIdentifier
+	graph      *node.Graph
+	decides    *node.NodeAuthorizer
+}
+
+// Node returns a NodeAuthorizer by the pods, volumes and requests of pods' certificates in a store.
+func Node(st *store.Store) *NodeAuthorizer {
+	n := &NodeAuthorizer{identifier: nodeidentifier.NewDefaultNodeIdentifier()}
+	n.Fold = derived.NewFold(st, n.begin, n.take, related...)
+	return n
+}
+
+// Authorize decides what nodes ask for, and has no opinion on what others do.
+func (n *NodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if u := a.GetUser(); u == nil || !n.isNode(u) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	if err := n.RLock(); err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	defer n.RUnlock()
+	return n.decides.Authorize(ctx, a)
+}
+
+func (n *NodeAuthorizer) isNode(u user.Info) bool {
+	_, is := n.identifier.NodeIdentity(u)
+	return is
+}
+
+// ConditionsAwareAuthorize is Authorize: what a node may do has no conditions.
+func (n *NodeAuthorizer) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(n.Authorize(ctx, a))
+}
+
+// EvaluateConditions fails: what a node may do has no conditions.
+func (n *NodeAuthorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
+// RulesFor can't list what a node may do.
+func (n *NodeAuthorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	if n.isNode(u) {
+		return nil, nil, true, errors.New("node authorizer does not support user rule resolution")
+	}
+	return nil, nil, false, nil
+}
+
+func (n *NodeAuthorizer) begin(sn *store.Snapshot) {
+	n.graph = node.NewGraph()
+	n.decides = node.NewAuthorizer(n.graph, n.identifier, bootstrappolicy.NodeRules())
+	for _, resource := range related {
+		for obj := range sn.Scan(resource, "", store.Key{}) {
+			n.add(obj)
+		}
+	}
+}
+
+func (n *NodeAuthorizer) take(e *store.Event) {
+	if e.Type != store.Deleted {
+		n.add(e.Object)
+		return
+	}
+	switch key := e.Object.Key; key.Resource {
+	case pods:
+		n.graph.DeletePod(key.Name, key.Namespace)
+	case volumes:
+		n.graph.DeletePV(key.Name)
+	case volumeAttachments:
+		n.graph.DeleteVolumeAttachment(key.Name)
+	case podCertificates:
+		n.graph.DeletePodCertificateRequest(&certificatesv1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+	}
+}
+
+// add puts what an object relates into the graph. What can't be read relates nothing. The graph keeps no object: there is no use in
+// keeping them decoded.
+func (n *NodeAuthorizer) add(obj *store.Object) {
+	switch obj.Key.Resource {
+	case pods:
+		var pod corev1.Pod
+		if json.Unmarshal(obj.Data, &pod) == nil && pod.Spec.NodeName != "" {
+			n.graph.AddPod(&pod)
+		}
+	case volumes:
+		var volume corev1.PersistentVolume
+		if json.Unmarshal(obj.Data, &volume) == nil {
+			n.graph.AddPV(&volume)
+		}
+	case volumeAttachments:
+		var attachment storagev1.VolumeAttachment
+		if json.Unmarshal(obj.Data, &attachment) == nil {
+			n.graph.AddVolumeAttachment(attachment.Name, attachment.Spec.NodeName)
+		}
+	case podCertificates:
+		var request certificatesv1.PodCertificateRequest
+		if json.Unmarshal(obj.Data, &request) == nil {
+			n.graph.AddPodCertificateRequest(&request)
+		}
+	}
+}

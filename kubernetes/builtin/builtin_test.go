@@ -1,0 +1,35 @@
+package builtin
+
+import (
+	"testing"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// resources makes the Resources of a Config and a way to find one.
+func resources(t testing.TB, cfg Config) func(group, plural string) *resource.Resource {
+	t.Helper()
+	list, err := Resources(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := resource.NewRegistry(list...).Current()
+	return func(group, plural string) *resource.Resource {
+		t.Helper()
+		for _, r := range registry.All() {
+			if r.Group == group && r.Plural == plural {
+				return r
+			}
+		}
+		t.Fatalf("no resource %s in group %q", plural, group)
+		return nil
+	}
+}
+
+func BenchmarkResources(b *testing.B) {
+	for b.Loop() {
+		if _, err := Resources(Config{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// Codec moves one built-in kind between its forms.
+type Codec struct {
+	kind     schema.GroupKind
+	hub      schema.GroupVersionKind // of the internal type
+	storage  schema.GroupVersionKind
+	scheme   *runtime.Scheme
+	decoders decoders
+	complete func(versioned runtime.Object) // called by Store; may be nil
+
+	patch    sync.Map // version → strategicpatch.LookupPatchMeta
+	managers fieldManagers
+	raw      atomic.Value // whether objects hold JSON of their clients' own
+}
+
+var (
+	_ resource.Codec = (*Codec)(nil)
+	_ resource.Fresh = (*Codec)(nil)
+)
+
+// New returns an empty internal object.
+func (c *Codec) New() runtime.Object {
+	obj, err := c.scheme.New(c.hub)
+	if err != nil {
+		panic(err) // the entry was checked when the codec was made
+	}
+	return obj
+}
+
+// Load reads JSON of the storage version. The kind is known, so nothing is looked up in the bytes.
+func (c *Codec) Load(stored []byte) (runtime.Object, error) {
+	versioned, err := c.scheme.New(c.storage)
+	if err != nil {
+		return nil, err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned); err != nil {
+		return nil, fmt.Errorf("decode stored %s: %w", c.kind.Kind, err)
+	}
+	c.scheme.Default(versioned)
+	return c.scheme.UnsafeConvertToVersion(versioned, schema.GroupVersion{Group: c.storage.Group, Version: runtime.APIVersionInternal})
+}
+
+// Store encodes a hub as JSON of the storage version.
+func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
+	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
+	}
+	if c.complete != nil {
+		c.complete(versioned)
+	}
+	fillBytes(versioned)
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
+	}
+	raw, known := c.raw.Load().(bool)
+	if !known {
+		raw = holdsRaw(reflect.TypeOf(versioned), map[reflect.Type]bool{})
+		c.raw.Store(raw)
+	}
+	if raw {
+		return data, nil
+	}
+	return nullEmptyLists(data), nil
+}
+
+// Metadata takes the generation of the template out of a DaemonSet's annotations: it is a field of the hub.
+func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
+	if c.kind != (schema.GroupKind{Group: "apps", Kind: "DaemonSet"}) {
+		return
+	}
+	delete(stored.Annotations, appsv1.DeprecatedTemplateGeneration)
+	if len(stored.Annotations) == 0 {
+		stored.Annotations = nil
+	}
+}
+
+// ToVersion converts a hub to the type of a served version.
+func (c *Codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
+	return c.scheme.ConvertToVersion(hub, schema.GroupVersion{Group: c.kind.Group, Version: version})
+}
+
+// readsAlike are kinds that read as they were written. Of others some defaults depend on whether a list is empty or there is none, which JSON does not tell,
+// or they have bytes, of which the same is true.
+var readsAlike = func() map[schema.GroupKind]bool {
+	all := map[schema.GroupKind]bool{}
+	for group, kinds := range map[string][]string{
+		"":                          {"ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "Event", "Endpoints", "Namespace", "ReplicationController"},
+		"apps":                      {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
+		"batch":                     {"Job", "CronJob"},
+		"coordination.k8s.io":       {"Lease"},
+		"discovery.k8s.io":          {"EndpointSlice"},
+		"networking.k8s.io":         {"Ingress", "NetworkPolicy"},
+		"policy":                    {"PodDisruptionBudget"},
+		"rbac.authorization.k8s.io": {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"},
+	} {
+		for _, kind := range kinds {
+			all[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	return all
+}()
+
+// Written implements [resource.Fresh]. What JSON escapes may come back as something else.
+func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
+	if !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
+		return nil, false
+	}
+	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())
+	if err != nil {
+		return nil, false
+	}
+	c.scheme.Default(versioned)
+	return versioned, true
+}
+
+// FromVersion applies the defaults of the object's version and converts it to the hub.
+func (c *Codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
+	c.scheme.Default(versioned)
+	return c.scheme.UnsafeConvertToVersion(versioned, c.hub.GroupVersion())
+}
+
+// PatchMeta is read from the struct tags of the version's type.
+func (c *Codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool) {
+	if meta, ok := c.patch.Load(version); ok {
+		return meta.(strategicpatch.LookupPatchMeta), true
+	}
+	obj, err := c.scheme.New(schema.GroupVersionKind{Group: c.kind.Group, Version: version, Kind: c.kind.Kind})
+	if err != nil {
+		return nil, false
+	}
+	meta, err := strategicpatch.NewPatchMetaFromStruct(obj)
+	if err != nil {
+		return nil, false
+	}
+	c.patch.Store(version, meta)
+	return meta, true
+}
+
+// FieldManager makes the manager of a version and subresource at the first call.
+func (c *Codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
+	return c.managers.get(version, subresource)
+}
+
+// TypeConverter implements [resource.Modelled], for all built-in kinds.
+func (c *Codec) TypeConverter() (managedfields.TypeConverter, error) { return sharedSchemas(), nil }
+
+// Interfaces gives the scheme in its four roles.
+func (c *Codec) Interfaces() resource.Interfaces {
+	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}
+}

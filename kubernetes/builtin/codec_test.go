@@ -1,0 +1,370 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// Every served version of every kind, with every field set: all encodings give the same hub, which loses nothing when it is
+// stored, loaded, and converted to any version. // API-08 API-10
+func TestRoundTrip(t *testing.T) {
+	list, err := Resources(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		if r.Group == "apiregistration.k8s.io" { // k8s.io/api has no sample of it; see TestAPIServices
+			continue
+		}
+		for _, version := range r.Versions {
+			t.Run(r.Plural+"."+version.Name+"."+r.Group, func(t *testing.T) { roundTrip(t, r, version.Name) })
+		}
+	}
+}
+
+func roundTrip(t *testing.T, r *resource.Resource, version string) {
+	hub := decode(t, r, version, resource.MediaJSON, sample(t, r.Group, version, r.Kind, "json"))
+	for media, ext := range map[string]string{resource.MediaYAML: "yaml", resource.MediaProtobuf: "pb"} {
+		if other := decode(t, r, version, media, sample(t, r.Group, version, r.Kind, ext)); canonical(t, r, hub) != canonical(t, r, other) {
+			t.Errorf("%s gives another hub:\n%s\n%s", media, canonical(t, r, hub), canonical(t, r, other))
+		}
+	}
+	versioned, err := r.Codec.ToVersion(hub, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := versioned.GetObjectKind().GroupVersionKind(); got != r.GVK(version) {
+		t.Errorf("converted to %s", got)
+	}
+	var inCBOR bytes.Buffer
+	if err := cbor.NewSerializer(Scheme(), Scheme()).Encode(versioned, &inCBOR); err != nil {
+		t.Fatal(err)
+	}
+	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r, other) {
+		t.Errorf("CBOR gives another hub:\n%s\n%s", canonical(t, r, hub), canonical(t, r, other))
+	}
+	before := hub.DeepCopyObject()
+	stored, err := r.Codec.Store(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !equality.Semantic.DeepEqual(before, hub) {
+		t.Errorf("Store changed the hub")
+	}
+	loaded, err := r.Codec.Load(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Codec.ToVersion(loaded, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := mustJSON(t, versioned), mustJSON(t, again); a != b {
+		t.Errorf("after Store and Load:\n got %s\nwant %s", b, a)
+	}
+	back, err := r.Codec.FromVersion(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := canonical(t, r, loaded), canonical(t, r, back); a != b {
+		t.Errorf("FromVersion gives another hub:\n%s\n%s", a, b)
+	}
+}
+
+// canonical is the stored form with keys in order and without formatting, in embedded objects, too.
+func canonical(t testing.TB, r *resource.Resource, hub runtime.Object) string {
+	t.Helper()
+	stored, err := r.Codec.Store(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(stored, &v); err != nil {
+		t.Fatal(err)
+	}
+	// The annotations in which autoscaling/v1 keeps what it has no fields for turn an absent quantity into a zero.
+	return strings.ReplaceAll(mustJSON(t, v), `,"averageValue":"0"`, "")
+}
+
+func decode(t testing.TB, r *resource.Resource, version, media string, body []byte) runtime.Object {
+	t.Helper()
+	hub, strict, err := r.Codec.Decode(body, media, version)
+	if err != nil || len(strict) > 0 {
+		t.Fatalf("decode %s: %v %v", media, strict, err)
+	}
+	return hub
+}
+
+// What a version does not know is kept for those that do.
+func TestVersionsOfAutoscaler(t *testing.T) { // API-10
+	r := resources(t, Config{})("autoscaling", "horizontalpodautoscalers")
+	hub := decode(t, r, "v2", resource.MediaYAML, []byte(`
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: a, namespace: default}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}
+  maxReplicas: 3
+  metrics:
+  - {type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 50}}}
+`))
+	old, err := r.Codec.ToVersion(hub, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := r.Codec.FromVersion(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := r.Codec.Store(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(stored, []byte(`"apiVersion":"autoscaling/v2"`)) || !bytes.Contains(stored, []byte(`"averageUtilization":50`)) {
+		t.Errorf("stored %s", stored)
+	}
+}
+
+func TestDefaults(t *testing.T) { // API-11
+	find := resources(t, Config{})
+	p := decode(t, find("", "pods"), "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)).(*core.Pod)
+	c := p.Spec.Containers[0]
+	if p.Spec.RestartPolicy != core.RestartPolicyAlways || *p.Spec.TerminationGracePeriodSeconds != 30 || p.Spec.DNSPolicy != core.DNSClusterFirst ||
+		p.Spec.SchedulerName != "default-scheduler" || c.ImagePullPolicy != core.PullAlways || c.TerminationMessagePath != "/dev/termination-log" ||
+		!*p.Spec.EnableServiceLinks {
+		t.Errorf("pod defaults: %+v", p.Spec)
+	}
+	s := decode(t, find("", "services"), "v1", resource.MediaYAML, []byte(`{metadata: {name: s}, spec: {ports: [{port: 80}]}}`)).(*core.Service)
+	if port := s.Spec.Ports[0]; s.Spec.Type != core.ServiceTypeClusterIP || port.Protocol != core.ProtocolTCP || port.TargetPort.IntValue() != 80 ||
+		s.Spec.SessionAffinity != core.ServiceAffinityNone || *s.Spec.InternalTrafficPolicy != core.ServiceInternalTrafficPolicyCluster {
+		t.Errorf("service defaults: %+v", s.Spec)
+	}
+	if secret := decode(t, find("", "secrets"), "v1", resource.MediaJSON, []byte(`{"metadata":{"name":"s"}}`)).(*core.Secret); secret.Type != core.SecretTypeOpaque {
+		t.Errorf("secret type %q", secret.Type)
+	}
+	stored, err := find("apps", "deployments").Codec.Store(decode(t, find("apps", "deployments"), "v1", resource.MediaYAML, []byte(
+		`{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"kind":"Deployment","apiVersion":"apps/v1",`, `"replicas":1`, `"revisionHistoryLimit":10`, `"progressDeadlineSeconds":600`, `"maxSurge":"25%"`} {
+		if !bytes.Contains(stored, []byte(want)) {
+			t.Errorf("stored deployment lacks %s: %s", want, stored)
+		}
+	}
+}
+
+func TestDecodeErrors(t *testing.T) { // API-04
+	find := resources(t, Config{})
+	tests := []struct {
+		name, group, plural, version, media, body string
+		strict                                    []string
+		err                                       string
+	}{
+		{name: "unknown and duplicate fields", plural: "pods", version: "v1", media: resource.MediaJSON,
+			body:   `{"kind":"Pod","apiVersion":"v1","spec":{"foo":1,"nodeName":"a","nodeName":"b"}}`,
+			strict: []string{`unknown field "spec.foo"`, `duplicate field "spec.nodeName"`}},
+		{name: "unknown and duplicate fields in YAML", plural: "pods", version: "v1", media: resource.MediaYAML,
+			body:   "kind: Pod\napiVersion: v1\nspec:\n  foo: 1\n  nodeName: a\n  nodeName: b\n",
+			strict: []string{`yaml: unmarshal errors:` + "\n" + `  line 6: key "nodeName" already set in map`, `unknown field "spec.foo"`}},
+		{name: "version of another group", group: "apps", plural: "deployments", version: "v1", media: resource.MediaJSON,
+			body: `{"kind":"Deployment","apiVersion":"apps/v1beta1"}`,
+			err:  `the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)`},
+		{name: "another kind", plural: "pods", version: "v1", media: resource.MediaJSON,
+			body: `{"kind":"Secret","apiVersion":"v1"}`,
+			err:  `Secret in version "v1" cannot be handled as a Pod: converting (v1.Secret) to (core.Pod): unknown conversion`},
+		{name: "a kind nobody knows", plural: "pods", version: "v1", media: resource.MediaJSON,
+			body: `{"kind":"Foo","apiVersion":"v1"}`,
+			err:  `Foo in version "v1" cannot be handled as a Pod: no kind "Foo" is registered for version "v1" in scheme`},
+		{name: "a wrong type", plural: "pods", version: "v1", media: resource.MediaJSON,
+			body: `{"kind":"Pod","apiVersion":"v1","spec":{"containers":{}}}`,
+			err:  `Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container`},
+		{name: "no JSON", plural: "pods", version: "v1", media: resource.MediaJSON, body: `hello`,
+			err: `the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: invalid character 'h' looking for beginning of value (68656c6c6f)`},
+		{name: "nothing", plural: "pods", version: "v1", media: resource.MediaJSON,
+			err: `the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hub, strict, err := find(tt.group, tt.plural).Codec.Decode([]byte(tt.body), tt.media, tt.version)
+			if tt.err != "" {
+				if !apierrors.IsBadRequest(err) || !strings.HasPrefix(err.Error(), tt.err) {
+					t.Errorf("error\n     %v\nwant %s", err, tt.err)
+				}
+				return
+			}
+			if err != nil || hub == nil {
+				t.Fatal(hub, err)
+			}
+			var got []string
+			for _, e := range strict {
+				got = append(got, e.Error())
+			}
+			if !slices.Equal(got, tt.strict) {
+				t.Errorf("strict %q, want %q", got, tt.strict)
+			}
+		})
+	}
+}
+
+func TestDecodePatched(t *testing.T) {
+	r := resources(t, Config{})("", "configmaps")
+	if _, strict, err := r.Codec.DecodePatched([]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"b"},"foo":1}`), "v1"); err != nil || len(strict) != 1 {
+		t.Errorf("strict %v, error %v", strict, err)
+	}
+	_, _, err := r.Codec.DecodePatched([]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":1}}`), "v1")
+	if err == nil || !strings.Contains(err.Error(), "cannot unmarshal number into Go struct field ConfigMap.data of type string") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPatchMeta(t *testing.T) {
+	meta, ok := resources(t, Config{})("", "pods").Codec.PatchMeta("v1")
+	if !ok {
+		t.Fatal("pods have no patch metadata")
+	}
+	spec, _, err := meta.LookupPatchMetadataForStruct("spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, containers, err := spec.LookupPatchMetadataForSlice("containers")
+	if err != nil || containers.GetPatchMergeKey() != "name" {
+		t.Errorf("merge key %q, %v", containers.GetPatchMergeKey(), err)
+	}
+}
+
+// Events are the same objects in two groups.
+func TestEvents(t *testing.T) {
+	find := resources(t, Config{})
+	old, other := find("", "events"), find("events.k8s.io", "events")
+	if old.Prefix() != other.Prefix() {
+		t.Fatalf("stored under %s and %s", old.Prefix(), other.Prefix())
+	}
+	hub := decode(t, other, "v1", resource.MediaYAML, []byte(`{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default}, note: hi, regarding: {kind: Pod, name: p}}`))
+	stored, err := other.Codec.Store(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err = old.Codec.Load(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versioned, err := old.Codec.ToVersion(hub, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := versioned.(*corev1.Event); e.Message != "hi" || e.InvolvedObject.Name != "p" || e.APIVersion != "v1" {
+		t.Errorf("as core event: %+v", e)
+	}
+	if versioned, err = other.Codec.ToVersion(hub, "v1"); err != nil || versioned.GetObjectKind().GroupVersionKind() != (schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}) {
+		t.Errorf("as event: %+v, %v", versioned, err)
+	}
+}
+
+func TestFieldSelectors(t *testing.T) {
+	find := resources(t, Config{})
+	pods := find("", "pods")
+	label, _, err := pods.FieldLabel("v1", "spec.host", "n")
+	if err != nil || label != "spec.nodeName" {
+		t.Errorf("spec.host is %q, %v", label, err)
+	}
+	if _, _, err := pods.FieldLabel("v1", "spec.foo", "x"); err == nil || err.Error() != "field label not supported: spec.foo" {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := find("", "configmaps").FieldLabel("v1", "data", "x"); err == nil || err.Error() != `"data" is not a known field selector: only "metadata.name", "metadata.namespace"` {
+		t.Errorf("error %v", err)
+	}
+	hub := decode(t, pods, "v1", resource.MediaJSON, sample(t, "", "v1", "Pod", "json"))
+	if set := pods.Fields(hub); set["spec.nodeName"] == "" || set["metadata.name"] == "" {
+		t.Errorf("fields %v", set)
+	}
+}
+
+func TestTable(t *testing.T) { // API-11
+	r := resources(t, Config{})("", "pods")
+	hub := decode(t, r, "v1", resource.MediaYAML, []byte(`
+metadata: {name: web, namespace: default}
+spec: {nodeName: n1, containers: [{name: a, image: i}, {name: b, image: i}]}
+status:
+  phase: Running
+  podIPs: [{ip: 10.1.2.3}]
+  containerStatuses: [{name: a, ready: true, restartCount: 2, state: {running: {}}}, {name: b, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]
+`))
+	got, err := r.Table("v1").ConvertToTable(t.Context(), hub, &metav1.TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var columns []string
+	for _, c := range got.ColumnDefinitions {
+		columns = append(columns, c.Name)
+	}
+	want := []string{"Name", "Ready", "Status", "Restarts", "Age", "IP", "Node", "Nominated Node", "Readiness Gates"}
+	if !slices.Equal(columns, want) {
+		t.Errorf("columns %v, want %v", columns, want)
+	}
+	if cells := mustJSON(t, got.Rows[0].Cells); cells != `["web","1/2","CrashLoopBackOff","3","\u003cunknown\u003e","10.1.2.3","n1","\u003cnone\u003e","\u003cnone\u003e"]` {
+		t.Errorf("cells %s", cells)
+	}
+}
+
+// What a reader gets must not be changed through the hub, nor the other way round.
+func TestToVersionSharesNothing(t *testing.T) {
+	r := resources(t, Config{})("", "configmaps")
+	hub := decode(t, r, "v1", resource.MediaJSON, []byte(`{"metadata":{"labels":{"a":"b"}},"data":{"k":"v"}}`)).(*core.ConfigMap)
+	versioned, err := r.Codec.ToVersion(hub, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versioned.(*corev1.ConfigMap).Data["k"] = "changed"
+	versioned.(*corev1.ConfigMap).Labels["a"] = "changed"
+	if hub.Data["k"] != "v" || hub.Labels["a"] != "b" {
+		t.Error("the hub changed with its copy")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"name":"a"}]}}`))
+	f.Add([]byte(`{"kind":"Pod","apiVersion":"v2"}`))
+	f.Add([]byte(`[]`))
+	r := resources(f, Config{})("", "pods")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR} {
+			hub, _, err := r.Codec.Decode(body, media, "v1")
+			if (hub == nil) == (err == nil) {
+				t.Errorf("%s: hub %v with error %v", media, hub, err)
+			}
+			if err == nil {
+				if stored, err := r.Codec.Store(hub); err != nil || !json.Valid(stored) {
+					t.Errorf("%s: store: %v", media, err)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	r := resources(b, Config{})("", "pods")
+	stored, err := r.Codec.Store(decode(b, r, "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := r.Codec.Load(stored); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

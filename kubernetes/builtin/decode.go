@@ -1,0 +1,75 @@
+package builtin
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// Decode reads a request body. A body without apiVersion and kind is taken for the kind and version
+// of the request; one of another kind or version is refused in Kubernetes' words.
+func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
+	decoder, ok := c.decoders[mediaType]
+	if !ok {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s, %s, %s, %s",
+			resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR))
+	}
+	want := schema.GroupVersionKind{Group: c.kind.Group, Version: version, Kind: c.kind.Kind}
+	hub, got, strict, err := decodeStrict(decoder, body, &want, c.New())
+	if err != nil {
+		return nil, nil, unreadable(err, c.kind.Kind, got, body)
+	}
+	if got.GroupVersion() != want.GroupVersion() {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			got.GroupVersion(), want.GroupVersion()))
+	}
+	return hub, strict, nil
+}
+
+// DecodePatched reads the JSON that a patch produced. Unlike a body it must say what it is, it may be of another version
+// of the group. The error is left as it is: the caller knows the patch that is to blame.
+func (c *Codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
+	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
+	return hub, strict, err
+}
+
+// decodeStrict separates what strict decoding objects to from what can't be read.
+func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, []error, error) {
+	hub, got, err := decoder.Decode(data, defaults, into)
+	if err == nil {
+		return hub, got, nil, nil
+	}
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && hub != nil {
+		return hub, got, strict.Errors(), nil
+	}
+	return nil, got, nil, err
+}
+
+// unreadable words a decoding error as kube-apiserver does.
+func unreadable(err error, want string, got *schema.GroupVersionKind, body []byte) error {
+	if got != nil && got.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, summary(body)))
+}
+
+// summary shows the beginning of a body: as text if it looks like JSON, else in hex.
+func summary(body []byte) string {
+	const most = 30
+	if len(body) == 0 {
+		return "<empty>"
+	}
+	short, dots := body, ""
+	if len(body) > most {
+		short, dots = body[:most], " ..."
+	}
+	if body[0] == '{' {
+		return string(short) + dots
+	}
+	return hex.EncodeToString(short) + dots
+}

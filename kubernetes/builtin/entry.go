@@ -1,0 +1,139 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// entry is one kind in a table of kinds. Kind, group and singular name follow from the hub type.
+type entry struct {
+	hub    runtime.Object // an empty object of the internal type
+	plural string
+	// versions are the served ones, best first; the first is stored.
+	versions   []string
+	short      []string
+	categories []string
+	verbs      []string // nil: all
+
+	strategy resource.Strategy
+	// status, when set, gives the kind its status subresource.
+	status upstream.RESTUpdateStrategy
+	subs   []resource.Subresource
+	// fields gives the selectable fields beside name and namespace.
+	fields func(runtime.Object) fields.Set
+	hooks  *resource.Hooks
+	// complete sets defaults once more in what is stored, where a strategy empties fields that have some, or JSON leaves out what is empty; nil:
+	// there is no need.
+	complete func(versioned runtime.Object)
+	// returned says that DELETE answers with the object.
+	returned bool
+	storedAs string // see resource.Resource.StoredAs
+	group    string // where the hub type serves in two groups (Event)
+	// review makes it a kind that is answered, not stored.
+	review *review
+}
+
+// v1 is what most kinds are served in.
+var v1 = []string{"v1"}
+
+// all is the category of `kubectl get all`.
+var all = []string{"all"}
+
+// selectable adapts a registry's function on its own type.
+func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fields.Set {
+	return func(hub runtime.Object) fields.Set { return of(hub.(T)) }
+}
+
+// build makes the Resource of an entry.
+func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
+	hub, err := e.hubKind(scheme)
+	if err != nil {
+		return nil, err
+	}
+	storage := hub.GroupKind().WithVersion(e.versions[0])
+	if e.storedAs != "" {
+		storage.Group = schema.ParseGroupResource(e.storedAs).Group
+	}
+	r := &resource.Resource{
+		Group:          hub.Group,
+		Plural:         e.plural,
+		Singular:       strings.ToLower(hub.Kind),
+		Kind:           hub.Kind,
+		ListKind:       hub.Kind + "List",
+		ShortNames:     e.short,
+		Categories:     e.categories,
+		Verbs:          e.verbs,
+		StorageVersion: e.versions[0],
+		Fields:         e.fields,
+		FieldLabel: func(version, label, value string) (string, string, error) {
+			return scheme.ConvertFieldLabel(hub.GroupKind().WithVersion(version), label, value)
+		},
+		Table:          table(schema.GroupResource{Group: hub.Group, Resource: e.plural}),
+		Hooks:          e.hooks,
+		ReturnsDeleted: e.returned,
+		StoredAs:       e.storedAs,
+		Owner:          "builtin",
+	}
+	for _, version := range e.versions {
+		kind := hub.GroupKind().WithVersion(version)
+		empty, err := scheme.New(kind)
+		if err != nil {
+			return nil, fmt.Errorf("make resource %s: no type for %s", e.plural, kind)
+		}
+		empty.GetObjectKind().SetGroupVersionKind(kind)
+		r.Versions = append(r.Versions, resource.Version{Name: version, Deprecated: deprecation.WarningMessage(empty)})
+	}
+	if e.review != nil {
+		r.Namespaced, r.Review, r.Verbs = e.review.namespaced, e.review.create, []string{"create"}
+	} else {
+		r.Namespaced, r.Strategy = e.strategy.NamespaceScoped(), e.strategy
+	}
+	if e.status != nil {
+		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", Update: &resource.UpdateView{Strategy: e.status}})
+	}
+	r.Subresources = append(r.Subresources, e.subs...)
+	if e.storedAs != "" {
+		r.StorageVersion = "" // the stored bytes are of another group: no version may be answered with them as they are
+	}
+	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
+	codec.complete = e.complete
+	r.Codec = codec
+	return r, nil
+}
+
+// hubKind finds the kind of the hub type. Some types are registered in two groups, one of them "extensions", which is no longer served.
+func (e *entry) hubKind(scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+	kinds, _, err := scheme.ObjectKinds(e.hub)
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("make resource %s: %w", e.plural, err)
+	}
+	hub := kinds[0]
+	for _, kind := range kinds {
+		if kind.Group == e.group || hub.Group == "extensions" {
+			hub = kind
+		}
+	}
+	return hub, nil
+}
+
+// newCodec makes the codec of a resource.
+func newCodec(scheme *runtime.Scheme, hub, storage schema.GroupVersionKind, d decoders, r *resource.Resource) *Codec {
+	c := &Codec{kind: hub.GroupKind(), hub: hub, storage: storage, scheme: scheme, decoders: d}
+	c.managers.scheme, c.managers.kind, c.managers.hub = scheme, hub.GroupKind(), hub.GroupVersion()
+	c.managers.reset = map[string]any{"": r.Strategy}
+	for _, sub := range r.Subresources {
+		// Kubernetes resets no field in these two views of a pod, and so notes what their strategies ignore.
+		if sub.Update != nil && sub.Name != "ephemeralcontainers" && sub.Name != "resize" {
+			c.managers.reset[sub.Name] = sub.Update.Strategy
+		}
+	}
+	return c
+}

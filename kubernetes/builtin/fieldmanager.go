@@ -1,0 +1,89 @@
+package builtin
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"kelson.dev/apiserver/resource"
+	fieldsets "kelson.dev/kubernetes/builtin/managedfields"
+)
+
+// fieldManagers makes and keeps the field managers of one kind.
+type fieldManagers struct {
+	scheme *runtime.Scheme
+	kind   schema.GroupKind
+	hub    schema.GroupVersion
+	// reset gives the fields that writes to the resource ("") or a subresource leave alone.
+	reset map[string]any
+
+	made sync.Map // managerKey → resource.FieldManager
+}
+
+type managerKey struct{ version, subresource string }
+
+func (m *fieldManagers) get(version, subresource string) (resource.FieldManager, error) {
+	key := managerKey{version, subresource}
+	if fm, ok := m.made.Load(key); ok {
+		return fm.(resource.FieldManager), nil
+	}
+	fm, err := m.make(m.kind.WithVersion(version), subresource)
+	if err != nil {
+		return nil, fmt.Errorf("make field manager of %s: %w", m.kind.WithVersion(version), err)
+	}
+	made, _ := m.made.LoadOrStore(key, fm)
+	return made.(resource.FieldManager), nil
+}
+
+func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (resource.FieldManager, error) {
+	library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, m.hub, subresource, resetFilters(m.reset[subresource]))
+	if err != nil {
+		return nil, err
+	}
+	shape, err := sharedSchemas().shape(kind)
+	if err != nil {
+		return nil, err
+	}
+	reset, ok := resetNames(m.reset[subresource], kind.GroupVersion())
+	if shape == nil || !ok {
+		return resource.Tracked{FieldManager: library}, nil
+	}
+	return fieldsets.New(fieldsets.Config{
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+	})
+}
+
+// resetFilters asks a strategy which fields it resets.
+func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
+	switch s := strategy.(type) {
+	case upstream.ResetFieldsFilterStrategy:
+		return s.GetResetFieldsFilter()
+	case upstream.ResetFieldsStrategy:
+		return fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
+	}
+	return nil
+}
+
+// resetNames gives the top-level fields that a strategy resets in a version. ok is false if it resets others, too.
+func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
+	s, resets := strategy.(upstream.ResetFieldsStrategy)
+	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
+		return nil, !filters
+	}
+	set, ok := s.GetResetFields()[fieldpath.APIVersion(version.String())]
+	if !ok {
+		return nil, true
+	}
+	ok = true
+	set.Iterate(func(path fieldpath.Path) {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil; ok {
+			names = append(names, *path[0].FieldName)
+		}
+	})
+	return names, ok
+}

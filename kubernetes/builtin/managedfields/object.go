@@ -1,0 +1,341 @@
+package managedfields
+
+import (
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// typeInfo is what the merge library knows of a Go type: which members it has as JSON, in their order, and when they are left out.
+type typeInfo = value.TypeReflectCacheEntry
+
+// created writes what is in a new object, which has the Go type of its version, and not in an empty one of the type. ok is false where that can't be told
+// for sure.
+func (w *writer) created(empty, object reflect.Value, s *Shape, reset []string) (ok bool) {
+	info := value.TypeReflectEntryOf(object.Type())
+	_, ok = w.within(false, func() bool {
+		return w.fields(empty, object, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
+			change := func() (bool, bool) { return w.changed(was, is, info, s.members[name]) }
+			switch {
+			case name == "apiVersion" || name == "kind":
+				return true
+			case name == "metadata":
+				return s.members[name] != nil && w.member(name, func() (bool, bool) { return w.createdMetadata(was, is, info, s.members[name]) })
+			case slices.Contains(reset, name):
+				return w.unwritten(change)
+			}
+			return w.member(name, change)
+		})
+	})
+	return ok && len(w.raw) > 0
+}
+
+func (w *writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
+	return w.within(false, func() bool {
+		return w.fields(was, is, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
+			if name == "managedFields" {
+				return false
+			}
+			if identifying[name] {
+				return true
+			}
+			return w.member(name, func() (bool, bool) { return w.changed(was, is, info, s.members[name]) })
+		})
+	})
+}
+
+// fields calls each with the members of a struct, in their order. A member that was left out before is the zero Value there.
+func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
+	for _, f := range info.OrderedFields() {
+		before, now, there, ok := states(f, was, is)
+		if !ok || there && !each(f.JsonName, before, now, f.TypeEntry) {
+			return false
+		}
+	}
+	return true
+}
+
+// states gives a member of a struct before and now, and whether it is there now. ok is false if it was removed.
+func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
+	now = f.GetFrom(is)
+	if was.IsValid() {
+		if before = f.GetFrom(was); f.CanOmit(before) {
+			before = reflect.Value{}
+		}
+	}
+	there = !f.CanOmit(now)
+	return before, now, there, there || !before.IsValid()
+}
+
+// changed writes what is otherwise in a value than in what was there, which was zero, or nothing if it is not valid.
+func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
+	switch {
+	case s == nil || s.kind == unknown:
+		return false, false
+	case was.IsValid() && is.IsZero():
+		return false, true
+	case s.leaf():
+		return w.changedLeaf(was, is, info, s)
+	case info.CanConvertToUnstructured():
+		return false, false
+	}
+	self := !was.IsValid() // whoever makes it has it
+	if is.Kind() == reflect.Pointer {
+		if is.IsNil() {
+			w.leaf()
+			return true, true
+		}
+		is = is.Elem()
+		info = value.TypeReflectEntryOf(is.Type())
+		if info.CanConvertToUnstructured() {
+			return false, false
+		}
+		if was.IsValid() {
+			if blank(is, info) {
+				w.leaf()
+				return true, true
+			}
+			was = reflect.Value{} // null
+		}
+	}
+	switch is.Kind() {
+	case reflect.Struct:
+		if s.kind != object {
+			return false, false
+		}
+		return w.changedMembers(was, is, info, s, self)
+	case reflect.Map:
+		if s.kind != object {
+			return false, false
+		}
+		if is.Len() == 0 {
+			w.leaf()
+			return true, true
+		}
+		return w.within(self, func() bool { return w.entries(is, s) })
+	case reflect.Slice:
+		if s.kind != list || s.items == nil {
+			return false, false
+		}
+		if is.Len() == 0 {
+			w.leaf()
+			return true, true
+		}
+		return w.newElements(is, s, self)
+	}
+	return false, false
+}
+
+func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	for _, f := range info.OrderedFields() {
+		before, now, there, ok := states(f, was, is)
+		if !ok {
+			return false, false
+		}
+		if !there {
+			continue
+		}
+		at := len(w.raw)
+		member, declared := s.member(f.JsonName)
+		if !declared || !w.name(f.JsonName) {
+			return false, false
+		}
+		owned, ok := w.changed(before, now, f.TypeEntry, member)
+		if !ok {
+			return false, false
+		}
+		if !owned {
+			w.raw = w.raw[:at]
+		}
+	}
+	return w.end(start, parts, self), true
+}
+
+// newElements writes the elements of a list, all of which are new.
+func (w *writer) newElements(is reflect.Value, s *Shape, self bool) (owned, ok bool) {
+	start, parts := w.begin(self)
+	base := len(w.marks)
+	for i := range is.Len() {
+		m, ok := s.markOf(is.Index(i))
+		if !ok {
+			return false, false
+		}
+		m.at = i
+		w.marks = append(w.marks, m)
+	}
+	if !w.sortMarks(base) {
+		return false, false
+	}
+	info := value.TypeReflectEntryOf(is.Type().Elem())
+	for i := base; i < base+is.Len(); i++ {
+		m := &w.marks[i]
+		at := m.at
+		if !w.element(m, s.keys) {
+			return false, false
+		}
+		if _, ok := w.changed(reflect.Value{}, is.Index(at), info, s.items); !ok {
+			return false, false
+		}
+	}
+	w.marks = w.marks[:base]
+	return w.end(start, parts, self), true
+}
+
+// numberOrName is the type of a mixed scalar that is never anything else.
+var numberOrName = reflect.TypeFor[intstr.IntOrString]()
+
+// changedLeaf is changed for what has no parts.
+func (w *writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
+	if s.keyed { // of which the library looks whether they are known
+		return false, false
+	}
+	if t := is.Type(); s.mixed && t != numberOrName && t != reflect.PointerTo(numberOrName) {
+		return false, false
+	}
+	if was.IsValid() { // and is something else now
+		switch is.Kind() {
+		case reflect.Struct:
+			if info.CanConvertToUnstructured() {
+				before, err := info.ToUnstructured(was)
+				if err != nil {
+					return false, false
+				}
+				now, err := info.ToUnstructured(is)
+				if err != nil {
+					return false, false
+				}
+				if reflect.DeepEqual(before, now) {
+					return false, true
+				}
+				break
+			}
+			if !differs(is, info) {
+				return false, blank(is, info) && blank(was, info)
+			}
+		case reflect.Interface, reflect.Array:
+			return false, false
+		default:
+			if info.CanConvertToUnstructured() {
+				return false, false
+			}
+		}
+	}
+	w.leaf()
+	return true, true
+}
+
+// blank says that nothing is seen of a struct as JSON.
+func blank(v reflect.Value, info *typeInfo) bool {
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	for _, f := range info.OrderedFields() {
+		if !f.CanOmit(f.GetFrom(v)) {
+			return false
+		}
+	}
+	return true
+}
+
+// differs says that a struct surely shows something that a zero one does not.
+func differs(v reflect.Value, info *typeInfo) bool {
+	for _, f := range info.OrderedFields() {
+		member := f.GetFrom(v)
+		if f.TypeEntry.CanConvertToUnstructured() || f.CanOmit(member) {
+			continue
+		}
+		switch member.Kind() {
+		case reflect.Slice, reflect.Map:
+			if member.Len() > 0 {
+				return true
+			}
+		case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64:
+			if !member.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entries writes the members of a map, all of which are new.
+func (w *writer) entries(members reflect.Value, s *Shape) bool {
+	base := len(w.names)
+	switch m := members.Interface().(type) {
+	case map[string]string:
+		for name := range m {
+			w.names = append(w.names, name)
+		}
+	case map[string][]byte:
+		for name := range m {
+			w.names = append(w.names, name)
+		}
+	case corev1.ResourceList:
+		for name := range m {
+			w.names = append(w.names, string(name))
+		}
+	default:
+		return false
+	}
+	slices.Sort(w.names[base:])
+	for i := range members.Len() {
+		name := w.names[base+i]
+		member, declared := s.member(name)
+		if declared || member == nil || !member.leaf() || member.keyed || !w.name(name) {
+			return false
+		}
+		w.leaf()
+	}
+	w.names = w.names[:base]
+	return true
+}
+
+// markOf gives what an element of a list is known by.
+func (s *Shape) markOf(element reflect.Value) (m mark, ok bool) {
+	if len(s.keys) == 0 {
+		m.key[0], ok = scalarIn(element)
+		return m, ok
+	}
+	if element.Kind() != reflect.Struct || len(s.keys) > mostKeys {
+		return m, false
+	}
+	info := value.TypeReflectEntryOf(element.Type())
+	if info.CanConvertToUnstructured() {
+		return m, false
+	}
+	for i, k := range s.keys {
+		f, ok := info.Fields()[k.name]
+		if !ok {
+			return m, false
+		}
+		if v := f.GetFrom(element); f.CanOmit(v) {
+			m.key[i] = k.fallback
+		} else if m.key[i], ok = scalarIn(v); !ok {
+			return m, false
+		}
+		if m.key[i].kind == unknown {
+			return m, false
+		}
+	}
+	return m, true
+}
+
+func scalarIn(v reflect.Value) (scalar, bool) {
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if value.TypeReflectEntryOf(v.Type()).CanConvertToUnstructured() {
+		return scalar{}, false
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return scalar{kind: text, text: v.String()}, true
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		return scalar{kind: number, number: v.Int()}, true
+	}
+	return scalar{}, false
+}

@@ -1,0 +1,111 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// binding serves the kind that existed before pods/binding: POST to bindings binds the pod of that name.
+func (k *kinds) binding() *review {
+	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
+		b := hub.(*core.Binding)
+		return k.bind(ctx, req, b.Name, b)
+	}}
+}
+
+// bindPod serves pods/binding.
+func (k *kinds) bindPod(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
+	b := &core.Binding{}
+	if err := Scheme().Convert(body, b, nil); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", body))
+	}
+	return k.bind(ctx, req, req.Name, b)
+}
+
+// bind gives a pod its node. It is refused with a conflict for a pod that has one, that is being deleted, or that has scheduling gates.
+func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b *core.Binding) (runtime.Object, error) {
+	if name != b.Name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	if errs := validation.ValidatePodBinding(b); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	_, err := req.Objects.Update(ctx, k.resource("", "pods"), req.Namespace, name, unchecked{pod.Strategy}, req.DryRun, func(hub runtime.Object) error {
+		p := hub.(*core.Pod)
+		if err := checkPrecondition("UID", string(b.UID), string(p.UID)); err != nil {
+			return apierrors.NewConflict(core.Resource("pods"), name, err)
+		}
+		if err := checkPrecondition("ResourceVersion", b.ResourceVersion, p.ResourceVersion); err != nil {
+			return apierrors.NewConflict(core.Resource("pods"), name, err)
+		}
+		if err := assign(p, b); err != nil {
+			return apierrors.NewConflict(core.Resource("pods/binding"), name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
+}
+
+func checkPrecondition(what, want, is string) error {
+	if want != "" && want != is {
+		return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, is)
+	}
+	return nil
+}
+
+// assign writes the binding into the pod.
+func assign(p *core.Pod, b *core.Binding) error {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", p.Name)
+	case p.Spec.NodeName != "":
+		return fmt.Errorf("pod %v is already assigned to node %q", p.Name, p.Spec.NodeName)
+	case len(p.Spec.SchedulingGates) > 0:
+		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", p.Name)
+	}
+	p.Spec.NodeName = b.Target.Name
+	p.Status.NominatedNodeName = "" // the hint has served
+	p.Annotations = merged(p.Annotations, b.Annotations)
+	p.Labels = merged(p.Labels, b.Labels)
+	podutil.DropInitContainerAnnotations(p.Annotations)
+	podutil.UpdatePodCondition(&p.Status, &core.PodCondition{Type: core.PodScheduled, Status: core.ConditionTrue})
+	return nil
+}
+
+func merged(into, from map[string]string) map[string]string {
+	if into == nil && len(from) > 0 {
+		into = map[string]string{}
+	}
+	maps.Copy(into, from)
+	return into
+}
+
+// unchecked is a strategy for writes that the control plane itself makes to a part of an object that no update may change
+// (a pod's node). Only metadata is checked.
+type unchecked struct{ upstream.RESTUpdateStrategy }
+
+func (unchecked) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+func (unchecked) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+func (unchecked) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+func (unchecked) Canonicalize(runtime.Object) {}

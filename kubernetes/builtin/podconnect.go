@@ -1,0 +1,152 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/kubelet/client"
+	podrest "k8s.io/kubernetes/pkg/registry/core/pod/rest"
+
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/resource"
+)
+
+// Node is one that runs in this process. It serves a kubelet's HTTP API, without a network between.
+type Node interface {
+	http.Handler
+	// Dial connects to a port of a pod of the node.
+	Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Conn, error)
+}
+
+// connector is one of Kubernetes' own subresources that answer by themselves.
+type connector interface {
+	upstream.Connecter
+	New() runtime.Object
+}
+
+// podConnections are the subresources that lead into a container, by way of its node. All that is between a client's SPDY or
+// WebSocket and the kubelet's is Kubernetes' own.
+func (k *kinds) podConnections() []resource.Subresource {
+	return []resource.Subresource{
+		k.stream("attach", "PodAttachOptions", func(p *core.Pod) connector {
+			return &podrest.AttachREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+		}),
+		k.stream("exec", "PodExecOptions", func(p *core.Pod) connector {
+			return &podrest.ExecREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+		}),
+		k.stream("portforward", "PodPortForwardOptions", func(p *core.Pod) connector {
+			return &podrest.PortForwardREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+		}),
+	}
+}
+
+func (k *kinds) stream(name, kind string, of func(*core.Pod) connector) resource.Subresource {
+	return resource.Subresource{
+		Name: name, GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "get"},
+		ConnectVerbs: []string{http.MethodGet, http.MethodPost},
+		ConnectOptions: func(query url.Values) (runtime.Object, error) {
+			return connectOptions(of(nil).New(), query)
+		},
+		Connect: func(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
+			p, ok := obj.(*core.Pod)
+			if !ok {
+				return nil, fmt.Errorf("%s: not a pod: %T", name, obj)
+			}
+			respond := &responder{fail: req.Fail}
+			handler, err := of(p).Connect(ctx, req.Name, req.Options, respond)
+			if err != nil {
+				return nil, err
+			}
+			return respond.before(handler), nil
+		},
+	}
+}
+
+// connectOptions reads the options of a connection from its query.
+func connectOptions(opts runtime.Object, query url.Values) (runtime.Object, error) {
+	if err := legacyscheme.ParameterCodec.DecodeParameters(query, corev1.SchemeGroupVersion, opts); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return opts, nil
+}
+
+// responder answers for a handler that could not do it, with the request's own writer.
+type responder struct {
+	fail func(http.ResponseWriter, *http.Request, error)
+	w    http.ResponseWriter
+	req  *http.Request
+}
+
+func (r *responder) Object(code int, _ runtime.Object) { r.w.WriteHeader(code) }
+func (r *responder) Error(err error)                   { r.fail(r.w, r.req, err) }
+
+func (r *responder) before(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.w, r.req = w, req
+		h.ServeHTTP(w, req)
+	})
+}
+
+// kubelets tells how to reach the kubelet of a node.
+type kubelets struct{ *kinds }
+
+// kubeletPort is the port of kubelets in URLs; nobody listens there.
+const kubeletPort = "10250"
+
+// GetConnectionInfo gives a transport that ends with ctx.
+func (k kubelets) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
+	n, ok := k.node(string(name))
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("node %q does not answer: no address is known of it", name))
+	}
+	transport := through(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
+	return &client.ConnectionInfo{
+		Scheme: "http", Hostname: string(name), Port: kubeletPort,
+		Transport: transport, InsecureSkipTLSVerifyTransport: transport,
+	}, nil
+}
+
+func (k *kinds) node(name string) (Node, bool) {
+	if k.cfg.Node == nil {
+		return nil, false
+	}
+	return k.cfg.Node(name)
+}
+
+// through makes a transport for the requests of one connection: none is kept for later ones.
+func through(dial func(ctx context.Context, port string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return dial(ctx, port)
+	}}
+}
+
+// may is who decides whether a connection that begins with GET may be made, too: it is a create.
+func (k *kinds) may() authorizer.UnconditionalAuthorizer {
+	if k.cfg.Authorizer == nil {
+		return everything{}
+	}
+	return k.cfg.Authorizer
+}
+
+// everything is allowed where nobody is asked.
+type everything struct{}
+
+func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}

@@ -1,0 +1,233 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/policy"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// evictPod serves pods/eviction: it deletes the pod if the one disruption budget over it allows that now.
+func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
+	eviction := &policy.Eviction{}
+	if err := Scheme().Convert(body, eviction, nil); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", body))
+	}
+	if req.Name != eviction.Name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	opts, err := evictionOptions(req, eviction)
+	if err != nil {
+		return nil, err
+	}
+	dryRun := len(opts.DryRun) > 0
+	pods := k.resource("", "pods")
+	for retry := 0; ; retry++ {
+		hub, err := req.Objects.Get(ctx, pods, req.Namespace, req.Name)
+		if err != nil {
+			return nil, err
+		}
+		p := hub.(*core.Pod)
+		safe, pinned, err := k.spend(ctx, req.Objects, p, dryRun)
+		if err != nil {
+			return nil, err
+		}
+		err = k.evict(ctx, req.Objects, p, opts, pinned, dryRun)
+		switch {
+		case err == nil:
+			return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
+		case !apierrors.IsConflict(err) || resourceVersionOf(opts) != "":
+			return nil, err
+		case !safe: // an unhealthy pod changed, it may guard something now
+			return nil, tooManyRequests(10, "The pod changed while it was being evicted.")
+		case retry == 20:
+			return nil, err
+		}
+	}
+}
+
+// evictionOptions are the delete options of an eviction, with the request's dry run.
+func evictionOptions(req *resource.Request, e *policy.Eviction) (*metav1.DeleteOptions, error) {
+	opts := e.DeleteOptions.DeepCopy()
+	if opts == nil {
+		opts = &metav1.DeleteOptions{}
+	}
+	var asked []string
+	if req.DryRun {
+		asked = []string{metav1.DryRunAll}
+	}
+	if len(opts.DryRun) > 0 && len(asked) > 0 && !slices.Equal(opts.DryRun, asked) {
+		return nil, fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", asked, opts.DryRun)
+	}
+	if len(opts.DryRun) == 0 {
+		opts.DryRun = asked
+	}
+	return opts, nil
+}
+
+func resourceVersionOf(opts *metav1.DeleteOptions) string {
+	if opts.Preconditions == nil || opts.Preconditions.ResourceVersion == nil {
+		return ""
+	}
+	return *opts.Preconditions.ResourceVersion
+}
+
+// evict marks the pod as disrupted and deletes it; pinned: only in the state it was looked at.
+func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod, opts *metav1.DeleteOptions, pinned, dryRun bool) error {
+	pods := k.resource("", "pods")
+	opts = opts.DeepCopy()
+	if opts.Preconditions == nil {
+		opts.Preconditions = &metav1.Preconditions{}
+	}
+	want := resourceVersionOf(opts)
+	if want == "" && pinned {
+		want = p.ResourceVersion
+	}
+	if dryRun {
+		_, err := objects.Delete(ctx, pods, p.Namespace, p.Name, opts)
+		return err
+	}
+	updated, err := objects.Update(ctx, pods, p.Namespace, p.Name, pod.StatusStrategy, false, func(hub runtime.Object) error {
+		now := hub.(*core.Pod)
+		if uid := opts.Preconditions.UID; uid != nil && *uid != "" && *uid != now.UID {
+			return apierrors.NewConflict(core.Resource("pods"), p.Name, checkPrecondition("UID", string(*uid), string(now.UID)))
+		}
+		if err := checkPrecondition("ResourceVersion", want, now.ResourceVersion); err != nil {
+			return apierrors.NewConflict(core.Resource("pods"), p.Name, err)
+		}
+		podutil.UpdatePodCondition(&now.Status, &core.PodCondition{
+			Type: core.DisruptionTarget, Status: core.ConditionTrue,
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if want != "" {
+		opts.Preconditions.ResourceVersion = &updated.(*core.Pod).ResourceVersion
+	}
+	_, err = objects.Delete(ctx, pods, p.Namespace, p.Name, opts)
+	return err
+}
+
+// spend takes one disruption from the budget over a pod, if it needs one. pinned says that what was decided holds only for the
+// pod's current state; safe, that a conflict may simply be tried again.
+func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
+	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
+	if ended || p.Status.Phase == core.PodPending {
+		return true, !ended, nil // it guards nothing
+	}
+	budgets, err := k.budgets(ctx, objects, p)
+	if err != nil {
+		return false, false, err
+	}
+	switch len(budgets) {
+	case 0:
+		return true, false, nil
+	case 1:
+	default:
+		return false, false, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+		}}
+	}
+	b := budgets[0]
+	if !podutil.IsPodReady(p) {
+		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
+		enough := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
+		if always || enough {
+			return false, true, nil // an unhealthy pod more or less changes nothing
+		}
+	}
+	_, err = objects.Update(ctx, k.resource("policy", "poddisruptionbudgets"), b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun,
+		func(hub runtime.Object) error { return take(hub.(*policy.PodDisruptionBudget), p.Name) })
+	return true, false, err
+}
+
+// budgets are the disruption budgets that select a pod.
+func (k *kinds) budgets(ctx context.Context, objects resource.Objects, p *core.Pod) ([]*policy.PodDisruptionBudget, error) {
+	hubs, err := objects.List(ctx, k.resource("policy", "poddisruptionbudgets"), p.Namespace, labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	var out []*policy.PodDisruptionBudget
+	for _, hub := range hubs {
+		b := hub.(*policy.PodDisruptionBudget)
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(p.Labels)) {
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// take writes one disruption into a budget's status, or says why there is none to take.
+func take(b *policy.PodDisruptionBudget, podName string) error {
+	const most = 2000 // disrupted pods that the budget's controller has not seen go
+	switch {
+	case b.Status.ObservedGeneration < b.Generation:
+		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+	case b.Status.DisruptionsAllowed < 0:
+		return forbidden(b.Name, "pdb disruptions allowed is negative",
+			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: pdb disruptions allowed is negative", b.Name))
+	case len(b.Status.DisruptedPods) > most:
+		return forbidden(b.Name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller", b.Name))
+	case b.Status.DisruptionsAllowed == 0:
+		return tooManyRequests(0, whyNone(b))
+	}
+	b.Status.DisruptionsAllowed--
+	if b.Status.DisruptionsAllowed == 0 {
+		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason,
+			ObservedGeneration: b.Status.ObservedGeneration,
+		})
+	}
+	if b.Status.DisruptedPods == nil {
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+	}
+	b.Status.DisruptedPods[podName] = metav1.Now()
+	return nil
+}
+
+func whyNone(b *policy.PodDisruptionBudget) string {
+	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	told := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	switch {
+	case told && c.Reason == policyv1.SyncFailedReason:
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, c.Message)
+	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+	case told:
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason, c.Message)
+	}
+	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
+}
+
+func tooManyRequests(retryAfter int, cause string) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	return err
+}
+
+func forbidden(budget, why, cause string) error {
+	err := apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), budget, errors.New(why))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	return err
+}

@@ -1,0 +1,120 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/kubelet/client"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// podLog serves pods/log: it checks the options as Kubernetes does, opens the log before the answer begins, so that
+// an error becomes a Status, and sends each chunk as it comes.
+func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
+	p, ok := obj.(*core.Pod)
+	if !ok {
+		return nil, fmt.Errorf("read log: not a pod: %T", obj)
+	}
+	opts := &core.PodLogOptions{}
+	if err := legacyscheme.ParameterCodec.DecodeParameters(req.Query, corev1.SchemeGroupVersion, opts); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if opts.Stream == nil {
+		stream := core.LogStreamAll
+		opts.Stream = &stream
+	}
+	if errs := validation.ValidatePodLogOptions(opts, true); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(core.Kind("PodLogOptions"), p.Name, errs)
+	}
+	container, err := logContainer(ctx, p, opts)
+	if err != nil {
+		return nil, err
+	}
+	if container == "" { // not on a node yet: there is nothing to read
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+	}
+	opts.Container = container
+	if k.cfg.Logs == nil {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: metav1.StatusReasonMethodNotAllowed,
+			Message: "no node of this control plane keeps logs",
+		}}
+	}
+	versioned := &corev1.Pod{}
+	if err := Scheme().Convert(p.DeepCopy(), versioned, nil); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	versionedOpts := &corev1.PodLogOptions{}
+	if err := Scheme().Convert(opts, versionedOpts, nil); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	log, err := k.cfg.Logs(ctx, versioned, versionedOpts)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { stream(w, log) }), nil
+}
+
+// stream copies a log to the client, chunk by chunk, until either ends.
+func stream(w http.ResponseWriter, log io.ReadCloser) {
+	defer log.Close()
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w).Flush
+	if err := flush(); errors.Is(err, http.ErrNotSupported) {
+		flush = func() error { return nil }
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := log.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return
+			}
+			if flush() != nil {
+				return
+			}
+		}
+		if err != nil {
+			return // the status is sent: the end of the stream is all that can be said
+		}
+	}
+}
+
+// logContainer checks the container that the options name, or finds the one they mean. It is "" for a pod without a node.
+// Kubernetes' rules and words are those of the function that locates a log on a kubelet; the location's last part is the container.
+func logContainer(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (string, error) {
+	location, _, err := pod.LogLocation(ctx, onePod{p}, nowhere{}, p.Name, opts)
+	if err != nil || location == nil {
+		return "", err
+	}
+	return path.Base(location.Path), nil
+}
+
+// onePod is a getter that has one pod.
+type onePod struct{ pod *core.Pod }
+
+func (o onePod) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
+	return o.pod, nil
+}
+
+// nowhere stands in for the address of a kubelet, which is not used.
+type nowhere struct{}
+
+func (nowhere) GetConnectionInfo(context.Context, types.NodeName) (*client.ConnectionInfo, error) {
+	return &client.ConnectionInfo{}, nil
+}

@@ -1,0 +1,73 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// policies gives the kinds of admission policies strategies that ask whether the author may read the parameters that a policy or its
+// binding names. The Resources given are shared by all control planes and stay as they are.
+func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
+	may, resolve := k.authorizer(), resolver.ResourceResolverFunc(k.resolve)
+	strategies := map[string]resource.Strategy{
+		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(may, resolve),
+		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(may, boundPolicies{k}, resolve),
+		"validatingadmissionpolicies":       validatingadmissionpolicy.NewStrategy(may, resolve),
+		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(may, boundPolicies{k}, resolve),
+	}
+	out := make([]*resource.Resource, len(shared))
+	for i, r := range shared {
+		out[i] = r
+		if strategy := strategies[r.Plural]; strategy != nil && r.Group == admissionregistration.GroupName {
+			own := *r
+			own.Strategy = strategy
+			out[i] = &own
+		}
+	}
+	return out
+}
+
+// resolve finds the resource of a kind.
+func (k *kinds) resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	if k.cfg.Registry != nil {
+		if res, ok := k.cfg.Registry.Current().ByKind(gvk.GroupKind()); ok {
+			if _, ok := res.Serves(gvk.Version); ok {
+				return res.GVR(gvk.Version), nil
+			}
+		}
+	}
+	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+}
+
+// boundPolicies reads the policies that bindings name.
+type boundPolicies struct{ *kinds }
+
+func (b boundPolicies) GetValidatingAdmissionPolicy(ctx context.Context, name string) (*admissionregistration.ValidatingAdmissionPolicy, error) {
+	return readPolicy[*admissionregistration.ValidatingAdmissionPolicy](ctx, b.kinds, "validatingadmissionpolicies", name)
+}
+
+func (b boundPolicies) GetMutatingAdmissionPolicy(ctx context.Context, name string) (*admissionregistration.MutatingAdmissionPolicy, error) {
+	return readPolicy[*admissionregistration.MutatingAdmissionPolicy](ctx, b.kinds, "mutatingadmissionpolicies", name)
+}
+
+func readPolicy[T any](ctx context.Context, k *kinds, plural, name string) (policy T, err error) {
+	if k.cfg.Objects == nil {
+		return policy, fmt.Errorf("read %s: there are no objects", plural)
+	}
+	hub, err := k.cfg.Objects().Get(ctx, k.resource(admissionregistration.GroupName, plural), "", name)
+	if err != nil {
+		return policy, err
+	}
+	return hub.(T), nil
+}

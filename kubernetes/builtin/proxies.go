@@ -1,0 +1,232 @@
+package builtin
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	endpoints "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	netutils "k8s.io/utils/net"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// proxied makes the proxy subresource of a kind: locate finds where a request goes, and the transport that takes it there.
+func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate func(context.Context, *resource.Request, runtime.Object) (*url.URL, http.RoundTripper, error)) resource.Subresource {
+	return resource.Subresource{
+		Name: "proxy", GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "delete", "get", "patch", "update"},
+		ConnectVerbs: []string{
+			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
+		},
+		// In the path may stand "name", "name:port" or "scheme:name:port".
+		Object: func(id string) (string, error) {
+			_, name, _, ok := utilnet.SplitSchemeNamePort(id)
+			if !ok {
+				return "", apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", what, id))
+			}
+			return name, nil
+		},
+		ConnectOptions: func(query url.Values) (runtime.Object, error) { return connectOptions(options(), query) },
+		Connect: func(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
+			location, transport, err := locate(ctx, req, obj)
+			if err != nil {
+				return nil, err
+			}
+			location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, proxyPath(req.Options))
+			respond := &responder{fail: req.Fail}
+			return respond.before(proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(respond))), nil
+		},
+	}
+}
+
+func proxyPath(options runtime.Object) string {
+	switch o := options.(type) {
+	case *core.PodProxyOptions:
+		return o.Path
+	case *core.ServiceProxyOptions:
+		return o.Path
+	case *core.NodeProxyOptions:
+		return o.Path
+	}
+	return ""
+}
+
+func (k *kinds) podProxy() resource.Subresource {
+	return k.proxied("PodProxyOptions", "pod", func() runtime.Object { return &core.PodProxyOptions{} },
+		func(ctx context.Context, req *resource.Request, obj runtime.Object) (*url.URL, http.RoundTripper, error) {
+			p := obj.(*core.Pod)
+			scheme, _, port, _ := utilnet.SplitSchemeNamePort(req.Name)
+			for i := 0; port == "" && i < len(p.Spec.Containers); i++ {
+				if ports := p.Spec.Containers[i].Ports; len(ports) > 0 {
+					port = strconv.Itoa(int(ports[0].ContainerPort))
+				}
+			}
+			transport, err := k.toPod(ctx, p)
+			if err != nil {
+				return nil, nil, err
+			}
+			if transport == nil {
+				return pod.ResourceLocation(ctx, onePod{p}, toNetwork(), req.Name)
+			}
+			return &url.URL{Scheme: scheme, Host: hostPort(p.Status.PodIPs[0].IP, port)}, transport, nil
+		})
+}
+
+func hostPort(ip, port string) string {
+	if port != "" {
+		return net.JoinHostPort(ip, port)
+	}
+	if netutils.IsIPv6String(ip) {
+		return "[" + ip + "]"
+	}
+	return ip
+}
+
+// toPod is the way to a pod whose node is in this process; nil when it is not.
+func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error) {
+	n, ok := k.node(p.Spec.NodeName)
+	if !ok {
+		return nil, nil
+	}
+	if len(p.Status.PodIPs) == 0 {
+		return nil, apierrors.NewBadRequest("address not allowed")
+	}
+	versioned := &corev1.Pod{}
+	if err := Scheme().Convert(p.DeepCopy(), versioned, nil); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	transport := through(func(dialing context.Context, port string) (net.Conn, error) {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("port %q: %w", port, err)
+		}
+		conn, err := n.Dial(dialing, versioned, uint16(number))
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { conn.Close() })
+		return conn, nil
+	})
+	transport.TLSClientConfig = anyCertificate()
+	return transport, nil
+}
+
+// toNetwork is the way to pods on other machines.
+func toNetwork() *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate()}
+}
+
+// anyCertificate is good enough, as for kube-apiserver: a pod's certificate is not for its address.
+func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+func (k *kinds) serviceProxy() resource.Subresource {
+	return k.proxied("ServiceProxyOptions", "service", func() runtime.Object { return &core.ServiceProxyOptions{} },
+		func(ctx context.Context, req *resource.Request, obj runtime.Object) (*url.URL, http.RoundTripper, error) {
+			svc := obj.(*core.Service)
+			scheme, _, port, _ := utilnet.SplitSchemeNamePort(req.Name)
+			if number, err := strconv.ParseInt(port, 10, 64); err == nil {
+				if port, err = portName(svc, number); err != nil {
+					return nil, nil, err
+				}
+			}
+			slices, err := k.endpointSlices(ctx, req, svc)
+			if err != nil {
+				return nil, nil, err
+			}
+			pods := map[string]*core.Pod{}
+			host, err := endpoints.RandomEndpoint(svc.Name, slices, port, corev1.IPv4Protocol, func(ep *discoveryv1.Endpoint) bool {
+				p := k.endpointPod(ctx, req, ep)
+				if p != nil {
+					pods[ep.Addresses[0]] = p
+				}
+				return p != nil
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			location := &url.URL{Scheme: scheme, Host: host}
+			if p := pods[location.Hostname()]; p != nil {
+				if transport, err := k.toPod(ctx, p); err != nil || transport != nil {
+					return location, transport, err
+				}
+			}
+			return location, toNetwork(), nil
+		})
+}
+
+// portName is the name of a service's port by its number.
+func portName(svc *core.Service, number int64) (string, error) {
+	for _, p := range svc.Spec.Ports {
+		if int64(p.Port) == number {
+			return p.Name, nil
+		}
+	}
+	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, svc.Name))
+}
+
+func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, svc *core.Service) ([]*discoveryv1.EndpointSlice, error) {
+	hubs, err := req.Objects.List(ctx, k.resource("discovery.k8s.io", "endpointslices"), svc.Namespace,
+		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if len(hubs) == 0 {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", svc.Name))
+	}
+	slices := make([]*discoveryv1.EndpointSlice, len(hubs))
+	for i, hub := range hubs {
+		slices[i] = &discoveryv1.EndpointSlice{}
+		if err := Scheme().Convert(hub, slices[i], nil); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	return slices, nil
+}
+
+// endpointPod is the pod of an endpoint, if it is one and has the address: a service must not lead elsewhere.
+func (k *kinds) endpointPod(ctx context.Context, req *resource.Request, ep *discoveryv1.Endpoint) *core.Pod {
+	if ep.TargetRef == nil || ep.TargetRef.Namespace != req.Namespace || len(ep.Addresses) == 0 {
+		return nil
+	}
+	hub, err := req.Objects.Get(ctx, k.resource("", "pods"), req.Namespace, ep.TargetRef.Name)
+	if err != nil {
+		return nil
+	}
+	p := hub.(*core.Pod)
+	for _, ip := range p.Status.PodIPs {
+		if ip.IP == ep.Addresses[0] {
+			return p
+		}
+	}
+	return nil
+}
+
+func (k *kinds) nodeProxy() resource.Subresource {
+	return k.proxied("NodeProxyOptions", "node", func() runtime.Object { return &core.NodeProxyOptions{} },
+		func(ctx context.Context, req *resource.Request, obj runtime.Object) (*url.URL, http.RoundTripper, error) {
+			_, name, port, _ := utilnet.SplitSchemeNamePort(req.Name)
+			info, err := kubelets{k}.GetConnectionInfo(ctx, types.NodeName(name))
+			if err != nil {
+				return nil, nil, err
+			}
+			if port != "" && port != info.Port {
+				return nil, nil, apierrors.NewBadRequest("address not allowed") // its address is this machine's own
+			}
+			return &url.URL{Scheme: info.Scheme, Host: net.JoinHostPort(info.Hostname, info.Port)}, info.Transport, nil
+		})
+}

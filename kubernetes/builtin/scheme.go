@@ -1,0 +1,80 @@
+package builtin
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	// Their init registers the types, defaults and conversions of each group. Most come with the printers anyway.
+	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/authentication/install"
+	_ "k8s.io/kubernetes/pkg/apis/authorization/install"
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/certificates/install"
+	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	_ "k8s.io/kubernetes/pkg/apis/events/install"
+	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
+	_ "k8s.io/kubernetes/pkg/apis/node/install"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
+	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// Scheme holds the internal and versioned types of all built-in kinds. It is
+// Kubernetes' own one, which the strategies' declarative validation needs too. Never change it.
+func Scheme() *runtime.Scheme { return completeScheme() }
+
+// completeScheme adds what does not register itself with Kubernetes' scheme.
+var completeScheme = sync.OnceValue(func() *runtime.Scheme {
+	apiregistration.Install(legacyscheme.Scheme)
+	return legacyscheme.Scheme
+})
+
+// decoders are the strict decoders to the hub types of one group, by media type.
+type decoders map[string]runtime.Decoder
+
+// strictDecoders are the decoders to the hub types of every group. A strict decoder gives the object together with
+// the objections, so it serves the lenient modes as well.
+var strictDecoders = sync.OnceValue(func() map[schema.GroupVersion]decoders {
+	all := map[schema.GroupVersion]decoders{}
+	for _, version := range Scheme().PrioritizedVersionsAllGroups() {
+		hub := schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal}
+		if all[hub] != nil {
+			continue
+		}
+		all[hub] = make(decoders, 4)
+		for media, s := range strictSerializers() {
+			all[hub][media] = codecFactory().DecoderToVersion(s, hub)
+		}
+	}
+	return all
+})
+
+var codecFactory = sync.OnceValue(func() serializer.CodecFactory {
+	return serializer.NewCodecFactory(Scheme(), serializer.WithSerializer(cbor.NewSerializerInfo))
+})
+
+var strictSerializers = sync.OnceValue(func() map[string]runtime.Serializer {
+	s := Scheme()
+	return map[string]runtime.Serializer{
+		resource.MediaJSON:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true}),
+		resource.MediaYAML:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true, Yaml: true}),
+		resource.MediaProtobuf: protobuf.NewSerializer(s, s),
+		resource.MediaCBOR:     cbor.NewSerializer(s, s, cbor.Strict(true)),
+	}
+})

@@ -1,0 +1,113 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/kubernetes/pkg/apis/core"
+	netutils "k8s.io/utils/net"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+// Control planes that share a state all give addresses and ports of the same ranges. Then nothing is known from before: what Services
+// hold is read anew for each write, and who gives something renews, in the same unit as the Service, one record of the ranges that
+// nobody else may have renewed since. So of two who would give at a time one has to look again. To give back needs no record: a
+// Service that holds less is all there is to it.
+
+// rangesKey is where the record is. It is served nowhere, as RangeAllocations are not in Kubernetes.
+var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
+
+// shared says whether others give of the same ranges.
+func (s *services) shared() bool { return s.kinds.cfg.Store != nil && s.kinds.cfg.Store.Follows() }
+
+// allocateShared begins a write of a hub, in whose place there was old or nil.
+func (s *services) allocateShared(ctx context.Context, hub, old runtime.Object, dryRun bool,
+	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
+	registry, err := s.begin()
+	if err != nil {
+		return nil, nil, err
+	}
+	sn, err := s.kinds.cfg.Store.Fresh(ctx)
+	if err != nil {
+		return nil, nil, apierrors.NewServiceUnavailable("the ranges of services could not be read: " + err.Error())
+	}
+	before := hub.(*core.Service).Spec.DeepCopy()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mark(sn); err != nil {
+		return nil, nil, err
+	}
+	if _, err := begin(registry); err != nil {
+		return nil, nil, err
+	}
+	if dryRun || holdings(old).covers(holdings(hub)) {
+		return nil, nil, nil
+	}
+	record, err := s.record(sn)
+	// Who has to look again asks for what was asked for, not for what was found the first time.
+	return []store.Op{record}, func() { hub.(*core.Service).Spec = *before }, err
+}
+
+// mark makes the allocators agree with what the Services of a state hold. The caller holds mu.
+func (s *services) mark(sn *store.Snapshot) error {
+	all := held{map[string]bool{}, map[int]bool{}}
+	for svc, err := range derived.List[corev1.Service](sn, "services", "") {
+		if err != nil {
+			return fmt.Errorf("list services: %w", err)
+		}
+		all.addIPs(svc.Spec.ClusterIPs)
+		for _, p := range svc.Spec.Ports {
+			all.addPort(p.NodePort)
+		}
+		all.addPort(svc.Spec.HealthCheckNodePort)
+	}
+	var given []net.IP // they can't be released while they are counted
+	for _, ips := range s.ips {
+		ips.ForEach(func(ip net.IP) { given = append(given, ip) })
+	}
+	for _, ip := range given {
+		if !all.ips[ip.String()] {
+			s.releaseIP(ip)
+		}
+	}
+	var ports []int
+	s.ports.ForEach(func(port int) { ports = append(ports, port) })
+	for _, port := range ports {
+		if !all.ports[port] {
+			_ = s.ports.Release(port)
+		}
+	}
+	// What is out of range, or marked already, is left as it is.
+	for ip := range all.ips {
+		s.allocateIP(netutils.ParseIPSloppy(ip))
+	}
+	for port := range all.ports {
+		_ = s.ports.Allocate(port)
+	}
+	return nil
+}
+
+// record is the write of the record over that of a state.
+func (s *services) record(sn *store.Snapshot) (store.Op, error) {
+	cidr := s.ips[0].CIDR() // nobody reads it
+	allocation := corev1.RangeAllocation{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
+		ObjectMeta: metav1.ObjectMeta{Name: rangesKey.Name},
+		Range:      cidr.String(),
+	}
+	data, err := json.Marshal(allocation)
+	op := store.Op{Key: rangesKey, Data: data}
+	if now := sn.Get(rangesKey); now != nil {
+		op.Expect = now.Revision
+	}
+	return op, err
+}

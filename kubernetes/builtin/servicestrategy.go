@@ -1,0 +1,103 @@
+package builtin
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// serviceStrategy is Kubernetes' own, which expects two things to have been done before it: that clusterIP and clusterIPs
+// agree, and that an update which leaves out what was allocated (a manifest applied again) means it to stay.
+type serviceStrategy struct {
+	resource.Strategy
+	upstream.ResetFieldsStrategy
+	upstream.DeclarativeValidationStrategy
+}
+
+func newServiceStrategy() serviceStrategy {
+	return serviceStrategy{service.Strategy, service.Strategy, service.Strategy}
+}
+
+func (s serviceStrategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	svc := obj.(*core.Service)
+	if svc.Spec.ClusterIP != "" && len(svc.Spec.ClusterIPs) == 0 {
+		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
+	}
+	s.Strategy.PrepareForCreate(ctx, obj)
+}
+
+func (s serviceStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	svc, was := obj.(*core.Service), old.(*core.Service)
+	keepAllocated(svc, was)
+	agreeClusterIPs(svc, was)
+	s.Strategy.PrepareForUpdate(ctx, obj, old)
+}
+
+// Canonicalize drops, after validation, what Kubernetes shows nobody of a Service that is but a name.
+func (s serviceStrategy) Canonicalize(obj runtime.Object) {
+	s.Strategy.Canonicalize(obj)
+	if svc := obj.(*core.Service); svc.Spec.Type == core.ServiceTypeExternalName {
+		svc.Spec.InternalTrafficPolicy = nil
+	}
+}
+
+// keepAllocated fills in addresses and ports that the update left out.
+func keepAllocated(svc, was *core.Service) {
+	if svc.Spec.Type != core.ServiceTypeExternalName && was.Spec.Type != core.ServiceTypeExternalName {
+		if svc.Spec.ClusterIP == "" {
+			svc.Spec.ClusterIP = was.Spec.ClusterIP
+		}
+		if len(svc.Spec.ClusterIPs) == 0 {
+			svc.Spec.ClusterIPs = was.Spec.ClusterIPs
+		}
+	}
+	if hasNodePorts(svc) && hasNodePorts(was) {
+		taken, byName := map[int32]bool{}, map[string]int32{}
+		for _, p := range svc.Spec.Ports {
+			taken[p.NodePort] = true
+		}
+		for _, p := range was.Spec.Ports {
+			byName[p.Name] = p.NodePort
+		}
+		for i := range svc.Spec.Ports {
+			p := &svc.Spec.Ports[i]
+			if before := byName[p.Name]; p.NodePort == 0 && !taken[before] {
+				p.NodePort = before
+			}
+		}
+	}
+	if hasHealthPort(svc) && hasHealthPort(was) && svc.Spec.HealthCheckNodePort == 0 {
+		svc.Spec.HealthCheckNodePort = was.Spec.HealthCheckNodePort
+	}
+}
+
+// agreeClusterIPs lets clusterIPs follow clusterIP for clients that know only the latter.
+func agreeClusterIPs(svc, was *core.Service) {
+	same := slices.Equal(svc.Spec.ClusterIPs, was.Spec.ClusterIPs)
+	switch {
+	case svc.Spec.ClusterIP == was.Spec.ClusterIP:
+		if len(svc.Spec.ClusterIPs) == 0 {
+			svc.Spec.ClusterIPs = was.Spec.ClusterIPs
+		}
+	case !same: // both were changed: validation says whether they agree
+	case svc.Spec.ClusterIP == "":
+		svc.Spec.ClusterIPs = nil
+	default:
+		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
+	}
+}
+
+func hasNodePorts(svc *core.Service) bool {
+	allocate := svc.Spec.AllocateLoadBalancerNodePorts
+	return svc.Spec.Type == core.ServiceTypeNodePort || svc.Spec.Type == core.ServiceTypeLoadBalancer && (allocate == nil || *allocate)
+}
+
+func hasHealthPort(svc *core.Service) bool {
+	return svc.Spec.Type == core.ServiceTypeLoadBalancer && svc.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+}

@@ -1,0 +1,204 @@
+// Package certificates approves, signs and clears away CertificateSigningRequests, and clears away PodCertificateRequests, as
+// kube-controller-manager does.
+//
+//	new ──▶ a kubelet's own certificate, and the requester may have it? approved
+//	approved ──▶ the signer is one of ours? signed, or failed if it may not be
+//	approved, denied, failed, expired, never looked at ──▶ some time later deleted
+//
+// The signers are kubernetes.io/kube-apiserver-client, kube-apiserver-client-kubelet, kubelet-serving and legacy-unknown, all with one
+// authority. What each of them signs is Kubernetes' own rule. Approval asks the authorizer, at the moment, whether the requester may
+// create certificatesigningrequests/nodeclient or selfnodeclient. PodCertificateRequests have no signer here: who signs is a controller of
+// the cluster's own.
+//
+//	c := certificates.New(certificates.Config{Store: st, Client: own, Authorizer: may, Authority: ca.Certificate, Key: ca.Key()})
+//	err := c.Run(ctx)
+package certificates
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/util/certificate/csr"
+	rules "k8s.io/kubernetes/pkg/apis/certificates"
+	"k8s.io/kubernetes/pkg/controller/certificates/authority"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/operator/client"
+)
+
+// Config is what the controller works on.
+type Config struct {
+	Store *store.Store
+	// Client writes.
+	Client client.Client
+	// Authorizer says who may have a kubelet's certificate; nil: nobody is given one without being asked.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Authority and Key sign; nil: nobody does.
+	Authority *x509.Certificate
+	Key       crypto.Signer
+	// Lifetime is how long certificates count at most; 0 means DefaultLifetime.
+	Lifetime time.Duration
+	Log      *slog.Logger
+}
+
+// Controller is the controller of one control plane.
+type Controller struct{ cfg Config }
+
+// DefaultLifetime is how long certificates count that are asked for without saying how long.
+const DefaultLifetime = 365 * 24 * time.Hour
+
+// New returns a controller; Run makes it work.
+func New(cfg Config) *Controller {
+	if cfg.Lifetime == 0 {
+		cfg.Lifetime = DefaultLifetime
+	}
+	return &Controller{cfg}
+}
+
+const resource = "certificatesigningrequests.certificates.k8s.io"
+
+// Run works until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[store.Key]{
+		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource, podRequests}, Log: c.cfg.Log, Sync: c.sync,
+		Keys: func(obj *store.Object, add func(store.Key)) { add(obj.Key) },
+	})
+}
+
+func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Duration, err error) {
+	if key.Resource == podRequests {
+		return c.clearPodRequest(ctx, key.Namespace, key.Name)
+	}
+	return c.syncRequest(ctx, key.Name)
+}
+
+func (c *Controller) syncRequest(ctx context.Context, name string) (again time.Duration, err error) {
+	stored, err := derived.Get[certificatesv1.CertificateSigningRequest](c.cfg.Store.Snapshot(), resource, "", name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	end, ends := due(stored)
+	left := max(time.Until(end), 0) + time.Nanosecond // a request goes when its time is over, not when it ends
+	switch {
+	case ends && time.Now().After(end):
+		err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
+	case len(stored.Status.Certificate) > 0, holds(stored, certificatesv1.CertificateDenied), holds(stored, certificatesv1.CertificateFailed):
+	case holds(stored, certificatesv1.CertificateApproved):
+		err = c.sign(ctx, stored.DeepCopy())
+	default:
+		err = c.approve(ctx, stored.DeepCopy())
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		err = nil // what came in between brings it here again
+	}
+	if !ends {
+		left = 0
+	}
+	return left, err
+}
+
+// approve approves kubelets' requests for client certificates.
+func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
+	request, err := rules.ParseCSR(r.Spec.Request)
+	if err != nil {
+		return nil // it can't become better
+	}
+	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
+		return nil
+	}
+	own := r.Spec.Username == request.Subject.CommonName
+	for _, form := range []struct {
+		applies     bool
+		subresource string
+		message     string
+	}{
+		{own, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
+		{true, "nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview."},
+	} {
+		if !form.applies {
+			continue
+		}
+		allowed, err := c.may(ctx, r, form.subresource)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			continue
+		}
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: form.message,
+		})
+		return c.cfg.Client.Subresource("approval").Update(ctx, r, nil)
+	}
+	return nil
+}
+
+// may says whether the requester may create a request of a form.
+func (c *Controller) may(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+	extra := map[string][]string{}
+	for k, v := range r.Spec.Extra {
+		extra[k] = v
+	}
+	decision, _, err := c.cfg.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: r.Spec.Username, UID: r.Spec.UID, Groups: r.Spec.Groups, Extra: extra},
+		Verb: "create", APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "certificatesigningrequests", Subresource: subresource,
+		ResourceRequest: true,
+	})
+	if decision == authorizer.DecisionAllow {
+		return true, nil
+	}
+	return false, err
+}
+
+// sign issues the certificate of an approved request, or says why not.
+func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
+	check, ours := signers[r.Spec.SignerName]
+	if !ours || c.cfg.Key == nil {
+		return nil
+	}
+	request, err := rules.ParseCSR(r.Spec.Request)
+	if err != nil {
+		return nil
+	}
+	if err := check(request, r.Spec.Usages); err != nil {
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure", Message: err.Error(),
+			LastUpdateTime: metav1.Now(),
+		})
+		return c.cfg.Client.Subresource("status").Update(ctx, r, nil)
+	}
+	by := authority.CertificateAuthority{Certificate: c.cfg.Authority, PrivateKey: c.cfg.Key}
+	der, err := by.Sign(request.Raw, authority.PermissiveSigningPolicy{
+		TTL: c.lifetime(r), Usages: r.Spec.Usages, Backdate: 5 * time.Minute, Short: 8 * time.Hour,
+	})
+	if err != nil {
+		return fmt.Errorf("sign %s: %w", r.Name, err)
+	}
+	r.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return c.cfg.Client.Subresource("status").Update(ctx, r, nil)
+}
+
+// lifetime is what the request asks for, within limits.
+func (c *Controller) lifetime(r *certificatesv1.CertificateSigningRequest) time.Duration {
+	if r.Spec.ExpirationSeconds == nil {
+		return c.cfg.Lifetime
+	}
+	const shortest = 10 * time.Minute
+	return min(c.cfg.Lifetime, max(shortest, csr.ExpirationSecondsToDuration(*r.Spec.ExpirationSeconds)))
+}

@@ -1,0 +1,227 @@
+package certificates_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/kubernetes/controllers/certificates"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+// signing is a control plane whose requests are signed by an authority of its own.
+func signing(t *testing.T) (*testenv.Env, *pki.Authority) {
+	t.Helper()
+	env := testenv.New(t, testenv.Log(t))
+	ca, err := pki.NewAuthority("test-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := certificates.New(certificates.Config{
+		Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(),
+	})
+	ended := make(chan error)
+	go func() { ended <- c.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return env, ca
+}
+
+// request makes a request of a signer.
+func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name, usages ...certificatesv1.KeyUsage) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Create(t, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer, Usages: usages,
+		},
+	})
+}
+
+// decide approves or denies.
+func decide(t *testing.T, env *testenv.Env, name string, kind certificatesv1.RequestConditionType) {
+	t.Helper()
+	csr := get(t, env, name)
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.Now(),
+	})
+	if err := env.Client().Subresource("approval").Update(t.Context(), csr, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, env *testenv.Env, name string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	env.Settle(t)
+	csr, err := client.Get[certificatesv1.CertificateSigningRequest](t.Context(), env.Client(), client.Key{Name: name})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return csr
+}
+
+// CTRL-02
+func TestApprovedRequestsAreSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, ca := signing(t)
+		jane := pkix.Name{CommonName: "jane", Organization: []string{"dev"}}
+		request(t, env, "jane", certificatesv1.KubeAPIServerClientSignerName, jane, certificatesv1.UsageClientAuth)
+		if csr := get(t, env, "jane"); len(csr.Status.Certificate) > 0 {
+			t.Error("signed before it was approved")
+		}
+		decide(t, env, "jane", certificatesv1.CertificateApproved)
+		block, rest := pem.Decode(get(t, env, "jane").Status.Certificate)
+		if block == nil || len(rest) > 0 {
+			t.Fatal("no certificate")
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(ca.Certificate)
+		if _, err := cert.Verify(x509.VerifyOptions{
+			Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: time.Now(),
+		}); err != nil {
+			t.Error(err)
+		}
+		if cert.Subject.CommonName != "jane" || cert.IsCA || !cert.NotAfter.Before(time.Now().Add(certificates.DefaultLifetime)) {
+			t.Errorf("%v, authority %v, until %v", cert.Subject, cert.IsCA, cert.NotAfter)
+		}
+	})
+}
+
+// CTRL-02
+func TestWhatIsNotSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, _ := signing(t)
+		bob := pkix.Name{CommonName: "bob"}
+		request(t, env, "denied", certificatesv1.KubeAPIServerClientSignerName, bob, certificatesv1.UsageClientAuth)
+		decide(t, env, "denied", certificatesv1.CertificateDenied)
+		request(t, env, "others", "example.com/signer", bob, certificatesv1.UsageClientAuth)
+		decide(t, env, "others", certificatesv1.CertificateApproved)
+		for name, why := range map[string]string{"denied": "", "others": ""} {
+			if csr := get(t, env, name); len(csr.Status.Certificate) > 0 || len(csr.Status.Conditions) != 1 {
+				t.Errorf("%s: %v%s", name, csr.Status, why)
+			}
+		}
+
+		request(t, env, "server", certificatesv1.KubeAPIServerClientSignerName, bob, certificatesv1.UsageServerAuth)
+		request(t, env, "no-node", certificatesv1.KubeAPIServerClientKubeletSignerName, bob, certificatesv1.UsageClientAuth)
+		for name, why := range map[string]string{
+			"server":  "invalid usage for client certificate: server auth",
+			"no-node": "subject organization is not system:nodes",
+		} {
+			decide(t, env, name, certificatesv1.CertificateApproved)
+			csr := get(t, env, name)
+			last := csr.Status.Conditions[len(csr.Status.Conditions)-1]
+			if last.Type != certificatesv1.CertificateFailed || last.Reason != "SignerValidationFailure" || !strings.Contains(last.Message, why) {
+				t.Errorf("%s: %+v", name, last)
+			}
+		}
+	})
+}
+
+// CTRL-02
+func TestRequestsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, _ := signing(t)
+		for _, name := range []string{"open", "signed", "denied", "unanswered"} {
+			signer := certificatesv1.KubeAPIServerClientSignerName
+			if name == "unanswered" {
+				signer = "example.com/signer"
+			}
+			request(t, env, name, signer, pkix.Name{CommonName: name}, certificatesv1.UsageClientAuth)
+		}
+		decide(t, env, "denied", certificatesv1.CertificateDenied)
+		decide(t, env, "signed", certificatesv1.CertificateApproved)
+		decide(t, env, "unanswered", certificatesv1.CertificateApproved)
+		want := func(when string, names ...string) {
+			t.Helper()
+			var there []string
+			for _, name := range []string{"open", "signed", "denied", "unanswered"} {
+				if get(t, env, name) != nil {
+					there = append(there, name)
+				}
+			}
+			if strings.Join(there, " ") != strings.Join(names, " ") {
+				t.Errorf("%s: %v, want %v", when, there, names)
+			}
+		}
+		time.Sleep(59 * time.Minute)
+		want("within an hour", "open", "signed", "denied", "unanswered")
+		time.Sleep(2 * time.Minute)
+		want("after it", "open", "unanswered")
+		time.Sleep(24 * time.Hour)
+		want("after a day")
+	})
+}
+
+// CTRL-02: a kubelet's own certificate is approved if the requester may have it.
+func TestKubeletsAreApproved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t))
+		ca, err := pki.NewAuthority("test-ca")
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" && a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		})
+		c := certificates.New(certificates.Config{
+			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: may,
+		})
+		ended := make(chan error)
+		go func() { ended <- c.Run(t.Context()) }()
+		t.Cleanup(func() {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		kubelet := pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}
+		request(t, env, "kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature)
+		if csr := get(t, env, "kubelet"); len(csr.Status.Certificate) == 0 || csr.Status.Conditions[0].Reason != "AutoApproved" {
+			t.Errorf("%+v", csr.Status)
+		}
+		request(t, env, "other-signer", certificatesv1.KubeAPIServerClientSignerName, kubelet, certificatesv1.UsageClientAuth)
+		request(t, env, "no-kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "bob"}, certificatesv1.UsageClientAuth)
+		for _, name := range []string{"other-signer", "no-kubelet"} {
+			if csr := get(t, env, name); len(csr.Status.Conditions) > 0 {
+				t.Errorf("%s: %+v", name, csr.Status)
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+// Package clusterroleaggregation fills the rules of ClusterRoles that are made of others: those with an aggregationRule get the rules of all roles
+// that its selectors match, in the order of the selectors and then of names, each rule once.
+//
+// Any change of any role is looked at in one go over all of them, however many there were. Only roles that are aggregated, or part of one,
+// are decoded, once per revision.
+// The rules of an aggregated role belong to the controller, by server-side apply.
+package clusterroleaggregation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/operator/client"
+)
+
+const resource = "clusterroles.rbac.authorization.k8s.io"
+
+// FieldOwner is who owns the rules of aggregated roles: the name that Kubernetes' controller has.
+const FieldOwner = "clusterrole-aggregation-controller"
+
+// Config is what the controller works on.
+type Config struct {
+	Store *store.Store
+	// Client writes.
+	Client client.Client
+	Log    *slog.Logger
+}
+
+// Controller is the controller of one control plane.
+type Controller struct{ cfg Config }
+
+// New returns a controller; Run makes it work.
+func New(cfg Config) *Controller { return &Controller{cfg} }
+
+// Run works until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[struct{}]{
+		Name: "cluster roles", Store: c.cfg.Store, Resources: []string{resource}, Log: c.cfg.Log,
+		Keys: func(_ *store.Object, add func(struct{})) { add(struct{}{}) },
+		Sync: c.sync,
+	})
+}
+
+// sync brings the rules of all aggregated roles up to date. A role that is made of aggregated ones follows when their change is seen.
+func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error) {
+	var roles []*store.Object // by name
+	for obj := range c.cfg.Store.Snapshot().Scan(resource, "", store.Key{}) {
+		roles = append(roles, obj)
+	}
+	var errs []error
+	for _, obj := range roles {
+		if !bytes.Contains(obj.Data, []byte(`"aggregationRule"`)) {
+			continue
+		}
+		role, err := derived.Of[rbacv1.ClusterRole](obj)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if role.AggregationRule == nil || role.DeletionTimestamp != nil {
+			continue
+		}
+		rules, err := aggregate(role, roles)
+		if err == nil && !equality.Semantic.DeepEqual(rules, role.Rules) {
+			err = c.apply(ctx, role, rules)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("aggregate cluster role %s: %w", role.Name, err))
+		}
+	}
+	return 0, errors.Join(errs...)
+}
+
+// apply writes the rules of a role. The uid keeps a role that was deleted meanwhile from coming back.
+func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
+	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules},
+		client.FieldOwner(FieldOwner))
+	if apierrors.IsConflict(err) {
+		return nil // gone or another one, which brings it here again
+	}
+	return err
+}
+
+// aggregate gives the rules that an aggregated role has.
+func aggregate(role *rbacv1.ClusterRole, all []*store.Object) (rules []rbacv1.PolicyRule, err error) {
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range all {
+			if obj.Key.Name == role.Name || !selector.Matches(labels.Set(obj.Head.Labels)) {
+				continue
+			}
+			other, err := derived.Of[rbacv1.ClusterRole](obj)
+			if err != nil {
+				return nil, err
+			}
+			for _, rule := range other.Rules {
+				same := func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, rule) }
+				if !slices.ContainsFunc(rules, same) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules, nil
+}

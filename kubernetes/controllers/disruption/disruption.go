@@ -1,0 +1,266 @@
+// Package disruption keeps the status of PodDisruptionBudgets, by which evictions decide: how many pods are healthy, how many must be, and
+// how many may be disrupted now.
+//
+// It works on the store's events: a budget, a pod it selects, or what scales its pods was written. An eviction takes its disruption out of the
+// status itself and notes the pod in disruptedPods; the note goes when the pod does, or after two minutes.
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/component-helpers/apps/poddisruptionbudget"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/operator/client"
+)
+
+// noted is how long a pod counts as disrupted that was to be evicted and is still there.
+const noted = 2 * time.Minute
+
+const budgets = "poddisruptionbudgets.policy"
+
+// Config is what the controller works on.
+type Config struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// Objects reads what scales pods.
+	Objects resource.Objects
+	// Client writes the status.
+	Client client.Client
+	Log    *slog.Logger
+}
+
+// Controller is the controller of one control plane.
+type Controller struct{ cfg Config }
+
+// New returns a controller; Run makes it work.
+func New(cfg Config) *Controller { return &Controller{cfg} }
+
+// Run works until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[store.Key]{
+		Name: "disruption budgets", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
+		Resources: []string{budgets, "pods", "replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps"},
+	})
+}
+
+// keys adds the budgets that an object concerns: all of its namespace, unless it is a pod whose labels say which.
+func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
+	if obj.Key.Resource == budgets {
+		add(obj.Key)
+		return
+	}
+	for budget := range c.cfg.Store.Snapshot().Scan(budgets, obj.Key.Namespace, store.Key{}) {
+		if obj.Key.Resource != "pods" {
+			add(budget.Key)
+			continue
+		}
+		b, err := derived.Of[policyv1.PodDisruptionBudget](budget)
+		if err != nil {
+			continue
+		}
+		_, was := b.Status.DisruptedPods[obj.Key.Name]
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); was || err == nil && selector.Matches(labels.Set(obj.Head.Labels)) {
+			add(budget.Key)
+		}
+	}
+}
+
+func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, error) {
+	sn := c.cfg.Store.Snapshot()
+	b, err := derived.Get[policyv1.PodDisruptionBudget](sn, budgets, key.Namespace, key.Name)
+	if err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	now := time.Now()
+	status, again, err := c.status(ctx, sn, b, now)
+	next := b.DeepCopy()
+	if err != nil { // nothing may be disrupted while nobody knows
+		next.Status.DisruptionsAllowed = 0
+		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+			Reason: policyv1.SyncFailedReason, Message: err.Error(), ObservedGeneration: b.Status.ObservedGeneration,
+		})
+	} else {
+		status.Conditions = next.Status.Conditions
+		next.Status = status
+		poddisruptionbudget.UpdateDisruptionAllowedCondition(next)
+	}
+	if apiequality.Semantic.DeepEqual(b.Status, next.Status) {
+		return again, nil
+	}
+	if err := c.cfg.Client.Subresource("status").Update(ctx, next, nil); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	return again, nil
+}
+
+// status is what a budget's should be, without conditions; again is when it has to be looked at again though nothing happens.
+func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1.PodDisruptionBudget, now time.Time) (
+	status policyv1.PodDisruptionBudgetStatus, again time.Duration, err error,
+) {
+	pods, err := selected(sn, b)
+	if err != nil {
+		return status, 0, err
+	}
+	expected, desired, err := c.expected(ctx, b, pods)
+	if err != nil {
+		return status, 0, err
+	}
+	status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: b.Generation, ExpectedPods: expected, DesiredHealthy: desired, DisruptedPods: map[string]metav1.Time{},
+	}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if at, ok := b.Status.DisruptedPods[pod.Name]; ok {
+			if left := at.Add(noted).Sub(now); left > 0 {
+				status.DisruptedPods[pod.Name] = at
+				if again == 0 || left < again {
+					again = left
+				}
+				continue
+			}
+		}
+		if ready(pod) {
+			status.CurrentHealthy++
+		}
+	}
+	if len(status.DisruptedPods) == 0 {
+		status.DisruptedPods = nil
+	}
+	if expected > 0 { // else the first pods might all be disrupted before they are counted
+		status.DisruptionsAllowed = max(0, status.CurrentHealthy-desired)
+	}
+	return status, again, nil
+}
+
+func selected(sn *store.Snapshot, b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("read the selector: %w", err)
+	}
+	var pods []*corev1.Pod
+	for obj := range sn.Scan("pods", b.Namespace, store.Key{}) {
+		if !selector.Matches(labels.Set(obj.Head.Labels)) {
+			continue
+		}
+		pod, err := derived.Of[corev1.Pod](obj)
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, pod)
+	}
+	return pods, nil
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// expected is how many pods there should be, and how many of them healthy. Only a number in minAvailable needs nothing but the pods
+// themselves; anything else is relative to what their controllers want.
+func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
+	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
+	switch {
+	case most == nil && least == nil:
+		return 0, 0, nil
+	case most == nil && least.Type == intstr.Int:
+		return int32(len(pods)), least.IntVal, nil
+	}
+	if expected, err = c.scale(ctx, pods); err != nil {
+		return 0, 0, err
+	}
+	if most == nil {
+		n, err := intstr.GetScaledValueFromIntOrPercent(least, int(expected), true)
+		return expected, int32(n), err
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(most, int(expected), true)
+	return expected, max(0, expected-int32(n)), err
+}
+
+// scale is how many pods the controllers of some pods want together. Pods without a controller do not count.
+func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, error) {
+	wanted := map[types.UID]int32{}
+	known := map[types.UID]bool{}
+	for _, pod := range pods {
+		ref := metav1.GetControllerOf(pod)
+		if ref == nil || known[ref.UID] {
+			continue
+		}
+		known[ref.UID] = true
+		uid, n, found, err := c.controller(ctx, pod.Namespace, ref)
+		if err != nil {
+			return 0, err
+		}
+		if !found {
+			return 0, fmt.Errorf("found no controllers for pod %q", pod.Name)
+		}
+		wanted[uid] = n
+	}
+	var total int32
+	for _, n := range wanted {
+		total += n
+	}
+	return total, nil
+}
+
+// controller gives what an owner wants, or the Deployment above it: anything with a scale.
+func (c *Controller) controller(ctx context.Context, namespace string, ref *metav1.OwnerReference) (uid types.UID, replicas int32, found bool, err error) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return "", 0, false, err
+	}
+	res, ok := c.cfg.Registry.Current().ByKind(schema.GroupKind{Group: gv.Group, Kind: ref.Kind})
+	if !ok {
+		return "", 0, false, nil
+	}
+	hub, err := c.cfg.Objects.Get(ctx, res, namespace, ref.Name)
+	if err != nil {
+		return "", 0, false, client.IgnoreNotFound(err)
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil || object.GetUID() != ref.UID {
+		return "", 0, false, err
+	}
+	if above := metav1.GetControllerOf(object); above != nil && res.Group == "apps" && ref.Kind == "ReplicaSet" && above.Kind == "Deployment" {
+		if uid, n, found, err := c.controller(ctx, namespace, above); found || err != nil {
+			return uid, n, found, err
+		}
+	}
+	sub, ok := res.Subresource("scale")
+	if !ok || sub.Update == nil || sub.Update.Get == nil {
+		return "", 0, false, nil
+	}
+	view, err := sub.Update.Get(hub)
+	if err != nil {
+		return "", 0, false, err
+	}
+	scale, ok := view.(*autoscalingv1.Scale)
+	if !ok {
+		return "", 0, false, fmt.Errorf("the scale of %s %s is a %T", res.Kind, ref.Name, view)
+	}
+	return object.GetUID(), scale.Spec.Replicas, true, nil
+}

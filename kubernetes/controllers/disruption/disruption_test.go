@@ -1,0 +1,139 @@
+package disruption_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/kubernetes/apitest"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+const (
+	ns      = "/api/v1/namespaces/default"
+	budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+	merge   = "Content-Type: application/merge-patch+json"
+)
+
+type plane struct {
+	*testing.T
+	*apitest.Plane
+}
+
+func within(t *testing.T, test func(p plane)) {
+	synctest.Test(t, func(t *testing.T) {
+		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cp.Stop()
+		test(plane{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
+	})
+}
+
+func (p plane) want(code int, method, path, body string, header ...string) apitest.Object {
+	p.Helper()
+	return p.Want(p.T, code, method, path, body, header...)
+}
+
+func (p plane) budget(name, spec string) {
+	p.Helper()
+	p.want(201, "POST", budgets, fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":%q},
+		"spec":{"selector":{"matchLabels":{"app":"a"}},%s}}`, name, spec))
+}
+
+// pod makes one that runs and is ready; owner may be empty.
+func (p plane) pod(name, owner string) {
+	p.Helper()
+	p.want(201, "POST", ns+"/pods", fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"a"}%s},
+		"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`, name, owner))
+	p.ready(name, "True")
+}
+
+func (p plane) ready(name, status string) {
+	p.Helper()
+	p.want(200, "PATCH", ns+"/pods/"+name+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
+}
+
+// is compares healthy/desired/expected/allowed of a budget.
+func (p plane) is(name, want string) {
+	p.Helper()
+	synctest.Wait()
+	s := p.want(200, "GET", budgets+"/"+name, "")["status"]
+	number := func(field string) any { return apitest.At(s, field) }
+	got := fmt.Sprint(number("currentHealthy"), number("desiredHealthy"), number("expectedPods"), number("disruptionsAllowed"))
+	if got != want {
+		p.Errorf("%s: healthy, desired, expected, allowed: %s, want %s: %v", name, got, want, s)
+	}
+}
+
+func (p plane) evict(code int, name string) {
+	p.Helper()
+	p.want(code, "POST", ns+"/pods/"+name+"/eviction", fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, name))
+}
+
+// CTRL-02
+func TestEvictionsHonourBudgets(t *testing.T) {
+	within(t, func(p plane) {
+		p.budget("two", `"minAvailable":2`)
+		p.is("two", "0 2 0 0")
+		for _, name := range []string{"a", "b", "c"} {
+			p.pod(name, "")
+		}
+		p.is("two", "3 2 3 1")
+		p.ready("c", "False")
+		p.is("two", "2 2 3 0")
+		p.evict(429, "a")
+		p.ready("c", "True")
+		p.is("two", "3 2 3 1")
+		p.evict(201, "a")
+		p.evict(429, "b")
+		p.want(200, "PATCH", budgets+"/two", `{"spec":{"minAvailable":1}}`, merge)
+		synctest.Wait()
+		p.evict(201, "b")
+		p.evict(429, "c")
+		p.want(200, "DELETE", budgets+"/two", "")
+		p.evict(201, "c")
+	})
+}
+
+// CTRL-02
+func TestWhatControllersWant(t *testing.T) {
+	within(t, func(p plane) {
+		rs := p.want(201, "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"r"},
+			"spec":{"replicas":4,"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+		owner := fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","controller":true,"uid":%q}]`, apitest.At(rs, "metadata", "uid"))
+		p.budget("half", `"maxUnavailable":"50%"`)
+		p.budget("most", `"minAvailable":"75%"`)
+		for _, name := range []string{"a", "b", "c"} {
+			p.pod(name, owner)
+		}
+		p.is("half", "3 2 4 1")
+		p.is("most", "3 3 4 0")
+		p.want(200, "PATCH", "/apis/apps/v1/namespaces/default/replicasets/r/scale", `{"spec":{"replicas":2}}`, merge)
+		p.is("half", "3 1 2 2")
+		// A controller that nobody knows leaves nothing to be disrupted.
+		p.pod("d", `,"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"t","controller":true,"uid":"u"}]`)
+		synctest.Wait()
+		s := p.want(200, "GET", budgets+"/half", "")
+		if n, c := apitest.At(s, "status", "disruptionsAllowed"), fmt.Sprint(apitest.At(s, "status", "conditions")); fmt.Sprint(n) != "0" {
+			p.Errorf("%v may be disrupted: %s", n, c)
+		}
+	})
+}
+
+// CTRL-02: what was to be evicted and stays counts again after two minutes.
+func TestADisruptionThatDoesNotHappen(t *testing.T) {
+	within(t, func(p plane) {
+		p.budget("one", `"minAvailable":1`)
+		p.pod("a", "")
+		p.pod("b", "")
+		p.is("one", "2 1 2 1")
+		p.want(200, "PATCH", budgets+"/one/status", fmt.Sprintf(`{"status":{"disruptionsAllowed":0,"disruptedPods":{"a":%q}}}`, time.Now().UTC().Format(time.RFC3339)), merge)
+		p.is("one", "1 1 2 0")
+		time.Sleep(2*time.Minute + time.Second)
+		p.is("one", "2 1 2 1")
+	})
+}

@@ -1,0 +1,164 @@
+// Package tokens looks after the tokens that are kept in Secrets.
+//
+//	kubernetes.io/service-account-token   filled with a token of the account that its annotation names, the namespace and the root
+//	                                      certificate; deleted with the account,
+//	                                      or when it was in no use for a year, and marked as invalid for another, if the account names it
+//	bootstrap.kubernetes.io/token         deleted when it expires, in kube-system
+//
+// An account may be deleted and made again: a Secret whose annotation names the uid of the former one goes with that.
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cluster-bootstrap/token/api"
+	secretutil "k8s.io/cluster-bootstrap/util/secrets"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/operator/client"
+)
+
+// Config is what the controller works on.
+type Config struct {
+	Store *store.Store
+	// Client writes and deletes Secrets.
+	Client client.Client
+	// Issue signs the token of an account that is kept in a Secret.
+	Issue func(context.Context, *corev1.ServiceAccount, *corev1.Secret) (string, error)
+	// Uses says whether a pod uses a Secret; nil: none does.
+	Uses func(pod *corev1.Pod, secret string) bool
+	// RootCA is put into the Secrets of accounts; nil: nothing is.
+	RootCA []byte
+	Log    *slog.Logger
+}
+
+// Controller is the controller of one control plane.
+type Controller struct{ cfg Config }
+
+// New returns a controller; Run makes it work.
+func New(cfg Config) *Controller { return &Controller{cfg} }
+
+const (
+	secrets  = "secrets"
+	accounts = "serviceaccounts"
+)
+
+// Run works until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[store.Key]{
+		Name: "tokens in secrets", Store: c.cfg.Store, Resources: []string{secrets, accounts}, Log: c.cfg.Log, Sync: c.sync,
+		Keys: func(obj *store.Object, add func(store.Key)) {
+			if obj.Key.Resource == secrets && !mayHoldToken(obj.Data) {
+				return
+			}
+			add(obj.Key)
+		},
+	})
+}
+
+// mayHoldToken says, without decoding it, whether a Secret can be of a type that matters.
+func mayHoldToken(data []byte) bool {
+	return bytes.Contains(data, []byte(corev1.SecretTypeServiceAccountToken)) || bytes.Contains(data, []byte(api.SecretTypeBootstrapToken))
+}
+
+func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Duration, err error) {
+	sn := c.cfg.Store.Snapshot()
+	if key.Resource == accounts {
+		return c.syncAccount(ctx, sn, key)
+	}
+	secret, err := derived.Get[corev1.Secret](sn, secrets, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil || secret.DeletionTimestamp != nil {
+		return 0, err
+	}
+	switch secret.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		return c.syncToken(ctx, sn, secret)
+	case corev1.SecretType(api.SecretTypeBootstrapToken):
+		if key.Namespace != metav1.NamespaceSystem {
+			return 0, nil
+		}
+		left, expired := secretutil.GetExpiration(secret, time.Now())
+		if expired {
+			return 0, c.delete(ctx, secret)
+		}
+		return left, nil
+	}
+	return 0, nil
+}
+
+// syncAccount sees to all Secrets that name an account, which is there or not.
+func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key store.Key) (again time.Duration, err error) {
+	for obj := range sn.Scan(secrets, key.Namespace, store.Key{}) {
+		if !mayHoldToken(obj.Data) {
+			continue
+		}
+		secret, err := derived.Of[corev1.Secret](obj)
+		if err != nil {
+			return 0, err
+		}
+		if secret.Type == corev1.SecretTypeServiceAccountToken && secret.DeletionTimestamp == nil && secret.Annotations[corev1.ServiceAccountNameKey] == key.Name {
+			next, err := c.syncToken(ctx, sn, secret)
+			if err != nil {
+				return 0, err
+			}
+			if next > 0 && (again == 0 || next < again) {
+				again = next
+			}
+		}
+	}
+	return again, nil
+}
+
+// syncToken fills a Secret, or deletes it if its account is gone, or its token in no use.
+func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) (again time.Duration, err error) {
+	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
+	if name == "" {
+		return 0, nil
+	}
+	account, err := derived.Get[corev1.ServiceAccount](sn, accounts, secret.Namespace, name)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && uid != "" && uid != account.UID:
+		return 0, c.delete(ctx, secret)
+	case err != nil:
+		return 0, err
+	}
+	filled := secret.DeepCopy()
+	if filled.Data == nil {
+		filled.Data = map[string][]byte{}
+	}
+	if len(c.cfg.RootCA) > 0 {
+		filled.Data[corev1.ServiceAccountRootCAKey] = c.cfg.RootCA
+	}
+	if len(filled.Data[corev1.ServiceAccountNamespaceKey]) == 0 {
+		filled.Data[corev1.ServiceAccountNamespaceKey] = []byte(secret.Namespace)
+	}
+	if len(filled.Data[corev1.ServiceAccountTokenKey]) == 0 {
+		token, err := c.cfg.Issue(ctx, account, secret)
+		if err != nil {
+			return 0, err
+		}
+		filled.Data[corev1.ServiceAccountTokenKey] = []byte(token)
+	}
+	if maps.EqualFunc(filled.Data, secret.Data, bytes.Equal) {
+		return c.clearUnused(ctx, sn, account, secret)
+	}
+	filled.Annotations[corev1.ServiceAccountUIDKey] = string(account.UID)
+	return 0, c.written(c.cfg.Client.Update(ctx, filled), "fill", secret)
+}
+
+func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
+	return c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID}), "delete", secret)
+}

@@ -1,0 +1,97 @@
+package workloads
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/endpoint"
+	"k8s.io/kubernetes/pkg/controller/endpointslice"
+	"k8s.io/kubernetes/pkg/controller/endpointslicemirroring"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
+
+	"kelson.dev/apiserver/store"
+)
+
+// group is controllers that are started together.
+type group struct {
+	kinds     []string  // the first object of one of them starts the group; as in store.Key
+	but       store.Key // an object that does not count
+	construct func(context.Context, *informers) ([]controller, error)
+}
+
+// controller is a controller of Kubernetes'. Run returns when ctx has ended and its workers, too.
+type controller interface {
+	Run(ctx context.Context, workers int)
+}
+
+// What kube-controller-manager is configured with unless told otherwise.
+const (
+	endpointsPerSlice  = 100
+	endpointsPerSubset = 1000
+	daemonBackOff      = time.Second
+	daemonBackOffMax   = 15 * time.Minute
+)
+
+func groups() []group {
+	return []group{
+		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, construct: replicas},
+		{kinds: []string{"statefulsets.apps"}, construct: statefulSets},
+		{kinds: []string{"daemonsets.apps"}, construct: daemonSets},
+		{kinds: []string{"jobs.batch"}, construct: jobs},
+		{kinds: []string{"cronjobs.batch"}, construct: cronJobs},
+		// Every control plane has a Service for itself, whose endpoints are no controller's business.
+		{kinds: []string{"services"}, but: store.Key{Resource: "services", Namespace: "default", Name: "kubernetes"}, construct: endpoints},
+	}
+}
+
+func replicas(ctx context.Context, read *informers) ([]controller, error) {
+	deployments, err := deployment.NewDeploymentController(ctx, read.deployments(), read.replicaSets(), read.pods(), read.client)
+	if err != nil {
+		return nil, err
+	}
+	return []controller{
+		deployments,
+		replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client, replicaset.BurstReplicas),
+		replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client, replication.BurstReplicas),
+	}, nil
+}
+
+func statefulSets(ctx context.Context, read *informers) ([]controller, error) {
+	return []controller{
+		statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(), read.client),
+	}, nil
+}
+
+func daemonSets(ctx context.Context, read *informers) ([]controller, error) {
+	sets, err := daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(), read.client,
+		flowcontrol.NewBackOff(daemonBackOff, daemonBackOffMax))
+	return []controller{sets}, err
+}
+
+func jobs(ctx context.Context, read *informers) ([]controller, error) {
+	// Groups of pods that are scheduled together are behind a feature gate that is off.
+	jobs, err := job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
+	return []controller{jobs}, err
+}
+
+func cronJobs(ctx context.Context, read *informers) ([]controller, error) {
+	crons, err := cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
+	return []controller{crons}, err
+}
+
+// endpoints tell of the ready pods of Services, in EndpointSlices and in the older Endpoints, and copy Endpoints that are written by hand
+// into EndpointSlices.
+func endpoints(ctx context.Context, read *informers) ([]controller, error) {
+	return []controller{
+		endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0),
+		endpoint.NewEndpointController(ctx, read.pods(), read.services(), read.endpoints(), read.client, 0),
+		endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(), endpointsPerSubset, read.client, 0),
+	}, nil
+}

@@ -1,0 +1,135 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apps "k8s.io/client-go/informers/apps/v1"
+	batch "k8s.io/client-go/informers/batch/v1"
+	core "k8s.io/client-go/informers/core/v1"
+	discovery "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	batchlisters "k8s.io/client-go/listers/batch/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// informers are the informers of one control plane. Each is made when the first controller asks for it, and all that ask share it. A
+// factory of client-go would do, too, but brings the informers of all kinds into the binary.
+type informers struct {
+	client kubernetes.Interface
+
+	pods                   lazy[corelisters.PodLister]
+	nodes                  lazy[corelisters.NodeLister]
+	claims                 lazy[corelisters.PersistentVolumeClaimLister]
+	services               lazy[corelisters.ServiceLister]
+	endpoints              lazy[corelisters.EndpointsLister]
+	slices                 lazy[discoverylisters.EndpointSliceLister]
+	replicationControllers lazy[corelisters.ReplicationControllerLister]
+	replicaSets            lazy[appslisters.ReplicaSetLister]
+	deployments            lazy[appslisters.DeploymentLister]
+	statefulSets           lazy[appslisters.StatefulSetLister]
+	daemonSets             lazy[appslisters.DaemonSetLister]
+	revisions              lazy[appslisters.ControllerRevisionLister]
+	jobs                   lazy[batchlisters.JobLister]
+	cronJobs               lazy[batchlisters.CronJobLister]
+
+	constructing sync.Mutex
+
+	mu      sync.Mutex
+	made    []cache.SharedIndexInformer
+	started int // of made
+}
+
+// lazy is an informer that is made by the first call.
+type lazy[L any] func() informer[L]
+
+func newInformers(config *rest.Config) (*informers, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
+	config.UserAgent = "kelson-workloads"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	s := &informers{client: client}
+	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
+	s.nodes = lazily(s, clusterWide(core.NewNodeInformer), corelisters.NewNodeLister)
+	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)
+	s.services = lazily(s, core.NewServiceInformer, corelisters.NewServiceLister)
+	s.endpoints = lazily(s, core.NewEndpointsInformer, corelisters.NewEndpointsLister)
+	s.slices = lazily(s, discovery.NewEndpointSliceInformer, discoverylisters.NewEndpointSliceLister)
+	s.replicationControllers = lazily(s, core.NewReplicationControllerInformer, corelisters.NewReplicationControllerLister)
+	s.replicaSets = lazily(s, apps.NewReplicaSetInformer, appslisters.NewReplicaSetLister)
+	s.deployments = lazily(s, apps.NewDeploymentInformer, appslisters.NewDeploymentLister)
+	s.statefulSets = lazily(s, apps.NewStatefulSetInformer, appslisters.NewStatefulSetLister)
+	s.daemonSets = lazily(s, apps.NewDaemonSetInformer, appslisters.NewDaemonSetLister)
+	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
+	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
+	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
+	return s, nil
+}
+
+// newInformer is a constructor of client-go's.
+type newInformer func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer
+
+// clusterWide is for kinds without namespaces.
+func clusterWide(construct func(kubernetes.Interface, time.Duration, cache.Indexers) cache.SharedIndexInformer) newInformer {
+	return func(client kubernetes.Interface, _ string, resync time.Duration, _ cache.Indexers) cache.SharedIndexInformer {
+		return construct(client, resync, cache.Indexers{})
+	}
+}
+
+func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexer) L) lazy[L] {
+	return sync.OnceValue(func() informer[L] {
+		shared := construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.made = append(s.made, shared)
+		return informer[L]{shared, lister(shared.GetIndexer())}
+	})
+}
+
+// construct makes the controllers of a group; of one group at a time, because controllers look whether an informer has an index and
+// add it if not.
+func (s *informers) construct(ctx context.Context, g group) ([]controller, error) {
+	s.constructing.Lock()
+	defer s.constructing.Unlock()
+	return g.construct(ctx, s)
+}
+
+// unstarted hands out the informers that nobody has started yet; the caller starts them.
+func (s *informers) unstarted() []cache.SharedIndexInformer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.made[s.started:]
+	s.started = len(s.made)
+	return news
+}
+
+// wait returns true when all informers know the state, and false when ctx ends before.
+func (s *informers) wait(ctx context.Context) bool {
+	s.mu.Lock()
+	synced := make([]cache.DoneChecker, 0, len(s.made))
+	for _, shared := range s.made {
+		synced = append(synced, shared.HasSyncedChecker())
+	}
+	s.mu.Unlock()
+	return cache.WaitFor(ctx, "", synced...)
+}
+
+// informer is an informer as the controllers take it.
+type informer[L any] struct {
+	shared cache.SharedIndexInformer
+	lister L
+}
+
+func (i informer[L]) Informer() cache.SharedIndexInformer { return i.shared }
+func (i informer[L]) Lister() L                           { return i.lister }

@@ -1,0 +1,129 @@
+// Package workloads runs Kubernetes' own controllers of workloads on a control plane: those of ReplicationControllers, ReplicaSets,
+// Deployments, StatefulSets, DaemonSets, Jobs and CronJobs, and those that tell the endpoints of Services.
+//
+// They are clients of the API like any other: what they read and write passes through the whole pipeline. Each group of them is
+// started when the first object of one of its kinds exists, and nothing is read before; so a control plane pays for what it has. What
+// several groups read is read once.
+//
+//	c := workloads.New(workloads.Config{Store: st, REST: plane.RESTConfig()})
+//	err := c.Run(ctx) // blocks until ctx ends
+package workloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"kelson.dev/apiserver/store"
+)
+
+// Config is what the controllers work on.
+type Config struct {
+	// Store tells when the controllers are needed; they read and write through REST.
+	Store *store.Store
+	REST  *rest.Config
+	// Workers is how many objects of a kind are worked on at a time; 0 means 5, as in Kubernetes.
+	Workers int
+	// Log gets what the controllers say, all of it at level Debug; nil discards it.
+	Log *slog.Logger
+}
+
+// Controllers are the controllers of one control plane.
+type Controllers struct{ cfg Config }
+
+// New returns controllers; Run makes them work.
+func New(cfg Config) *Controllers {
+	if cfg.Workers == 0 {
+		cfg.Workers = 5
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Controllers{cfg}
+}
+
+// Run works until ctx ends or the store is closed, and returns when everything it started has ended.
+func (c *Controllers) Run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(Debugging(c.cfg.Log.Handler()))))
+	defer end(nil)
+	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
+	var parts sync.WaitGroup
+	for _, g := range groups() {
+		parts.Go(func() {
+			if err := c.run(ctx, g, shared); err != nil {
+				end(err)
+			}
+		})
+	}
+	parts.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// run waits until the group is needed, and works until ctx ends.
+func (c *Controllers) run(ctx context.Context, g group, shared func() (*informers, error)) error {
+	if err := c.wait(ctx, g); err != nil || ctx.Err() != nil {
+		return err
+	}
+	read, err := shared()
+	if err != nil {
+		return err
+	}
+	controllers, err := read.construct(ctx, g)
+	if err != nil {
+		return fmt.Errorf("make controllers of %s: %w", g.kinds[0], err)
+	}
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	for _, informer := range read.unstarted() {
+		parts.Go(func() { informer.RunWithContext(ctx) })
+	}
+	// The controllers would wait themselves, but look at the informers ten times a second only.
+	if !read.wait(ctx) {
+		return nil
+	}
+	for _, controller := range controllers {
+		parts.Go(func() { controller.Run(ctx, c.cfg.Workers) })
+	}
+	return nil
+}
+
+// wait returns when the group is needed, ctx ends, or the store is closed, which is an error.
+func (c *Controllers) wait(ctx context.Context, g group) error {
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var watches sync.WaitGroup
+	for _, kind := range g.kinds {
+		watches.Go(func() {
+			err := c.cfg.Store.Follow(waiting, kind, func(sn *store.Snapshot) {
+				for obj := range sn.Scan(kind, "", store.Key{}) {
+					if obj.Key != g.but {
+						end(nil)
+						return
+					}
+				}
+			}, func(events []*store.Event) {
+				for _, event := range events {
+					if event.Object.Key != g.but {
+						end(nil)
+						return
+					}
+				}
+			})
+			end(err)
+		})
+	}
+	watches.Wait()
+	if err := context.Cause(waiting); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,442 @@
+package workloads_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+// inCluster runs a test in virtual time, on a control plane with workloads and a simulated node.
+func inCluster(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)))
+	})
+}
+
+// CTRL-03: the pods of a StatefulSet come one after the other, each when the one before is ready, and go in the opposite order. Their
+// claims stay.
+func TestStatefulSet(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		log := podLog(t, env)
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(3)), ServiceName: "db", Selector: selector("db"), Template: template("db", nil),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}}},
+		}}
+		env.Create(t, set)
+		after(t, env, time.Minute)
+		want := []string{"+db-0", "db-0 ready", "+db-1", "db-1 ready", "+db-2", "db-2 ready"}
+		if got := log(); !slices.Equal(got, want) {
+			t.Errorf("what happened: %v, want %v", got, want)
+		}
+		env.Get(t, set)
+		if s := set.Status; s.ReadyReplicas != 3 || s.CurrentRevision == "" || s.UpdateRevision != s.CurrentRevision {
+			t.Errorf("status %+v", s)
+		}
+		set.Spec.Replicas = new(int32(1))
+		update(t, env, set)
+		after(t, env, 2*time.Minute)
+		if got, want := log()[len(want):], []string{"-db-2", "-db-1"}; !slices.Equal(got, want) {
+			t.Errorf("then happened: %v, want %v", got, want)
+		}
+		if claims := names(t, env, &corev1.PersistentVolumeClaimList{}); !slices.Equal(claims, []string{"data-db-0", "data-db-1", "data-db-2"}) {
+			t.Errorf("claims %v", claims)
+		}
+	})
+}
+
+// CTRL-03: a DaemonSet has a pod on the node, another in its place when that goes, and none where its selector does not match.
+func TestDaemonSet(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{
+			Selector: selector("agent"), Template: template("agent", nil),
+		}}
+		env.Create(t, set)
+		after(t, env, time.Minute)
+		first := pods(t, env)
+		if len(first) != 1 || first[0].Status.Phase != corev1.PodRunning || first[0].Spec.NodeName == "" {
+			t.Fatalf("pods: %+v", first)
+		}
+		if err := env.Client().Delete(t.Context(), &first[0]); err != nil {
+			t.Fatal(err)
+		}
+		after(t, env, 2*time.Minute)
+		second := pods(t, env)
+		if len(second) != 1 || second[0].UID == first[0].UID || second[0].Status.Phase != corev1.PodRunning {
+			t.Errorf("instead: %+v", second)
+		}
+		env.Get(t, set)
+		if s := set.Status; s.DesiredNumberScheduled != 1 || s.NumberReady != 1 {
+			t.Errorf("status %+v", s)
+		}
+		set.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+		update(t, env, set)
+		after(t, env, 2*time.Minute)
+		env.Get(t, set)
+		if left := pods(t, env); len(left) != 0 || set.Status.DesiredNumberScheduled != 0 {
+			t.Errorf("left: %+v; status %+v", left, set.Status)
+		}
+	})
+}
+
+// CTRL-03: a Job is done when it has its completions; its failures are counted, up to its limit; its pods go with it.
+func TestJob(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		good := job("good", nil)
+		good.Spec.Completions, good.Spec.Parallelism = new(int32(3)), new(int32(2))
+		env.Create(t, good)
+		bad := job("bad", []string{"sh", "-c", "sleep 2; exit 3"})
+		bad.Spec.BackoffLimit = new(int32(1))
+		env.Create(t, bad)
+		after(t, env, 10*time.Minute)
+		env.Get(t, good)
+		if s := good.Status; s.Succeeded != 3 || s.Failed != 0 || !holds(good, batchv1.JobComplete, "CompletionsReached") {
+			t.Errorf("good: %+v", s)
+		}
+		env.Get(t, bad)
+		if s := bad.Status; s.Succeeded != 0 || s.Failed != 2 || !holds(bad, batchv1.JobFailed, "BackoffLimitExceeded") {
+			t.Errorf("bad: %+v", s)
+		}
+		for _, j := range []*batchv1.Job{good, bad} {
+			if err := env.Client().Delete(t.Context(), j, client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(t, env, time.Minute)
+		if left := pods(t, env); len(left) != 0 {
+			t.Errorf("%d pods are left", len(left))
+		}
+	})
+}
+
+// CTRL-03: a CronJob makes a Job at its times, in its time zone; a day of them passes at once. Of those that are done only the last stay.
+func TestCronJob(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		var starts []string
+		pass := func() { // a day
+			for range 48 {
+				after(t, env, 30*time.Minute)
+				var jobs batchv1.JobList
+				list(t, env, &jobs)
+				for _, j := range jobs.Items {
+					if start := j.CreationTimestamp.UTC().Format("02 15:04"); !slices.Contains(starts, start) {
+						starts = append(starts, start)
+					}
+				}
+			}
+		}
+		cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: batchv1.CronJobSpec{
+			Schedule: "30 */6 * * *", TimeZone: new("Europe/Berlin"), ConcurrencyPolicy: batchv1.ForbidConcurrent,
+			JobTemplate: batchv1.JobTemplateSpec{Spec: job("", nil).Spec},
+		}}
+		env.Create(t, cron)
+		pass() // from midnight (UTC) of January 1, 2000
+		want := []string{"01 05:30", "01 11:30", "01 17:30", "01 23:30"}
+		if !slices.Equal(starts, want) {
+			t.Errorf("Jobs at %v, want %v", starts, want)
+		}
+		env.Get(t, cron)
+		if last := cron.Status.LastSuccessfulTime; last == nil || last.UTC().Format("02 15:04") != "01 23:30" || len(cron.Status.Active) != 0 {
+			t.Errorf("status %+v", cron.Status)
+		}
+		if left := names(t, env, &batchv1.JobList{}); len(left) != 3 { // the default of successfulJobsHistoryLimit
+			t.Errorf("Jobs %v, want 3", left)
+		}
+		cron.Spec.Suspend = new(true)
+		update(t, env, cron)
+		pass()
+		if !slices.Equal(starts, want) {
+			t.Errorf("suspended, it made further Jobs: %v", starts)
+		}
+	})
+}
+
+// CTRL-03: the EndpointSlices and the Endpoints of a Service follow its ready pods; Endpoints written by hand are copied.
+func TestEndpoints(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: selector("web"), Template: template("web", nil),
+		}}
+		env.Create(t, web)
+		ports := []corev1.ServicePort{{Port: 80}}
+		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: app("web"), Ports: ports}})
+		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: corev1.ServiceSpec{Ports: ports}})
+		//nolint:staticcheck // Endpoints are deprecated, and served.
+		env.Create(t, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: "192.0.2.7"}}, Ports: []corev1.EndpointPort{{Port: 8080}},
+		}}})
+		after(t, env, time.Minute)
+		var want []string
+		for _, pod := range pods(t, env) {
+			want = append(want, pod.Status.PodIP)
+		}
+		slices.Sort(want)
+		if got := ready(t, env, "web"); len(got) != 2 || !slices.Equal(got, want) {
+			t.Errorf("ready in slices: %v, pods %v", got, want)
+		}
+		if got := addresses(t, env, "web"); !slices.Equal(got, want) {
+			t.Errorf("in Endpoints: %v, pods %v", got, want)
+		}
+		if got := ready(t, env, "outside"); !slices.Equal(got, []string{"192.0.2.7"}) {
+			t.Errorf("copied: %v", got)
+		}
+		env.Get(t, web)
+		web.Spec.Replicas = new(int32(0))
+		update(t, env, web)
+		after(t, env, 2*time.Minute)
+		if slices, endpoints := ready(t, env, "web"), addresses(t, env, "web"); len(slices) != 0 || len(endpoints) != 0 {
+			t.Errorf("without pods there are %v, %v", slices, endpoints)
+		}
+	})
+}
+
+// CTRL-03: nothing is read before an object exists that needs it, and then only what is needed; what two groups read is read once.
+func TestStartsWhatIsNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t)
+		read := map[string]int{} // watches begun, by path
+		var mu sync.Mutex
+		config := rest.CopyConfig(env.RESTConfig())
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(r.URL.RawQuery, "watch=true") {
+					mu.Lock()
+					read[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+					mu.Unlock()
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(ctx) }()
+		reads := func(want map[string]int) {
+			t.Helper()
+			after(t, env, time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			if !reflect.DeepEqual(read, want) {
+				t.Errorf("watched: %v, want %v", read, want)
+			}
+		}
+		pod := template("alone", nil)
+		env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: pod.Spec})
+		reads(map[string]int{})
+		env.Create(t, job("first", nil))
+		reads(map[string]int{"jobs": 1, "pods": 1})
+		env.Create(t, job("second", nil))
+		env.Create(t, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{
+			Selector: selector("agent"), Template: template("agent", nil),
+		}})
+		reads(map[string]int{"jobs": 1, "pods": 1, "daemonsets": 1, "controllerrevisions": 1, "nodes": 1})
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// CTRL-03: who can't make a client is told, and what had been started ends.
+func TestUnusableConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t)
+		env.Create(t, job("first", nil))
+		config := &rest.Config{Host: "http://nobody.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
+		err := workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "make client") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// What the controllers report as errors are debugging messages, and nobody gets them who asked for less.
+func TestDebugging(t *testing.T) {
+	var text strings.Builder
+	level := new(slog.LevelVar)
+	plain := slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})
+	log := slog.New(workloads.Debugging(plain)).With("a", 1).WithGroup("g")
+	log.Error("retried")
+	logr.FromSlogHandler(workloads.Debugging(plain)).Error(errors.New("again"), "retried")
+	if text.Len() > 0 {
+		t.Errorf("logged: %s", &text)
+	}
+	level.Set(slog.LevelDebug)
+	log.Error("retried", "b", 2)
+	if !strings.Contains(text.String(), "level=DEBUG msg=retried a=1 g.b=2") {
+		t.Errorf("logged: %s", &text)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func app(name string) map[string]string { return map[string]string{"app": name} }
+
+func selector(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: app(name)}
+}
+
+func template(name string, command []string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: app(name)},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Command: command}}},
+	}
+}
+
+func job(name string, command []string) *batchv1.Job {
+	pod := template("", command)
+	pod.Labels, pod.Spec.RestartPolicy = nil, corev1.RestartPolicyNever
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: batchv1.JobSpec{Template: pod}}
+}
+
+func holds(job *batchv1.Job, condition batchv1.JobConditionType, reason string) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == condition && c.Status == corev1.ConditionTrue && c.Reason == reason
+	})
+}
+
+func after(t *testing.T, env *testenv.Env, d time.Duration) {
+	t.Helper()
+	time.Sleep(d)
+	env.Settle(t)
+}
+
+func update(t *testing.T, env *testenv.Env, obj client.Object) {
+	t.Helper()
+	if err := env.Client().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func list(t *testing.T, env *testenv.Env, into client.ObjectList, opts ...client.ListOption) {
+	t.Helper()
+	if err := env.Client().List(t.Context(), into, append(opts, client.InNamespace("default"))...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pods(t *testing.T, env *testenv.Env) []corev1.Pod {
+	t.Helper()
+	var found corev1.PodList
+	list(t, env, &found)
+	return found.Items
+}
+
+func names(t *testing.T, env *testenv.Env, into client.ObjectList) (names []string) {
+	t.Helper()
+	list(t, env, into)
+	if err := meta.EachListItem(into, func(obj runtime.Object) error {
+		names = append(names, obj.(client.Object).GetName())
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// ready are the addresses in the slices of a Service that are ready.
+func ready(t *testing.T, env *testenv.Env, service string) (addresses []string) {
+	t.Helper()
+	var found discoveryv1.EndpointSliceList
+	list(t, env, &found)
+	for _, slice := range found.Items {
+		if slice.Labels[discoveryv1.LabelServiceName] != service {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if c := endpoint.Conditions.Ready; c == nil || *c {
+				addresses = append(addresses, endpoint.Addresses...)
+			}
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// addresses are those in the Endpoints of a Service that are ready.
+func addresses(t *testing.T, env *testenv.Env, service string) (addresses []string) {
+	t.Helper()
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service, Namespace: "default"}} //nolint:staticcheck // see above
+	env.Get(t, endpoints)
+	for _, subset := range endpoints.Subsets {
+		for _, address := range subset.Addresses {
+			addresses = append(addresses, address.IP)
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// follow calls each for every event of a kind from now on, until the test ends.
+func follow(t *testing.T, env *testenv.Env, kind client.ObjectList, each func(watch.Event)) {
+	t.Helper()
+	stream, err := env.Client().Watch(t.Context(), kind, client.ListOptions{Namespace: "default", InitialEvents: true, Bookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stream.Stop)
+	go func() {
+		for event := range stream.ResultChan() {
+			each(event)
+		}
+	}()
+}
+
+// podLog tells how pods came, became ready, and went.
+func podLog(t *testing.T, env *testenv.Env) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var log []string
+	follow(t, env, &corev1.PodList{}, func(event watch.Event) {
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		isReady := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		switch said := pod.Name + " ready"; {
+		case event.Type == watch.Added:
+			log = append(log, "+"+pod.Name)
+		case event.Type == watch.Deleted:
+			log = append(log, "-"+pod.Name)
+		case isReady && !slices.Contains(log, said):
+			log = append(log, said)
+		}
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(log)
+	}
+}

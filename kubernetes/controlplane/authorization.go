@@ -1,0 +1,43 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/authz/rbac"
+	"kelson.dev/kubernetes/authorizers"
+)
+
+// Authorization says who may do what. The zero value is the modes Node and RBAC.
+type Authorization = authz.Options
+
+// newAuthorizer makes what decides whether a caller may do what it asks for, and what knows the rules of roles.
+func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, error) {
+	roles, options := rbac.New(p.store), cfg.Authorization
+	if options.File == "" && len(options.Modes) == 0 {
+		options.Modes = []string{authz.ModeNode, authz.ModeRBAC}
+	}
+	if err := errors.Join(options.Validate()...); err != nil {
+		return nil, rbac.Rules{}, err
+	}
+	modes := authz.Modes{
+		authz.ModeNode: sync.OnceValues(func() (authz.Authorizer, error) { return authorizers.Node(p.store), nil }),
+		authz.ModeRBAC: func() (authz.Authorizer, error) { return roles, nil },
+		authz.ModeABAC: sync.OnceValues(func() (authz.Authorizer, error) { return authorizers.ABAC(options.PolicyFile) }),
+	}
+	var may authz.Authorizer
+	var err error
+	if options.File == "" {
+		may, err = authz.New(options.Configuration(), modes)
+	} else {
+		may, err = authz.Open(options.File, authorizers.Parse, modes, func(err error) {
+			cfg.Log.Error("authorization configuration is not taken over", "err", err)
+		})
+	}
+	if err != nil {
+		return nil, rbac.Rules{}, fmt.Errorf("make authorizers: %w", err)
+	}
+	return may, roles.Rules(), nil
+}

@@ -1,0 +1,131 @@
+package controlplane_test
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+var measure = flag.Bool("measure", false, "measure what decoding bodies takes (TestNeed, with -v)")
+
+// API-03: what wire.Need says bodies take, and what they take. -measure -v shows it of the worst ones.
+func TestNeed(t *testing.T) {
+	if !*measure {
+		t.Skip("without -measure")
+	}
+	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	client := &http.Client{Transport: plane.Transport()}
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	do := func(path, media, body string) (int, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://plane"+path, strings.NewReader(body))
+		req.Header.Set("Content-Type", media)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+		return resp.StatusCode, string(answer)
+	}
+	const (
+		pods        = "/api/v1/namespaces/default/pods?dryRun=All"
+		maps        = "/api/v1/namespaces/default/configmaps?dryRun=All"
+		reviews     = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+		bags        = "/apis/x.io/v1/namespaces/default/bags?dryRun=All"
+		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	)
+	if code, answer := do(definitions, "application/json", bagDefinition); code != 201 {
+		t.Fatal(code, answer)
+	}
+	pod := func(n int) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[` + strings.Repeat("{},", n-1) + `{}]}}`
+	}
+	bag := func(spec string) string {
+		return `{"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":` + spec + `}`
+	}
+	podProto := func(n int) string {
+		spec := strings.Repeat("\x12\x00", n)
+		kind := append(field(1, []byte("v1")), field(2, []byte("Pod"))...)
+		return "k8s\x00" + string(append(field(1, kind), field(2, append(field(1, field(1, []byte("p"))), field(2, []byte(spec))...))...))
+	}
+	cbor := func(n int, item string) string { // {"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":[…]}
+		return "\xd9\xd9\xf7\xa4\x6aapiVersion\x67x.io/v1\x64kind\x63Bag\x68metadata\xa1\x64name\x61b\x64spec" +
+			string(binary.BigEndian.AppendUint32([]byte{0x9a}, uint32(n))) + strings.Repeat(item, n)
+	}
+	const n = 30_000
+	for _, test := range []struct{ what, path, media, body string }{
+		{"one string, JSON", maps, "application/json", `{"metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 900_000) + `"}}`},
+		{"empty containers, JSON", pods, "application/json", pod(n / 10)},
+		{"empty containers, YAML", pods, "application/yaml", pod(n / 10)},
+		{"empty containers, protobuf", pods, "application/vnd.kubernetes.protobuf", podProto(n / 10)},
+		{"empty objects, JSON", bags, "application/json", bag("[" + strings.Repeat("{},", n) + "{}]")},
+		{"small objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":1},`, n) + "{}]")},
+		{"objects in objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":{"b":{}}},`, n) + "{}]")},
+		{"members, JSON", bags, "application/json", bag("{" + members(n) + "}")},
+		{"numbers, JSON", bags, "application/json", bag("[" + strings.Repeat("0,", 10*n) + "0]")},
+		{"arrays, JSON", bags, "application/json", bag("[" + strings.Repeat("[],", 10*n) + "0]")},
+		{"values, YAML, a review", reviews, "application/yaml", "a: [" + strings.Repeat("a,", 10*n) + "a]"},
+		{"items, YAML, a review", reviews, "application/yaml", "a:\n" + strings.Repeat("- a\n", 10*n)},
+		{"maps in braces, YAML, a review", reviews, "application/yaml", "a: [" + strings.Repeat("{a},", n) + "a]"},
+		{"maps, YAML, a review", reviews, "application/yaml", "a:\n" + strings.Repeat("- a:\n", n)},
+		{"keys, YAML, a review", reviews, "application/yaml", yamlKeys(n)},
+		{"empty objects, CBOR", bags, "application/cbor", cbor(n, "\xa0")},
+		{"empty arrays, CBOR", bags, "application/cbor", cbor(10*n, "\x80")},
+	} {
+		var before runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		peak, stop := make(chan uint64), make(chan bool)
+		go func() {
+			var most uint64
+			for tick := time.NewTicker(2 * time.Millisecond); ; {
+				select {
+				case <-stop:
+					peak <- most
+					return
+				case <-tick.C:
+					var now runtime.MemStats
+					runtime.ReadMemStats(&now)
+					most = max(most, now.HeapAlloc)
+				}
+			}
+		}()
+		start := time.Now()
+		code, answer := do(test.path, test.media, test.body)
+		took := time.Since(start).Round(time.Millisecond)
+		close(stop)
+		used := int64(max(<-peak, before.HeapAlloc) - before.HeapAlloc)
+		need, err := wire.Need(test.media, []byte(test.body), 3<<20)
+		t.Logf("%-32s %8d bytes: estimated %4d MiB, used %4d MiB, %.2f; %v, %d %.60s %v", test.what, len(test.body), need>>20, used>>20, float64(used)/float64(need), took, code, answer, err)
+	}
+}
+
+func members(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":0,`, i)
+	}
+	return b.String() + `"x":0`
+}
+
+func yamlKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d:\n", i)
+	}
+	return b.String()
+}

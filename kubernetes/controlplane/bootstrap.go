@@ -1,0 +1,133 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kelson.dev/apiserver/store"
+)
+
+// bootstrap creates, through the API, what every cluster has from the start and state lacks. API-12
+func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundTripper, serviceRange string) error {
+	client := &http.Client{Transport: transport}
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil {
+			continue
+		}
+		err := create(ctx, client, "/api/v1/namespaces", &corev1.Namespace{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+		})
+		if err != nil {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	for _, class := range priorityClasses() {
+		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil {
+			continue
+		}
+		if err := create(ctx, client, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
+			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil {
+		return nil
+	}
+	address, err := firstAddress(serviceRange)
+	if err != nil {
+		return err
+	}
+	policy := corev1.IPFamilyPolicySingleStack
+	err = create(ctx, client, "/api/v1/namespaces/default/services", &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      "kubernetes",
+			Namespace: metav1.NamespaceDefault,
+			Labels:    map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:       address,
+			Type:            corev1.ServiceTypeClusterIP,
+			SessionAffinity: corev1.ServiceAffinityNone,
+			IPFamilyPolicy:  &policy,
+			Ports: []corev1.ServicePort{{
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(6443),
+			}},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("service kubernetes: %w", err)
+	}
+	return nil
+}
+
+// priorityClasses are those of the system's own pods, as kube-apiserver has them.
+func priorityClasses() []*schedulingv1.PriorityClass {
+	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, Description: description,
+		}
+	}
+	const system = 2_000_000_000
+	return []*schedulingv1.PriorityClass{
+		class("system-cluster-critical", system,
+			"Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+		class("system-node-critical", system+1000, "Used for system critical pods that must not be moved from their current node."),
+	}
+}
+
+// firstAddress is the first usable address of the service range, which the kubernetes service has everywhere.
+func firstAddress(serviceRange string) (string, error) {
+	if serviceRange == "" {
+		return "10.0.0.1", nil
+	}
+	primary, _, _ := strings.Cut(serviceRange, ",")
+	ip, _, err := net.ParseCIDR(strings.TrimSpace(primary))
+	if err != nil {
+		return "", fmt.Errorf("service range: %w", err)
+	}
+	if v4 := ip.To4(); v4 != nil {
+		ip = v4
+	}
+	ip[len(ip)-1]++
+	return ip.String(), nil
+}
+
+// create posts an object; one that is there already is no error, since another server of the same store may have been faster.
+func create(ctx context.Context, client *http.Client, collection string, obj any) error {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kelson.in-process"+collection, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "kube-apiserver") // the manager of these objects' fields
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode != http.StatusConflict {
+		return fmt.Errorf("POST %s: %s: %s", collection, resp.Status, answer)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// broken is a backend whose disk fails when it is told to.
+type broken struct{ fails bool }
+
+func (b *broken) Load(func(store.Record) error) (uint64, error)                   { return 0, nil }
+func (b *broken) Close() error                                                    { return nil }
+func (b *broken) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
+
+func (b *broken) Append([]store.Record) error {
+	if b.fails {
+		return errors.New("input/output error")
+	}
+	return nil
+}
+
+func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, string) {
+	t.Helper()
+	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://plane" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// API-02, API-13
+func TestAFailedDiskIsSeenByHealthAndWritersAndNotByReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &broken{}
+		state, err := store.Open(store.Config{Backend: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer state.Close()
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		synctest.Wait()
+		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]store ok") {
+			t.Fatalf("readyz: %d %s", code, body)
+		}
+		disk.fails = true
+		resp, err := (&http.Client{Transport: plane.Transport()}).Post("http://plane/api/v1/namespaces/default/configmaps", "application/json",
+			strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("a write that was not stored: %d", resp.StatusCode)
+		}
+		for _, path := range []string{"/healthz", "/livez", "/readyz", "/readyz/store"} {
+			if code, _ := get(t, plane, path); code != http.StatusInternalServerError {
+				t.Errorf("%s: %d", path, code)
+			}
+		}
+		if code, _ := get(t, plane, "/api/v1/namespaces/default/configmaps/x"); code != http.StatusNotFound {
+			t.Errorf("what was not stored is seen: %d", code)
+		}
+		if code, _ := get(t, plane, "/api/v1/namespaces/default"); code != http.StatusOK {
+			t.Errorf("reading what is there: %d", code)
+		}
+	})
+}
+
+// API-12
+func TestWhatIsThereFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK || !strings.Contains(body, `"phase":"Active"`) {
+				t.Errorf("namespace %s: %d %s", name, code, body)
+			}
+		}
+		if code, body := get(t, plane, "/api/v1/namespaces/default/services/kubernetes"); code != http.StatusOK || !strings.Contains(body, `"clusterIP":"10.96.0.1"`) {
+			t.Errorf("service kubernetes: %d %s", code, body)
+		}
+	})
+}

@@ -1,0 +1,24 @@
+package controlplane
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/kubernetes/controllers/certificates"
+	"kelson.dev/kubernetes/controllers/tokens"
+	issuer "kelson.dev/kubernetes/tokens"
+	"kelson.dev/operator/client"
+)
+
+// startCredentials starts the controllers of what authenticates: tokens in Secrets, and certificates.
+func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) {
+	parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
+		Store: p.store, Client: own, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,
+	}).Run)
+	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, Log: cfg.Log}
+	if cfg.Authority != nil {
+		requests.Authority, requests.Key = cfg.Authority.Certificate, cfg.Authority.Key()
+	}
+	parts.run(ctx, "certificates", certificates.New(requests).Run)
+}

@@ -1,0 +1,87 @@
+package controlplane
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/discovery"
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/apiserver/openapi"
+	"kelson.dev/apiserver/resource"
+	verbs "kelson.dev/apiserver/rest"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/openapispec"
+	"kelson.dev/kubernetes/tokens"
+)
+
+// newChain puts the pipeline before what answers requests.
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*filters.Chain, error) {
+	found := discovery.New(registry)
+	groups := caughtUp(catchUp(st, definitions), found)
+	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions, Packed: openapispec.Archive}))
+	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
+	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
+	paths := map[string]http.Handler{
+		"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
+		"/openapi/": documents,
+		BackupPath:  backup(st),
+	}
+	maps.Copy(paths, issuer.Discovery())
+	if flows != nil {
+		maps.Copy(paths, flows.Pages())
+	}
+	if cfg.Profiling {
+		maps.Copy(paths, profiling())
+	}
+	return filters.New(filters.Config{
+		Resources:     resources,
+		Paths:         paths,
+		Below:         func() []string { return append(found.Paths(), "/openapi/v2", "/openapi/v3", "/openapi/v3/") },
+		Authenticator: identify,
+		Audiences:     identify.Audiences(),
+		AuditPolicy:   cfg.Audit.Policy,
+		AuditSink:     cfg.Audit.Sink,
+		Authorizer:    may,
+		Version:       kubernetesVersion(),
+		Checks:        filters.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
+		Metrics:       metrics,
+		Serves:        serves(registry),
+		FlowControl:   flows,
+		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
+		Log: cfg.Log,
+	}), nil
+}
+
+// serves reports which resources and subresources the registry has now.
+func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
+	return func(info *request.RequestInfo) bool {
+		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		return registry.Current().Serves(of, info.Subresource)
+	}
+}
+
+// kubernetesVersion is what /version shows: clients decide by it what they can ask for.
+func kubernetesVersion() version.Info {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	number, _ := strconv.Atoi(minor)
+	return version.Info{
+		Major: major, Minor: minor, GitVersion: KubernetesVersion, GitTreeState: "clean",
+		EmulationMajor: major, EmulationMinor: minor, // none but its own
+		MinCompatibilityMajor: major, MinCompatibilityMinor: strconv.Itoa(number - 1),
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}

@@ -1,0 +1,36 @@
+package controlplane_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// API-02: profiles are there for administrators, and only if they are asked for.
+func TestProfiling(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		admin := &http.Client{Transport: plane.Transport()}
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1"} {
+			resp, err := admin.Get("http://plane" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if ok := resp.StatusCode == http.StatusOK; ok != on {
+				t.Errorf("profiling %v: %s: %s", on, path, resp.Status)
+			}
+		}
+		w := httptest.NewRecorder()
+		plane.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine", nil)) // nobody in particular
+		if w.Code != http.StatusForbidden {
+			t.Errorf("profiling %v: anonymous: %d", on, w.Code)
+		}
+	}
+}

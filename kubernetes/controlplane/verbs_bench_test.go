@@ -1,0 +1,68 @@
+package controlplane_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// API-01: one kilobyte, in memory, in process, from as many clients as there are processors.
+func BenchmarkConfigMaps(b *testing.B) {
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer plane.Stop()
+	client := &http.Client{Transport: plane.Transport()}
+	value := strings.Repeat("x", 1000)
+	const collection = "http://plane/api/v1/namespaces/default/configmaps"
+	do := func(b *testing.B, method, url, body string, want int) {
+		req, err := http.NewRequest(method, url, strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			b.Fatalf("%s %s: %s", method, url, resp.Status)
+		}
+	}
+	var n atomic.Int64
+	create := func(b *testing.B) {
+		do(b, http.MethodPost, collection,
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"k":"%s"}}`, n.Add(1), value), http.StatusCreated)
+	}
+	b.Run("create", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				create(b)
+			}
+		})
+	})
+	create(b)
+	b.Run("get", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				do(b, http.MethodGet, collection+"/c1", "", http.StatusOK)
+			}
+		})
+	})
+	for n.Load() < 10_000 {
+		create(b)
+	}
+	b.Run("list 10k", func(b *testing.B) {
+		for b.Loop() {
+			do(b, http.MethodGet, collection, "", http.StatusOK)
+		}
+	})
+}

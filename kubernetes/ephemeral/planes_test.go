@@ -1,0 +1,317 @@
+package ephemeral_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/ephemeral"
+)
+
+// server is a Planes over real control planes, without a network. The header User names the caller, and admin is an administrator.
+type server struct {
+	t      *testing.T
+	planes *ephemeral.Planes
+	client *http.Client
+}
+
+func callers(req *http.Request) (*authenticator.Response, bool, error) {
+	switch name := req.Header.Get("User"); name {
+	case "":
+		return nil, false, nil
+	case "admin":
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
+	default:
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
+	}
+}
+
+// openPlane lets the same callers in as the server.
+type openPlane struct{ *controlplane.ControlPlane }
+
+func (openPlane) Kubeconfig(url string) (string, error) { return "kubeconfig of " + url, nil }
+
+func (p openPlane) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if who, ok, _ := callers(req); ok {
+			req = req.WithContext(filters.WithUser(req.Context(), who.User))
+		}
+		p.ControlPlane.Handler().ServeHTTP(w, req)
+	})
+}
+
+func newServer(t *testing.T, most int, idle time.Duration) *server {
+	all := ephemeral.New(ephemeral.Config{
+		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
+			if start.Node != "" {
+				return nil, fmt.Errorf("%w: node %q", ephemeral.ErrInvalid, start.Node)
+			}
+			plane, err := controlplane.Start(ctx, controlplane.Config{From: start.From})
+			if err != nil {
+				return nil, err
+			}
+			return openPlane{plane}, nil
+		},
+		Authenticator: authenticator.RequestFunc(callers),
+		Max:           most,
+		Idle:          idle,
+	})
+	t.Cleanup(all.Close)
+	return &server{t, all, &http.Client{Transport: &inprocess.Transport{Handler: all}}}
+}
+
+// do makes a request as a user, wants a status, and gives the answer.
+func (s *server) do(as, method, path, body string, want int) map[string]any {
+	s.t.Helper()
+	resp := s.open(s.t.Context(), as, method, path, body)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if resp.StatusCode != want {
+		s.t.Fatalf("%s %s %s as %q: %s, want %d\n%s", method, path, body, as, resp.Status, want, data)
+	}
+	var answer map[string]any
+	_ = json.Unmarshal(data, &answer) // not all answers are objects
+	return answer
+}
+
+func (s *server) open(ctx context.Context, as, method, path, body string) *http.Response {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("User", as)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp
+}
+
+// create makes a plane and gives its path.
+func (s *server) create(body string) string {
+	s.t.Helper()
+	return s.do("admin", "POST", "/planes", body, 201)["path"].(string)
+}
+
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
+func configMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
+
+// Planes do not see each other; forks and bases carry state over. CLI-05, LAB-01
+func TestPlanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 10, 0)
+		made := s.do("admin", "POST", "/planes", "", 201)
+		one := made["path"].(string)
+		if made["url"] != "http://server"+one || made["kubeconfig"] != "kubeconfig of http://server"+one || one != "/planes/"+made["id"].(string) {
+			t.Errorf("made %v", made)
+		}
+		s.do("admin", "POST", one+configMaps, configMap("a"), 201)
+		two := s.create("")
+		s.do("admin", "GET", two+configMaps+"/a", "", 404)
+
+		// A base is a state at a moment; it outlives the plane it was saved of.
+		s.do("admin", "PUT", "/planes/bases/prepared", `{"plane":"`+made["id"].(string)+`"}`, 200)
+		s.do("admin", "POST", one+configMaps, configMap("b"), 201)
+		fork := s.create(`{"fork":"` + made["id"].(string) + `"}`)
+		s.do("admin", "DELETE", one, "", 204)
+		s.do("admin", "DELETE", one, "", 404)
+		s.do("admin", "GET", one+configMaps, "", 404)
+		prepared := s.create(`{"base":"prepared"}`)
+		s.do("admin", "GET", prepared+configMaps+"/a", "", 200)
+		s.do("admin", "GET", prepared+configMaps+"/b", "", 404)
+		s.do("admin", "GET", fork+configMaps+"/b", "", 200)
+
+		list := s.do("admin", "GET", "/planes", "", 200)
+		if got := list["planes"].([]any); len(got) != 3 {
+			t.Errorf("planes: %v", got)
+		}
+		if got := list["bases"].([]any); len(got) != 1 || got[0].(map[string]any)["name"] != "prepared" {
+			t.Errorf("bases: %v", got)
+		}
+		s.do("admin", "DELETE", "/planes/bases/prepared", "", 204)
+		s.do("admin", "POST", "/planes", `{"base":"prepared"}`, 404)
+		s.do("admin", "GET", prepared, "", 200) // its root, with or without the slash
+		s.do("admin", "GET", prepared+"/", "", 200)
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 2, 0)
+		one := s.create("")
+		for _, test := range []struct {
+			as, method, path, body string
+			want                   int
+		}{
+			// Only administrators may.
+			{"", "POST", "/planes", "", 403},
+			{"jane", "POST", "/planes", "", 403},
+			{"jane", "GET", "/planes", "", 403},
+			{"jane", "DELETE", one, "", 403},
+			{"jane", "PUT", "/planes/bases/b", "{}", 403},
+			{"jane", "DELETE", "/planes/bases/b", "", 403},
+			{"jane", "DELETE", "/planes/none", "", 403},
+			// Within a plane it is the plane that decides.
+			{"jane", "GET", one + "/version", "", 200},
+			{"jane", "GET", one + configMaps, "", 403},
+			// What there cannot be.
+			{"admin", "POST", "/planes", `{"base":"none"}`, 404},
+			{"admin", "POST", "/planes", `{"fork":"none"}`, 404},
+			{"admin", "POST", "/planes", `{"fork":"a","base":"b"}`, 400},
+			{"admin", "POST", "/planes", `{"node":"dog"}`, 400},
+			{"admin", "POST", "/planes", `{"bas":"b"}`, 400},
+			{"admin", "POST", "/planes", `{} {}`, 400},
+			{"admin", "POST", "/planes", `[`, 400},
+			{"admin", "POST", "/planes", `{"base":"` + strings.Repeat("x", 70000) + `"}`, 400},
+			{"admin", "PUT", "/planes", "", 405},
+			{"admin", "POST", "/planes/bases/b", "{}", 405},
+			{"admin", "PUT", "/planes/bases/b", `{"plane":"none"}`, 404},
+			{"admin", "PUT", "/planes/bases/", `{"plane":"none"}`, 400},
+			{"admin", "PUT", "/planes/bases/a/b", `{"plane":"none"}`, 400},
+			{"admin", "DELETE", "/planes/bases/none", "", 404},
+			{"admin", "GET", "/planes/none/api", "", 404},
+			{"jane", "GET", "/planes/none/api", "", 404},
+			// There are two places; what was refused took none.
+			{"admin", "POST", "/planes", "", 201},
+			{"admin", "POST", "/planes", "", 429},
+			{"admin", "DELETE", one, "", 204},
+			{"admin", "POST", "/planes", "", 201},
+		} {
+			s.do(test.as, test.method, test.path, test.body, test.want)
+		}
+	})
+}
+
+// A page of another origin can't have a browser make or drop planes with the certificate that the browser holds.
+func TestRefusesOtherOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 2, 0)
+		for _, test := range []struct {
+			header, value string
+			want          int
+		}{
+			{"Sec-Fetch-Site", "cross-site", 403},
+			{"Sec-Fetch-Site", "same-site", 403},
+			{"Origin", "https://evil.example", 403},
+			{"Origin", "null", 403},
+			{"Sec-Fetch-Site", "same-origin", 201},
+			{"Origin", "http://server", 201},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://server/planes", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("User", "admin")
+			req.Header.Set(test.header, test.value)
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != test.want {
+				t.Errorf("%s: %s: %s, want %d", test.header, test.value, resp.Status, test.want)
+			}
+		}
+	})
+}
+
+func TestIdlePlanesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 10, 10*time.Minute)
+		plane := s.create("")
+		time.Sleep(9 * time.Minute)
+		s.do("admin", "GET", plane+configMaps, "", 200)
+		time.Sleep(9 * time.Minute)
+		// A watch is a request, as long as it is open.
+		ctx, cancel := context.WithCancel(t.Context())
+		watch := s.open(ctx, "admin", "GET", plane+configMaps+"?watch=true", "")
+		time.Sleep(25 * time.Minute)
+		s.do("admin", "GET", plane+configMaps, "", 200)
+		cancel()
+		watch.Body.Close()
+		time.Sleep(9 * time.Minute)
+		s.do("admin", "GET", "/planes", "", 200) // it is not looked at
+		time.Sleep(2 * time.Minute)
+		if left := s.do("admin", "GET", "/planes", "", 200)["planes"].([]any); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+		s.do("admin", "GET", plane+configMaps, "", 404)
+	})
+}
+
+// A watch ends when its plane is dropped, and when the server drains.
+func TestEndsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, 10, 0)
+		one, two := s.create(""), s.create("")
+		open := func(plane string) io.Reader {
+			resp := s.open(t.Context(), "admin", "GET", plane+configMaps+"?watch=true", "")
+			t.Cleanup(func() { resp.Body.Close() })
+			return resp.Body
+		}
+		first, second := open(one), open(two)
+		begin := time.Now()
+		s.do("admin", "DELETE", one, "", 204)
+		if _, err := io.ReadAll(first); err != nil {
+			t.Errorf("watch of a dropped plane: %v", err)
+		}
+		if err := s.planes.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(second); err != nil {
+			t.Errorf("watch of a drained server: %v", err)
+		}
+		s.do("admin", "POST", "/planes", "", 503)
+		if waited := time.Since(begin); waited != 0 {
+			t.Errorf("it took %v", waited)
+		}
+	})
+}
+
+func BenchmarkCreateAndDrop(b *testing.B) {
+	all := ephemeral.New(ephemeral.Config{
+		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
+			plane, err := controlplane.Start(ctx, controlplane.Config{From: start.From})
+			return openPlane{plane}, err
+		},
+		Authenticator: authenticator.RequestFunc(callers),
+		Max:           10,
+	})
+	defer all.Close()
+	client := &http.Client{Transport: &inprocess.Transport{Handler: all}}
+	do := func(method, path, body string) (answer struct{ ID, Path string }) {
+		req, _ := http.NewRequest(method, "http://server"+path, strings.NewReader(body))
+		req.Header.Set("User", "admin")
+		resp, err := client.Do(req)
+		if err != nil || resp.StatusCode >= 300 {
+			b.Fatal(resp, err)
+		}
+		defer resp.Body.Close()
+		_ = json.NewDecoder(resp.Body).Decode(&answer) // DELETE has none
+		return answer
+	}
+	first := do("POST", "/planes", "")
+	do("PUT", "/planes/bases/b", `{"plane":"`+first.ID+`"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		do("DELETE", do("POST", "/planes", `{"base":"b"}`).Path, "")
+	}
+}

@@ -1,0 +1,216 @@
+//go:build unix
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	utilexec "k8s.io/utils/exec"
+
+	"kelson.dev/kubernetes/node"
+)
+
+var (
+	_ node.Executor = (*container)(nil)
+	_ node.Attacher = (*container)(nil)
+	_ node.Dialer   = (*sandbox)(nil)
+)
+
+// Exec runs a command as the container's own was run: in its directory, with its environment, in a process group of its own, which is
+// killed when ctx or the container ends.
+func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
+	if len(command) == 0 {
+		return errors.New("no command is given")
+	}
+	if c.place == nil {
+		return fmt.Errorf("container %s has ended", c.id)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-c.done:
+			cancel()
+		case <-ended:
+		}
+	}()
+	cmd := exec.CommandContext(ctx, command[0])
+	cmd.Err = nil // the place finds the program, not this process
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir, cmd.WaitDelay = "", slices.Clone(command), c.env, c.workingDir, drain
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var err error
+	if s.TTY {
+		err = runOnTerminal(c.place, cmd, s)
+	} else {
+		err = run(c.place, cmd, s)
+	}
+	if cmd.Process != nil {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left behind
+	}
+	if cmd.ProcessState == nil {
+		return err
+	}
+	if exit := exitOf(cmd.ProcessState); exit.Code != 0 {
+		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", exit.Code), Code: int(exit.Code)}
+	}
+	return nil
+}
+
+// run runs a command on plain streams.
+func run(p place, cmd *exec.Cmd, s node.Streams) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
+	if s.Stdin != nil {
+		// Not cmd.Stdin, whose end a Wait would wait for.
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return fmt.Errorf("make pipe: %w", err)
+		}
+		go func() {
+			io.Copy(in, s.Stdin) // ends with the client's stream
+			in.Close()
+		}()
+	}
+	name := cmd.Args[0]
+	if err := p.start(cmd); err != nil {
+		return notStarted(name, err)
+	}
+	return cmd.Wait()
+}
+
+// notStarted says which command could not be run, where the error does not.
+func notStarted(name string, err error) error {
+	if early := (*startError)(nil); errors.As(err, &early) && !early.NoDir && !early.Exec {
+		return err
+	}
+	return fmt.Errorf("run %q: %w", name, err)
+}
+
+// runOnTerminal runs a command as the leader of a session on a terminal of its own.
+func runOnTerminal(p place, cmd *exec.Cmd, s node.Streams) error {
+	name := cmd.Args[0]
+	terminal, err := startOnTerminal(p, cmd)
+	if err != nil {
+		return notStarted(name, err)
+	}
+	output := terminalStreams(terminal, s)
+	err = cmd.Wait()
+	select {
+	case <-output: // all was read: the terminal has no writer left
+	case <-time.After(drain):
+	}
+	terminal.Close()
+	return err
+}
+
+// terminalStreams connects a terminal with a client. The result is closed when there is no more output.
+func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{}) {
+	if s.Stdin != nil {
+		go io.Copy(terminal, s.Stdin)
+	}
+	if s.Resize != nil {
+		go resize(terminal, s.Resize)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		out := s.Stdout
+		if out == nil {
+			out = io.Discard
+		}
+		if _, err := io.Copy(out, terminal); err != nil {
+			io.Copy(io.Discard, terminal) // a client that is gone must not block the command
+		}
+	}()
+	return done
+}
+
+func resize(terminal *os.File, sizes <-chan node.Size) {
+	for size := range sizes {
+		if size.Width > 0 && size.Height > 0 {
+			pty.Setsize(terminal, &pty.Winsize{Cols: size.Width, Rows: size.Height})
+		}
+	}
+}
+
+// Attach follows the container's output, and feeds its input.
+func (c *container) Attach(ctx context.Context, s node.Streams) error {
+	detach := c.outputs.attach(s)
+	defer detach()
+	if s.Resize != nil && c.terminal != nil {
+		go resize(c.terminal, s.Resize)
+	}
+	if s.Stdin != nil && c.stdin != nil {
+		go func() {
+			io.Copy(c.stdin, s.Stdin)
+			if c.stdinOnce {
+				c.stdin.Close()
+			}
+		}()
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// outputs are those who follow what a container prints. What they miss is in its log.
+type outputs struct {
+	mu        sync.Mutex
+	followers map[*node.Streams]bool
+}
+
+func (o *outputs) attach(s node.Streams) (detach func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.followers == nil {
+		o.followers = map[*node.Streams]bool{}
+	}
+	o.followers[&s] = true
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.followers, &s)
+	}
+}
+
+// tee passes a stream's output on to the followers, too. One that can't be written to is dropped.
+func (o *outputs) tee(log io.Writer, of func(*node.Streams) io.Writer) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		o.mu.Lock()
+		for s := range o.followers {
+			if w := of(s); w != nil {
+				if _, err := w.Write(p); err != nil {
+					delete(o.followers, s)
+				}
+			}
+		}
+		o.mu.Unlock()
+		return log.Write(p)
+	})
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Dial connects to a port of this machine, as the pod's processes would listen on.
+func (s *sandbox) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(s.runtime.config.HostIP, strconv.Itoa(int(port))))
+}

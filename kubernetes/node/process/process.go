@@ -1,0 +1,361 @@
+//go:build unix
+
+// Package process is a node runtime that really runs containers' commands, as processes of this machine.
+//
+// Containers share the machine's network, processors and memory, but not the agent's files: see [Confinement]. The runtime is meant for one's
+// own pods on one's own machine, and for tests, and runs only where a user asked for it. What is like a container:
+//
+//   - a root directory with the system's programs, without the agent's data, home directories and /run, and an unprivileged user
+//   - a process group of its own; the container ends when its first process does, and the rest of the group is killed then
+//   - a fresh directory for each attempt, which is its working directory and HOME
+//   - an environment of PATH, HOME and HOSTNAME and what the pod says, nothing of the agent's own
+//   - its output kept as its log, its exit code, SIGTERM and after the grace SIGKILL
+//   - its termination message, in the file terminationMessagePath below its directory, or from its log where the policy says so
+//
+// What is not there is never pretended: the image is not looked at, so a container must name its command; a pod that mounts
+// volumes is refused. Nothing can be mounted: the files of the service account's volume are below the container's directory, at
+// $HOME/var/run/secrets/kubernetes.io/serviceaccount, as they were when the container started. Probes, resource limits and security
+// contexts have no effect.
+//
+//	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
+//	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
+//	<Root>/<pod uid>/.tmp/                      the /tmp of the pod's containers
+//
+// Processes end with the context of their sandbox: they do not outlive the agent that started them.
+//
+//	r, err := process.New(process.Config{Root: dir})
+//	agent := node.NewAgent(node.AgentConfig{…, Runtime: r})
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kelson.dev/kubernetes/node"
+	"kelson.dev/kubernetes/node/containerlog"
+)
+
+// Config of a Runtime.
+type Config struct {
+	// Root is the directory for everything of the containers; made if needed.
+	Root string
+	// Path is the containers' PATH. Empty: the usual directories of a system.
+	Path string
+	// LogBytes bounds the log of a container. 0: containerlog.DefaultMaxBytes.
+	LogBytes int64
+	// HostIP is every pod's address. Empty: 127.0.0.1.
+	HostIP string
+	// Hidden are files and directories that pods can't see although they are among the system's, such as a data directory in /opt.
+	Hidden []string
+	// Unconfined runs pods with the user and the files of this process, on every system.
+	Unconfined bool
+}
+
+// defaultPath is the PATH of container images that say nothing else.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// shutdownGrace is how long containers may take to end when their agent does.
+const shutdownGrace = 2 * time.Second
+
+// Runtime implements node.Runtime.
+type Runtime struct {
+	config      Config
+	confinement Confinement
+}
+
+// Confinement says what separates pods from this process.
+func (r *Runtime) Confinement() Confinement { return r.confinement }
+
+// New returns a runtime that keeps its containers below config.Root. Unless config says Unconfined, it runs a program to see which
+// [Confinement] the system allows, and fails with [ErrNotConfined] when there is none.
+func New(config Config) (*Runtime, error) {
+	if config.Root == "" {
+		return nil, errors.New("process runtime: Root is empty")
+	}
+	root, err := filepath.Abs(config.Root)
+	if err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	config.Root = root
+	if config.Path == "" {
+		config.Path = defaultPath
+	}
+	if config.HostIP == "" {
+		config.HostIP = "127.0.0.1"
+	}
+	r := &Runtime{config, Unconfined}
+	if config.Unconfined {
+		return r, nil
+	}
+	if r.confinement, err = r.confine(); err == nil && r.confinement == ConfinedUser {
+		r.config.Root, err = openDirectory(root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("process runtime: %w", err)
+	}
+	return r, nil
+}
+
+// dirMode lets the users of pods pass where they have the machine's root directory.
+func (r *Runtime) dirMode() os.FileMode {
+	if r.confinement == ConfinedUser {
+		return 0o711
+	}
+	return 0o700
+}
+
+// Info has this machine's processors; its memory is not known and not limited, so the node offers plenty.
+func (*Runtime) Info() node.Info {
+	return node.Info{Name: "process", Version: "1.0", Capacity: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("64Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
+	}}
+}
+
+// Sandbox makes the pod's directory. It refuses a pod that mounts volumes.
+func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if err := mountable(&list[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	dir := filepath.Join(r.config.Root, string(pod.UID))
+	if err := os.MkdirAll(dir, r.dirMode()); err != nil {
+		return nil, fmt.Errorf("make the pod's directory: %w", err)
+	}
+	return &sandbox{runtime: r, ctx: ctx, dir: dir}, nil
+}
+
+// mountable refuses a container whose volumes it would miss.
+func mountable(c *corev1.Container) error {
+	for _, mount := range c.VolumeMounts {
+		if mount.MountPath != node.AccountPath {
+			return fmt.Errorf("container %q mounts volume %q at %s: the process runtime runs commands directly on this machine and can't mount volumes; use the simulated runtime, or environment variables",
+				c.Name, mount.Name, mount.MountPath)
+		}
+	}
+	if len(c.VolumeDevices) > 0 {
+		return fmt.Errorf("container %q uses volume device %q, which the process runtime can't give", c.Name, c.VolumeDevices[0].Name)
+	}
+	return nil
+}
+
+// idFormat is the beginning of a container's id, with its process.
+const idFormat = "process://%d-"
+
+type sandbox struct {
+	runtime *Runtime
+	ctx     context.Context
+	dir     string
+
+	mu         sync.Mutex
+	containers []*container
+}
+
+func (s *sandbox) IP() string { return s.runtime.config.HostIP }
+
+// Start runs the container's command. It does not block.
+func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Container, error) {
+	if len(spec.Command) == 0 {
+		return nil, fmt.Errorf("container %q names no command: the process runtime does not read images, so spec.containers[].command must be set", spec.Container.Name)
+	}
+	base := filepath.Join(s.dir, spec.Container.Name)
+	dir := filepath.Join(base, fmt.Sprint(spec.Attempt))
+	if err := os.MkdirAll(base, s.runtime.dirMode()); err != nil {
+		return nil, fmt.Errorf("make the container's directory: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make the container's directory: %w", err)
+	}
+	if spec.Attempt >= 2 { // only the previous attempt's log is ever asked for
+		old := filepath.Join(base, fmt.Sprint(spec.Attempt-2))
+		os.RemoveAll(old)
+		os.Remove(old + ".log")
+		os.Remove(old + ".log.1")
+	}
+	log, err := containerlog.New(containerlog.Config{Path: dir + ".log", MaxBytes: s.runtime.config.LogBytes})
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.start(dir, spec, log)
+	if err != nil {
+		log.Release()
+		return nil, err
+	}
+	c.detach = context.AfterFunc(s.ctx, func() { c.Stop(shutdownGrace) })
+	s.mu.Lock()
+	s.containers = append(s.containers, c)
+	s.mu.Unlock()
+	return c, nil
+}
+
+// start makes the container's files and its place, and starts it.
+func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.Log) (_ *container, err error) {
+	// A container of the pod may have written here before: no link is followed out of the directory.
+	files, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the container's directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			files.Close()
+		}
+	}()
+	p, err := s.runtime.placeOf(spec.Pod, s.dir, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err := writeFiles(p, files, spec); err != nil {
+		return nil, err
+	}
+	if err := p.own(files, "."); err != nil {
+		return nil, fmt.Errorf("give the container its directory: %w", err)
+	}
+	return start(s.runtime.config.Path, dir, p, files, spec, log)
+}
+
+// writeFiles puts the service account's files where the container would have them, below its directory, and makes the place of the
+// termination message.
+func writeFiles(p place, dir *os.Root, spec node.ContainerSpec) error {
+	if path := spec.Container.TerminationMessagePath; path != "" {
+		if err := makeDirs(p, dir, filepath.Dir(path)); err != nil {
+			return fmt.Errorf("make a place for the termination message: %w", err)
+		}
+	}
+	if spec.Files == nil {
+		return nil
+	}
+	files, err := spec.Files()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := strings.Trim(filepath.Clean("/"+file.Path), "/")
+		if err := makeDirs(p, dir, filepath.Dir(name)); err != nil {
+			return fmt.Errorf("make a place for the service account's files: %w", err)
+		}
+		err := dir.WriteFile(name, file.Data, 0o600)
+		if err == nil {
+			err = p.own(dir, name)
+		}
+		if err != nil {
+			return fmt.Errorf("write the service account's files: %w", err)
+		}
+	}
+	return nil
+}
+
+// Adopt finds what is left of an earlier agent's container: its exit as the status has it, or that it is gone, and its log.
+func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
+	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
+	switch state := status.State; {
+	case state.Terminated != nil:
+		t := state.Terminated
+		c.started = t.StartedAt.Time
+		c.exit = node.Exit{Code: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt.Time}
+	case state.Running != nil:
+		c.started = state.Running.StartedAt.Time
+		endLeftover(status.ContainerID, filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)))
+	}
+	if log, err := containerlog.Open(filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)) + ".log"); err == nil {
+		c.log = log
+	}
+	close(c.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.containers = append(s.containers, c)
+	return c
+}
+
+// endLeftover kills the processes of a container whose agent was killed before it could end them. That a process id of old still
+// means the container is known by its HOME, where the system shows processes' environments; elsewhere nothing is killed.
+func endLeftover(id, dir string) {
+	var pid int
+	if _, err := fmt.Sscanf(id, idFormat, &pid); err != nil || pid <= 1 {
+		return
+	}
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), "HOME="+dir) {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+// Remove kills what still runs and deletes the pod's directory.
+func (s *sandbox) Remove() error {
+	s.mu.Lock()
+	containers := s.containers
+	s.mu.Unlock()
+	for _, c := range containers {
+		c.Stop(0)
+	}
+	for _, c := range containers {
+		<-c.done
+		c.detach()
+		if c.log != nil {
+			c.log.Release()
+		}
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove the pod's directory: %w", err)
+	}
+	return nil
+}
+
+// environ is the container's environment. The pod's words win, except that an empty PATH is no PATH.
+func environ(path, dir string, spec node.ContainerSpec) []string {
+	hostname := spec.Pod.Spec.Hostname
+	if hostname == "" {
+		hostname = spec.Pod.Name
+	}
+	env := []string{"PATH=" + path, "HOME=" + dir, "HOSTNAME=" + hostname}
+	for _, e := range spec.Env {
+		env = append(env, e.Name+"="+e.Value)
+	}
+	return env
+}
+
+// lookPath finds a program as the container would: by its own PATH, or from its working directory.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	path := ""
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = value
+		}
+	}
+	for _, place := range filepath.SplitList(path) {
+		file := filepath.Join(place, name)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("exec: %q: executable file not found in $PATH", name)
+}

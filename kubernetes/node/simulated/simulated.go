@@ -1,0 +1,306 @@
+// Package simulated is a node runtime that runs nothing: its containers are timers.
+//
+// A container lives through a script that is decided when it starts: what it prints and when, how long it runs, how it ends. By
+// default a container that would be restarted for ever runs for ever, and any other succeeds after a second. A plain command
+// says more (`sleep 30`, `sh -c "echo hello; exit 3"`; see command.go for all that is understood), and annotations of the pod
+// have the last word:
+//
+//	metadata:
+//	  annotations:
+//	    sim.kelson.dev/run-for: 90s
+//	    sim.kelson.dev/exit-code: "1,1,0" # fails twice
+//	    sim.kelson.dev/log.app: hello     # of the container app only
+//
+// Time is that of package time, so in a testing/synctest bubble years of it pass at once. No goroutine waits for a container.
+// As a container is but a function of its spec and its start, a later agent finds it again where it would be by then.
+//
+// A container that is asked to stop ends at once: with code 0 when it would have run for ever, as a server that shuts down well,
+// else with 143, as a program that SIGTERM ends. With sim.kelson.dev/stop-after it takes its time, and is killed (137) when
+// that is longer than its grace.
+//
+// A command that is executed in a container is played in the same way if it is plain enough, and refused if not ([ErrNotExecuted]).
+// Nothing listens on the ports.
+//
+//	agent := node.NewAgent(node.AgentConfig{…, Runtime: simulated.New(simulated.Config{})})
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kelson.dev/kubernetes/node"
+	"kelson.dev/kubernetes/node/containerlog"
+)
+
+// Config of a Runtime. The zero value is useful.
+type Config struct {
+	// PodNetwork is where pods' addresses are from; invalid (the zero value): 10.244.0.0/16. Runtimes that serve one control plane
+	// should have a network each.
+	PodNetwork netip.Prefix
+	// LogBytes bounds the log of a container, which is kept in memory. 0: 256 KiB.
+	LogBytes int64
+}
+
+// Runtime implements node.Runtime.
+type Runtime struct {
+	config Config
+	ids    atomic.Int64
+
+	mu   sync.Mutex
+	used map[netip.Addr]bool
+	next netip.Addr
+}
+
+// New returns a runtime without pods.
+func New(config Config) *Runtime {
+	if !config.PodNetwork.IsValid() {
+		config.PodNetwork = netip.MustParsePrefix("10.244.0.0/16")
+	}
+	if config.LogBytes == 0 {
+		config.LogBytes = 256 << 10
+	}
+	return &Runtime{config: config, used: map[netip.Addr]bool{}, next: config.PodNetwork.Masked().Addr()}
+}
+
+// Info is of a large machine.
+func (*Runtime) Info() node.Info {
+	return node.Info{Name: "simulated", Version: "1.0", Capacity: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("1000"),
+	}}
+}
+
+// Sandbox gives the pod an address.
+func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
+	ip, err := r.address(pod.Status.PodIP)
+	if err != nil {
+		return nil, err
+	}
+	return &sandbox{runtime: r, ctx: ctx, uid: string(pod.UID), ip: ip}, nil
+}
+
+// address takes the wanted address of the network if that is free, else the next free one.
+func (r *Runtime) address(wanted string) (netip.Addr, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ip, err := netip.ParseAddr(wanted); err == nil && r.config.PodNetwork.Contains(ip) && !r.used[ip] {
+		r.used[ip] = true
+		return ip, nil
+	}
+	for range 1 << 20 {
+		r.next = r.next.Next()
+		if !r.config.PodNetwork.Contains(r.next) {
+			r.next = r.config.PodNetwork.Masked().Addr().Next()
+		}
+		if !r.used[r.next] {
+			r.used[r.next] = true
+			return r.next, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no free address in the pod network %s", r.config.PodNetwork)
+}
+
+type sandbox struct {
+	runtime *Runtime
+	ctx     context.Context
+	uid     string
+	ip      netip.Addr
+
+	mu         sync.Mutex
+	containers []*container
+}
+
+func (s *sandbox) IP() string { return s.ip.String() }
+
+func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Container, error) {
+	script, err := scriptOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Event != nil {
+		spec.Event(corev1.EventTypeNormal, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", spec.Container.Image))
+	}
+	id := fmt.Sprintf("simulated://%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
+	return s.run(spec, script, id, time.Now()), nil
+}
+
+// Adopt computes how far the container has come by now.
+func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
+	script, err := scriptOf(spec)
+	started := time.Now()
+	switch state := status.State; {
+	case err != nil:
+		script.runFor, script.code = 0, 128
+	case state.Running != nil:
+		started = state.Running.StartedAt.Time
+	case state.Terminated != nil:
+		started = state.Terminated.StartedAt.Time
+		script.runFor, script.code = state.Terminated.FinishedAt.Sub(started), state.Terminated.ExitCode
+		script.reason, script.message = state.Terminated.Reason, state.Terminated.Message
+	}
+	return s.run(spec, script, status.ContainerID, started)
+}
+
+func (s *sandbox) run(spec node.ContainerSpec, script script, id string, started time.Time) *container {
+	log, err := containerlog.New(containerlog.Config{MaxBytes: s.runtime.config.LogBytes})
+	if err != nil {
+		panic(err) // a log in memory has no error
+	}
+	c := &container{id: id, script: script, env: spec.Env, started: started, log: log, done: make(chan struct{})}
+	c.detach = context.AfterFunc(s.ctx, func() { c.kill(time.Now()) })
+	s.mu.Lock()
+	s.containers = append(s.containers, c)
+	s.mu.Unlock()
+	c.advance()
+	return c
+}
+
+func (s *sandbox) Remove() error {
+	s.mu.Lock()
+	containers := s.containers
+	s.mu.Unlock()
+	for _, c := range containers {
+		c.kill(time.Now())
+		c.detach()
+		c.log.Release()
+	}
+	s.runtime.mu.Lock()
+	defer s.runtime.mu.Unlock()
+	delete(s.runtime.used, s.ip)
+	return nil
+}
+
+// container plays a script.
+type container struct {
+	id      string
+	script  script
+	env     []corev1.EnvVar
+	started time.Time
+	log     *containerlog.Log
+	done    chan struct{}
+	detach  func() bool
+
+	mu      sync.Mutex
+	printed int         // lines of the script
+	timer   *time.Timer // for the next thing of the script
+	stop    *time.Timer // for the end that was asked for
+	stopAt  time.Time
+	ended   bool
+	exit    node.Exit
+}
+
+func (c *container) ID() string            { return c.id }
+func (c *container) StartedAt() time.Time  { return c.started }
+func (c *container) Done() <-chan struct{} { return c.done }
+
+func (c *container) Exit() node.Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit
+}
+
+// advance does what is due in the script and sets the timer for what comes next.
+func (c *container) advance() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	passed := time.Since(c.started)
+	for c.printed < len(c.script.lines) {
+		next := c.script.lines[c.printed]
+		if next.after > passed || c.script.runFor != forever && next.after > c.script.runFor {
+			break
+		}
+		c.log.Append(c.started.Add(next.after), containerlog.Stdout, next.text)
+		c.printed++
+	}
+	if c.script.runFor != forever && passed >= c.script.runFor {
+		c.end(node.Exit{Code: c.script.code, Reason: c.script.reason, Message: c.script.message,
+			FinishedAt: c.started.Add(c.script.runFor)})
+		return
+	}
+	wait := forever
+	if c.script.runFor != forever {
+		wait = c.script.runFor - passed
+	}
+	if c.printed < len(c.script.lines) {
+		if d := c.script.lines[c.printed].after - passed; wait == forever || d < wait {
+			wait = d
+		}
+	}
+	if wait != forever {
+		c.timer = time.AfterFunc(wait, c.advance)
+	}
+}
+
+// Stop plays SIGTERM, and SIGKILL after the grace.
+func (c *container) Stop(grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	exit := node.Exit{Code: 143, Signal: 15}
+	if c.script.runFor == forever {
+		exit = node.Exit{Code: c.script.code, Message: c.script.message}
+	}
+	wait := c.script.stopAfter
+	if wait > grace {
+		wait, exit = grace, node.Exit{Code: 137, Signal: 9}
+	}
+	if wait <= 0 {
+		exit.FinishedAt = time.Now()
+		c.end(exit)
+		return
+	}
+	at := time.Now().Add(wait)
+	if c.stop != nil {
+		if !at.Before(c.stopAt) {
+			return
+		}
+		c.stop.Stop()
+	}
+	c.stopAt = at
+	c.stop = time.AfterFunc(wait, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		exit.FinishedAt = at
+		c.end(exit)
+	})
+}
+
+// kill ends the container now.
+func (c *container) kill(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(node.Exit{Code: 137, Signal: 9, FinishedAt: at})
+}
+
+// end is the last thing that happens. Called with the lock.
+func (c *container) end(exit node.Exit) {
+	if c.ended {
+		return
+	}
+	c.ended, c.exit = true, exit
+	for _, timer := range []*time.Timer{c.timer, c.stop} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	c.log.Close()
+	close(c.done)
+}
+
+func (c *container) Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
+	return c.log.Read(ctx, containerlog.FromPodLogOptions(opts, time.Now())), nil
+}

@@ -1,0 +1,152 @@
+package plugins
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	nodeclient "k8s.io/client-go/kubernetes/typed/node/v1"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+// client is what plugins do with a client: look up what their listers did not have, and create a namespace. A lister of the store has
+// all there is, so the second look gives the same answer.
+type client struct {
+	kubernetes.Interface // nil: nothing else
+	store                *store.Store
+	transport            http.RoundTripper
+}
+
+type (
+	clientCoreV1 struct {
+		coreclient.CoreV1Interface
+		client
+	}
+	clientNodeV1 struct {
+		nodeclient.NodeV1Interface
+		client
+	}
+	namespaces struct {
+		coreclient.NamespaceInterface
+		client
+	}
+	limitRanges     struct{ coreclient.LimitRangeInterface }
+	serviceAccounts struct {
+		coreclient.ServiceAccountInterface
+		client
+		namespace string
+	}
+	runtimeClasses struct {
+		nodeclient.RuntimeClassInterface
+		client
+	}
+)
+
+func (c client) CoreV1() coreclient.CoreV1Interface { return clientCoreV1{client: c} }
+func (c client) NodeV1() nodeclient.NodeV1Interface { return clientNodeV1{client: c} }
+
+func (v clientCoreV1) Namespaces() coreclient.NamespaceInterface { return namespaces{client: v.client} }
+func (v clientCoreV1) LimitRanges(string) coreclient.LimitRangeInterface {
+	return limitRanges{}
+}
+func (v clientCoreV1) ServiceAccounts(namespace string) coreclient.ServiceAccountInterface {
+	return serviceAccounts{client: v.client, namespace: namespace}
+}
+func (v clientNodeV1) RuntimeClasses() nodeclient.RuntimeClassInterface {
+	return runtimeClasses{client: v.client}
+}
+
+func (n namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
+	return derived.Get[corev1.Namespace](n.store.Snapshot(), "namespaces", "", name)
+}
+
+// List has nothing: LimitRanger asks only when the lister had nothing, and would keep the answer for half a minute.
+func (limitRanges) List(context.Context, metav1.ListOptions) (*corev1.LimitRangeList, error) {
+	return &corev1.LimitRangeList{}, nil
+}
+
+// Get is worded as a NotFound but is none: to one, the plugin would sleep and try again. What it waits for is awaited before, see accounts.
+func (s serviceAccounts) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ServiceAccount, error) {
+	account, err := derived.Get[corev1.ServiceAccount](s.store.Snapshot(), "serviceaccounts", s.namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("serviceaccount %q not found", name)
+	}
+	return account, err
+}
+
+func (r runtimeClasses) Get(_ context.Context, name string, _ metav1.GetOptions) (*nodev1.RuntimeClass, error) {
+	return derived.Get[nodev1.RuntimeClass](r.store.Snapshot(), "runtimeclasses.node.k8s.io", "", name)
+}
+
+// Create makes a namespace through the whole pipeline.
+func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.CreateOptions) (*corev1.Namespace, error) {
+	ns = ns.DeepCopy()
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	body, err := json.Marshal(ns)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kelson.in-process/api/v1/namespaces", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", resource.MediaJSON)
+	resp, err := n.transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusCreated {
+		status := metav1.Status{}
+		if err := json.Unmarshal(answer, &status); err != nil {
+			return nil, fmt.Errorf("create namespace %s: %s", ns.Name, resp.Status)
+		}
+		return nil, &apierrors.StatusError{ErrStatus: status}
+	}
+	return ns, json.Unmarshal(answer, ns)
+}
+
+// mapper finds the resources of a kind among those that are served.
+type mapper struct {
+	meta.RESTMapper // nil: plugins call RESTMappings only
+	registry        *resource.Registry
+}
+
+func (m mapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	res, ok := m.registry.Current().ByKind(kind)
+	if !ok {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	scope := meta.RESTScopeRoot
+	if res.Namespaced {
+		scope = meta.RESTScopeNamespace
+	}
+	var all []*meta.RESTMapping
+	for _, version := range versions {
+		if _, ok := res.Serves(version); ok {
+			all = append(all, &meta.RESTMapping{Resource: res.GVR(version), GroupVersionKind: res.GVK(version), Scope: scope})
+		}
+	}
+	if len(all) == 0 {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return all, nil
+}

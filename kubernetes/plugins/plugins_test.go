@@ -1,0 +1,261 @@
+package plugins_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/kubernetes/apitest"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+const (
+	ns    = "/api/v1/namespaces/default"
+	merge = "Content-Type: application/merge-patch+json"
+)
+
+// plane is a control plane in a bubble, with some plugins on that are off by default.
+type plane struct {
+	*testing.T
+	*apitest.Plane
+	as func(name string, groups ...string) *apitest.Plane
+}
+
+func within(t *testing.T, test func(p plane), enable ...string) {
+	t.Helper()
+	withConfig(t, nil, test, enable...)
+}
+
+func withConfig(t *testing.T, plugins map[string][]byte, test func(p plane), enable ...string) {
+	t.Helper()
+	withAdmission(t, controlplane.Admission{Enable: enable, Plugins: plugins}, test)
+}
+
+// without leaves out plugins that are on by default.
+func without(t *testing.T, test func(p plane), disable ...string) {
+	t.Helper()
+	withAdmission(t, controlplane.Admission{Disable: disable}, test)
+}
+
+func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := controlplane.Config{Admission: gates}
+		cp, err := controlplane.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cp.Stop()
+		synctest.Wait()
+		client := func(rt http.RoundTripper) *apitest.Plane {
+			return &apitest.Plane{Store: cp.Store(), Client: &http.Client{Transport: rt}}
+		}
+		test(plane{t, client(cp.Transport()), func(name string, groups ...string) *apitest.Plane {
+			return client(cp.TransportAs(&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}))
+		}})
+	})
+}
+
+// want makes a request, and gives the answer.
+func (p plane) want(code int, method, path, body string, header ...string) apitest.Object {
+	p.Helper()
+	return p.Want(p.T, code, method, path, body, header...)
+}
+
+// refused makes a request that must be answered with Forbidden and a message that contains what is given.
+func (p plane) refused(method, path, body, message string, header ...string) {
+	p.Helper()
+	if got := fmt.Sprint(p.want(403, method, path, body, header...)["message"]); !strings.Contains(got, message) {
+		p.Errorf("%s %s: %s\nwant %s", method, path, got, message)
+	}
+}
+
+// is compares a part of an object, as Go prints it.
+func (p plane) is(obj any, want string, path ...string) {
+	p.Helper()
+	if got := fmt.Sprint(apitest.At(obj, path...)); got != want {
+		p.Errorf("%s: %s, want %s", strings.Join(path, "."), got, want)
+	}
+}
+
+// object is the JSON of an object with further members, which begin with a comma.
+func object(version, kind, name, more string) string {
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}%s}`, version, kind, name, more)
+}
+
+// pod is one of one container; what is given goes into the container, and into the spec.
+func pod(name, container, spec string) string {
+	return object("v1", "Pod", name, fmt.Sprintf(`,"spec":{"containers":[{"name":"c","image":"i:1"%s}]%s}`, container, spec))
+}
+
+func item(list any, i int) any {
+	items, _ := list.([]any)
+	if i >= len(items) {
+		return nil
+	}
+	return items[i]
+}
+
+// ADM-03
+func TestNamespaceAutoProvisionAndExists(t *testing.T) {
+	within(t, func(p plane) {
+		p.want(404, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
+	}, "NamespaceExists")
+	within(t, func(p plane) {
+		p.want(201, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
+		p.want(200, "GET", "/api/v1/namespaces/new", "")
+		p.want(404, "POST", "/api/v1/namespaces/other/configmaps?dryRun=All", object("v1", "ConfigMap", "a", "")) // a dry run makes none
+	}, "NamespaceAutoProvision")
+}
+
+// ADM-03
+func TestAlwaysPullImages(t *testing.T) {
+	within(t, func(p plane) {
+		made := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
+		p.is(item(apitest.At(made, "spec", "containers"), 0), "Always", "imagePullPolicy")
+	}, "AlwaysPullImages")
+	within(t, func(p plane) {
+		made := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
+		p.is(item(apitest.At(made, "spec", "containers"), 0), "Never", "imagePullPolicy")
+	})
+}
+
+// ADM-03
+func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
+	affinity := func(key string) string {
+		return fmt.Sprintf(`,"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":%q,"labelSelector":{}}]}}`, key)
+	}
+	within(t, func(p plane) {
+		p.refused("POST", ns+"/pods", pod("a", "", affinity("zone")), "but only key kubernetes.io/hostname is allowed")
+		p.want(201, "POST", ns+"/pods", pod("a", "", affinity("kubernetes.io/hostname")))
+	}, "LimitPodHardAntiAffinityTopology")
+}
+
+// ADM-03
+func TestLimitRanger(t *testing.T) {
+	within(t, func(p plane) {
+		p.want(201, "POST", ns+"/pods", pod("before", "", ""))
+		p.want(201, "POST", ns+"/limitranges", object("v1", "LimitRange", "l", `,"spec":{"limits":[
+			{"type":"Container","default":{"cpu":"500m"},"defaultRequest":{"cpu":"100m"},"max":{"cpu":"1"}},
+			{"type":"PersistentVolumeClaim","max":{"storage":"1Gi"}}]}`))
+		// It is in force with the next request, and as long as it is there.
+		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
+		p.is(item(apitest.At(made, "spec", "containers"), 0), "map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
+		p.refused("POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""), "maximum cpu usage per Container is 1, but limit is 2")
+		claim := func(size string) string {
+			return object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"`+size+`"}}}`)
+		}
+		p.refused("POST", ns+"/persistentvolumeclaims", claim("2Gi"), "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi")
+		p.want(201, "POST", ns+"/persistentvolumeclaims", claim("1Gi"))
+		p.want(200, "DELETE", ns+"/limitranges/l", "")
+		p.want(201, "POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""))
+	})
+}
+
+// ADM-03
+func TestServiceAccount(t *testing.T) {
+	within(t, func(p plane) {
+		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
+		p.is(made, "default", "spec", "serviceAccountName")
+		mount := item(apitest.At(item(apitest.At(made, "spec", "containers"), 0), "volumeMounts"), 0)
+		p.is(mount, "/var/run/secrets/kubernetes.io/serviceaccount", "mountPath")
+		volume := item(apitest.At(made, "spec", "volumes"), 0)
+		p.is(volume, fmt.Sprint(apitest.At(mount, "name")), "name")
+		p.is(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]", "serviceAccountToken")
+		p.is(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>", "spec", "volumes")
+		p.refused("POST", ns+"/pods", pod("c", "", `,"serviceAccountName":"nobody"`),
+			`error looking up service account default/nobody: serviceaccount "nobody" not found`)
+
+		// In a namespace of just now a pod waits for the account that is being made.
+		p.want(201, "POST", "/api/v1/namespaces", object("v1", "Namespace", "new", ""))
+		p.want(201, "POST", "/api/v1/namespaces/new/pods", pod("a", "", ""))
+
+		// Only the account's own secrets: in volumes, env and envFrom (CVE-2024-3177), and in ephemeral containers (CVE-2023-2728).
+		p.want(201, "POST", ns+"/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"strict",
+			"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}},"secrets":[{"name":"own"}]}`)
+		const strict = `,"serviceAccountName":"strict","automountServiceAccountToken":false`
+		from := func(secret string) string { return `,"envFrom":[{"secretRef":{"name":"` + secret + `"}}]` }
+		p.refused("POST", ns+"/pods", pod("d", from("other"), strict), `with envFrom referencing secret.secretName="other" is not allowed`)
+		p.refused("POST", ns+"/pods", pod("d", `,"env":[{"name":"E","valueFrom":{"secretKeyRef":{"name":"other","key":"k"}}}]`, strict), "is not allowed")
+		p.refused("POST", ns+"/pods", pod("d", "", strict+`,"volumes":[{"name":"v","secret":{"secretName":"other"}}]`), "is not allowed")
+		p.want(201, "POST", ns+"/pods", pod("d", from("own"), strict))
+		debug := func(secret string) string {
+			return `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"` + from(secret) + `}]}}`
+		}
+		const strategic = "Content-Type: application/strategic-merge-patch+json"
+		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic) // that code is upstream's
+		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`) {
+			p.Error(message)
+		}
+		p.want(200, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("own"), strategic)
+	})
+}
+
+// ADM-03
+func TestNodeRestriction(t *testing.T) {
+	within(t, func(p plane) {
+		node := p.as("system:node:n1", "system:nodes", "system:masters") // the authorizer is not what is tested
+		do := func(code int, method, path, body, message string) {
+			t.Helper()
+			obj := node.Want(t, code, method, path, body, "Content-Type: "+contentType(method))
+			if got := fmt.Sprint(obj["message"]); code == 403 && !strings.Contains(got, message) {
+				t.Errorf("%s, want %s", got, message)
+			}
+		}
+		do(403, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""), `node "n1" is not allowed to modify node "n2"`)
+		do(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""), "")
+		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"labels":{"node-restriction.kubernetes.io/x":"y"}}}`, "is not allowed to modify labels")
+		do(403, "PATCH", "/api/v1/nodes/n1", `{"spec":{"taints":[]}}`, "is not allowed to modify taints")
+		// CVE-2025-5187: a node whose owner is somebody the node can delete would be deleted by the garbage collector.
+		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"u"}]}}`,
+			`node "n1" is not allowed to modify ownerReferences`)
+		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
+		do(403, "DELETE", "/api/v1/nodes/n2", "", `node "n1" is not allowed to modify node "n2"`)
+		do(403, "POST", ns+"/pods", pod("a", "", `,"nodeName":"n1"`), `can only create mirror pods`)
+		p.want(201, "POST", ns+"/pods", pod("theirs", "", `,"nodeName":"n2"`))
+		do(403, "DELETE", ns+"/pods/theirs", "", `node "n1" can only delete pods with spec.nodeName set to itself`)
+		do(403, "PATCH", ns+"/pods/theirs/status", `{"status":{"phase":"Failed"}}`, `can only update pod status for pods with spec.nodeName set to itself`)
+		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
+		do(200, "PATCH", ns+"/pods/own/status", `{"status":{"phase":"Running"}}`, "")
+		// CVE-2025-4563: a status may not claim resources that the pod did not ask for.
+		do(403, "PATCH", ns+"/pods/own/status", `{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"mine"}]}}`, "esource")
+	}, "NodeRestriction")
+	within(t, func(p plane) {
+		node := p.as("system:node:n1", "system:nodes", "system:masters")
+		node.Want(t, 201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
+	})
+}
+
+func contentType(method string) string {
+	if method == "PATCH" {
+		return "application/merge-patch+json"
+	}
+	return "application/json"
+}
+
+// ADM-03
+func TestTaintNodesByCondition(t *testing.T) {
+	within(t, func(p plane) {
+		made := p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", ""))
+		p.is(made, "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
+		synctest.Wait()
+		p.is(p.want(200, "GET", "/api/v1/nodes/n", ""), "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
+		ready := func(status string) string {
+			return `{"status":{"conditions":[{"type":"Ready","status":"` + status + `"}]}}`
+		}
+		p.want(200, "PATCH", "/api/v1/nodes/n/status", ready("True"), merge)
+		synctest.Wait()
+		p.is(p.want(200, "GET", "/api/v1/nodes/n", ""), "<nil>", "spec", "taints")
+		p.want(200, "PATCH", "/api/v1/nodes/n", `{"spec":{"unschedulable":true}}`, merge)
+		p.want(200, "PATCH", "/api/v1/nodes/n/status", ready("Unknown"), merge)
+		synctest.Wait()
+		taints := fmt.Sprint(apitest.At(p.want(200, "GET", "/api/v1/nodes/n", ""), "spec", "taints"))
+		if !strings.Contains(taints, "unschedulable") || !strings.Contains(taints, "unreachable") || strings.Contains(taints, "not-ready") {
+			p.Errorf("taints: %s", taints)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+// Package resourcequota is the ResourceQuota admission plugin: nothing is created beyond what the quotas of its namespace allow.
+//
+// What a write uses is counted in the same commit that stores it:
+//
+//	Commit(pods/web at "none", resourcequotas/q at the revision that was looked at)
+//
+// So a quota's status.used is never less than what is there, however many create at a time, and a write that fails has used nothing.
+// A commit that finds a quota changed meanwhile is tried again from the newest state; writes that are counted in one namespace
+// take turns, so that this is rare.
+//
+// The measures and the words are Kubernetes' own (package quota below kubernetes/builtin, and CheckRequest of k8s.io/apiserver).
+// A namespace without quotas costs one look into the store.
+package resourcequota
+
+import (
+	"bytes"
+	"context"
+	"hash/maphash"
+	"io"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	config "k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation"
+	measures "k8s.io/apiserver/pkg/quota/v1"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/quota"
+)
+
+// Name is the plugin's name in --enable-admission-plugins.
+const Name = upstream.PluginName
+
+// Config is what the plugin is made of.
+type Config struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// Controller says that there is one which gives new quotas their status. Then a quota is in force from when it is written, before
+	// it has one; else, as on kube-apiserver alone, from when somebody gives it a status.
+	Controller bool
+	// Config is a Configuration with limitedResources; nil: what no quota limits is free.
+	Config []byte
+}
+
+// Plugin implements admission.ValidationInterface: quotas count what is going to be stored.
+type Plugin struct {
+	store    *store.Store
+	registry *resource.Registry
+	early    bool // quotas are in force before they have a status
+	limited  []config.LimitedResource
+
+	seed  maphash.Seed
+	turns [64]sync.Mutex // by namespace
+}
+
+var _ admission.ValidationInterface = (*Plugin)(nil)
+
+// New returns the plugin. An error is one of its configuration.
+func New(cfg Config) (*Plugin, error) {
+	p := &Plugin{store: cfg.Store, registry: cfg.Registry, early: cfg.Controller, seed: maphash.MakeSeed()}
+	if cfg.Config == nil {
+		return p, nil
+	}
+	var reader io.Reader = bytes.NewReader(cfg.Config)
+	loaded, err := upstream.LoadConfiguration(reader)
+	if err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateConfiguration(loaded); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	p.limited = loaded.LimitedResources
+	return p, nil
+}
+
+// Handles says which operations the plugin looks at.
+func (*Plugin) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+var namespaces = schema.GroupKind{Kind: "Namespace"}
+
+// Validate has the write counted when it is committed; a dry run is only checked.
+func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetNamespace() == "" || a.GetKind().GroupKind() == namespaces {
+		return nil
+	}
+	if len(p.limited) == 0 && !p.any(a.GetNamespace()) {
+		return nil
+	}
+	res := a.GetResource().GroupResource()
+	if quota.Ignored(res) {
+		return nil
+	}
+	evaluator, err := quota.EvaluatorFor(res)
+	if err != nil {
+		return err
+	}
+	if !evaluator.Handles(a) {
+		return nil
+	}
+	if unit := resource.UnitOf(ctx); unit != nil && !a.IsDryRun() {
+		unit.Join(func(context.Context) ([]store.Op, func(), error) {
+			turn := &p.turns[maphash.String(p.seed, a.GetNamespace())%uint64(len(p.turns))]
+			turn.Lock()
+			ops, err := p.count(a, evaluator)
+			return ops, turn.Unlock, err
+		})
+		return nil
+	}
+	_, err = p.check(p.store.Snapshot(), a, evaluator)
+	return err
+}
+
+// any says whether a namespace has quotas.
+func (p *Plugin) any(namespace string) bool {
+	for range p.store.Snapshot().Scan(quota.Resource, namespace, store.Key{}) {
+		return true
+	}
+	return false
+}
+
+// check gives the quotas of the namespace as they are and as they would be with the write; it refuses a write that is too much.
+func (p *Plugin) check(sn *store.Snapshot, a admission.Attributes, evaluator measures.Evaluator) (checked, error) {
+	var c checked
+	var counted []corev1.ResourceQuota
+	for q, err := range derived.List[corev1.ResourceQuota](sn, quota.Resource, a.GetNamespace()) {
+		if err != nil {
+			return c, err
+		}
+		c.stored = append(c.stored, q)
+		if p.early && !measures.Equals(q.Spec.Hard, q.Status.Hard) {
+			if q, _, err = quota.Counted(sn, store.Key{Resource: quota.Resource, Namespace: q.Namespace, Name: q.Name}); err != nil {
+				return c, err
+			}
+		}
+		counted = append(counted, *q)
+	}
+	var err error
+	c.after, err = upstream.CheckRequest(counted, a, evaluator, p.limited)
+	return c, err
+}
+
+// checked are quotas before and after a write, in the same order. Those before are shared.
+type checked struct {
+	stored []*corev1.ResourceQuota
+	after  []corev1.ResourceQuota
+}
+
+// count gives the ops that write what is used afterwards.
+func (p *Plugin) count(a admission.Attributes, evaluator measures.Evaluator) ([]store.Op, error) {
+	sn := p.store.Snapshot()
+	c, err := p.check(sn, a, evaluator)
+	if err != nil {
+		return nil, err
+	}
+	var ops []store.Op
+	for i := range c.after {
+		if measures.Equals(c.stored[i].Status.Used, c.after[i].Status.Used) {
+			continue
+		}
+		op, err := quota.Write(p.registry, sn, &c.after[i])
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
+}

@@ -1,0 +1,305 @@
+package resourcequota_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"kelson.dev/kubernetes/apitest"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+const ns = "/api/v1/namespaces/default"
+
+// within runs a test on a control plane of its own, in virtual time.
+func within(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		synctest.Wait()
+		test(t, &apitest.Plane{Store: plane.Store(), Client: &http.Client{Transport: plane.Transport()}})
+	})
+}
+
+func quota(name, spec string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":%q},"spec":%s}`, name, spec)
+}
+
+func configMap(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
+}
+
+func pod(name, spec string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":"i"%s}`, name, spec)
+}
+
+// used checks what a quota says of a resource.
+func used(t *testing.T, p *apitest.Plane, name, resource, want string) {
+	t.Helper()
+	q := p.Want(t, 200, "GET", ns+"/resourcequotas/"+name, "")
+	if got := apitest.At(q, "status", "used", resource); got != want {
+		t.Errorf("%s: used %s: %v, want %s", name, resource, got, want)
+	}
+}
+
+func refused(t *testing.T, p *apitest.Plane, method, path, body, message string, header ...string) {
+	t.Helper()
+	if got := apitest.At(p.Want(t, 403, method, path, body, header...), "message"); got != message {
+		t.Errorf("%s %s: %v\nwant %s", method, path, got, message)
+	}
+}
+
+// ADM-03: never over, and the usage exact afterwards, with 64 that create at once.
+func TestHoldsUnderManyCreators(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	p := &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
+	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"many"}}`)
+	const many = "/api/v1/namespaces/many"
+	p.Want(t, 201, "POST", many+"/resourcequotas", quota("q", `{"hard":{"count/secrets":"100"}}`))
+	p.Want(t, 201, "POST", many+"/resourcequotas", quota("wide", `{"hard":{"secrets":"1000"}}`))
+	var made, forbidden, deleted atomic.Int64
+	var creators sync.WaitGroup
+	for c := range 64 {
+		creators.Go(func() {
+			for i := range 4 {
+				name := fmt.Sprintf("s-%d-%d", c, i)
+				body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":%q}}`, name)
+				resp := p.Do(t, "POST", many+"/secrets", body, "Content-Type: application/json")
+				text, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				switch resp.StatusCode {
+				case 201:
+					made.Add(1)
+					if c%8 == 0 { // some go at once
+						p.Want(t, 200, "DELETE", many+"/secrets/"+name, "")
+						deleted.Add(1)
+					}
+				case 403:
+					if !strings.Contains(string(text), "exceeded quota: q, requested: count/secrets=1, used: count/secrets=100, limited: count/secrets=100") {
+						t.Errorf("%s", text)
+					}
+					forbidden.Add(1)
+				default:
+					t.Errorf("%d %s", resp.StatusCode, text)
+				}
+			}
+		})
+	}
+	creators.Wait()
+	left := made.Load() - deleted.Load()
+	if made.Load()+forbidden.Load() != 256 || left > 100 {
+		t.Errorf("%d made, %d of them deleted, %d refused", made.Load(), deleted.Load(), forbidden.Load())
+	}
+	if n := plane.Store().Snapshot().Count("secrets", "many"); int64(n) != left {
+		t.Errorf("%d are there, %d were made and left", n, left)
+	}
+	// What was deleted is taken off by the controller, on the event: until then the quota says too much, never too little.
+	want := fmt.Sprint(left)
+	events := p.Watch(t, many+"/resourcequotas?watch=1")
+	defer events.Close()
+	for {
+		q := p.Want(t, 200, "GET", many+"/resourcequotas/q", "")
+		w := p.Want(t, 200, "GET", many+"/resourcequotas/wide", "")
+		if apitest.At(q, "status", "used", "count/secrets") == want && apitest.At(w, "status", "used", "secrets") == want {
+			return
+		}
+		events.Next(t)
+	}
+}
+
+// ADM-03
+func TestAQuotaIsInForceAtOnce(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"1"}}`))
+		refused(t, p, "POST", ns+"/configmaps", configMap("b"),
+			`configmaps "b" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1`)
+		synctest.Wait()
+		used(t, p, "q", "configmaps", "1")
+		p.Want(t, 200, "DELETE", ns+"/configmaps/a", "")
+		synctest.Wait()
+		used(t, p, "q", "configmaps", "0")
+		// A dry run is checked and uses nothing.
+		p.Want(t, 201, "POST", ns+"/configmaps?dryRun=All", configMap("b"))
+		used(t, p, "q", "configmaps", "0")
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("b"))
+		used(t, p, "q", "configmaps", "1")
+		refused(t, p, "POST", ns+"/configmaps?dryRun=All", configMap("c"),
+			`configmaps "c" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1`)
+		// Other limits are in force with the next request, and another namespace is free.
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q", `{"spec":{"hard":{"configmaps":"2"}}}`, "Content-Type: application/merge-patch+json")
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("c"))
+		p.Want(t, 201, "POST", "/api/v1/namespaces/kube-public/configmaps", configMap("c"))
+		// A status that somebody writes is put right.
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"9"},"used":{"configmaps":"7"}}}`,
+			"Content-Type: application/merge-patch+json")
+		synctest.Wait()
+		used(t, p, "q", "configmaps", "2")
+		p.Want(t, 200, "DELETE", ns+"/resourcequotas/q", "")
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("d"))
+	})
+}
+
+// ADM-03: what is not stored has used nothing.
+func TestAWriteThatFailsUsesNothing(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
+		synctest.Wait()
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
+		p.Want(t, 409, "POST", ns+"/configmaps", configMap("a"))
+		p.Want(t, 422, "POST", ns+"/configmaps", configMap("A"))
+		used(t, p, "q", "configmaps", "1")
+		const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":"NodePort","ports":[{"port":1,"nodePort":30001}]}}`
+		p.Want(t, 201, "POST", ns+"/services", fmt.Sprintf(service, "a"))
+		p.Want(t, 422, "POST", ns+"/services", fmt.Sprintf(service, "b")) // the port is taken
+		used(t, p, "q", "services.nodeports", "1")
+	})
+}
+
+// ADM-03: an update counts by what it adds, also where it creates.
+func TestUpdates(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas",
+			quota("q", `{"hard":{"services":"3","services.nodeports":"1","services.loadbalancers":"0","configmaps":"1"}}`))
+		synctest.Wait()
+		const typed = `{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"type":%q,"ports":[{"port":1}]}}`
+		p.Want(t, 201, "POST", ns+"/services", fmt.Sprintf(typed, "a", "ClusterIP"))
+		p.Want(t, 201, "POST", ns+"/services", fmt.Sprintf(typed, "b", "ClusterIP"))
+		const merge = "Content-Type: application/merge-patch+json"
+		p.Want(t, 200, "PATCH", ns+"/services/a", `{"spec":{"type":"NodePort"}}`, merge)
+		used(t, p, "q", "services.nodeports", "1")
+		refused(t, p, "PATCH", ns+"/services/b", `{"spec":{"type":"NodePort"}}`,
+			`services "b" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=1, limited: services.nodeports=1`, merge)
+		resp := p.Want(t, 403, "PATCH", ns+"/services/b", `{"spec":{"type":"LoadBalancer"}}`, merge)
+		if message := fmt.Sprint(resp["message"]); !strings.Contains(message, "services.loadbalancers=1") {
+			t.Error(message)
+		}
+		p.Want(t, 200, "PATCH", ns+"/services/a", `{"spec":{"type":"ClusterIP","ports":[{"port":1,"nodePort":null}]}}`, merge)
+		synctest.Wait()
+		used(t, p, "q", "services.nodeports", "0")
+		p.Want(t, 200, "PATCH", ns+"/services/b", `{"spec":{"type":"NodePort"}}`, merge)
+
+		const apply = "Content-Type: application/apply-patch+yaml"
+		p.Want(t, 201, "PATCH", ns+"/configmaps/x?fieldManager=m", configMap("x"), apply)
+		used(t, p, "q", "configmaps", "1")
+		p.Want(t, 403, "PATCH", ns+"/configmaps/y?fieldManager=m", configMap("y"), apply)
+	})
+}
+
+// ADM-03
+func TestPodsByScope(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("best", `{"hard":{"pods":"1"},"scopes":["BestEffort"]}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("others", `{"hard":{"pods":"5","requests.cpu":"1"},"scopes":["NotBestEffort"]}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("ending", `{"hard":{"pods":"1"},"scopes":["Terminating"]}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("critical",
+			`{"hard":{"pods":"0"},"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In","values":["high"]}]}}`))
+		p.Want(t, 201, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses",
+			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":1000}`)
+		synctest.Wait()
+		p.Want(t, 201, "POST", ns+"/pods", pod("a", `}]}`))
+		refused(t, p, "POST", ns+"/pods", pod("b", `}]}`), `pods "b" is forbidden: exceeded quota: best, requested: pods=1, used: pods=1, limited: pods=1`)
+		const cpu = `,"resources":{"requests":{"cpu":"600m"}}}]`
+		p.Want(t, 201, "POST", ns+"/pods", pod("c", cpu+`}`))
+		used(t, p, "others", "requests.cpu", "600m")
+		used(t, p, "best", "pods", "1")
+		refused(t, p, "POST", ns+"/pods", pod("d", cpu+`}`),
+			`pods "d" is forbidden: exceeded quota: others, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1`)
+		refused(t, p, "POST", ns+"/pods", pod("e", `,"resources":{"requests":{"memory":"1Mi"}}}]}`),
+			`pods "e" is forbidden: failed quota: others: must specify requests.cpu for: c`)
+		const little = `,"resources":{"requests":{"cpu":"1m"}}}]`
+		refused(t, p, "POST", ns+"/pods", pod("f", little+`,"priorityClassName":"high"}`),
+			`pods "f" is forbidden: exceeded quota: critical, requested: pods=1, used: pods=0, limited: pods=0`)
+		p.Want(t, 201, "POST", ns+"/pods", pod("g", little+`,"activeDeadlineSeconds":60}`))
+		p.Want(t, 403, "POST", ns+"/pods", pod("h", little+`,"activeDeadlineSeconds":60}`))
+		// A pod that has ended frees what it used.
+		p.Want(t, 200, "PATCH", ns+"/pods/c/status", `{"status":{"phase":"Succeeded"}}`, "Content-Type: application/merge-patch+json")
+		synctest.Wait()
+		used(t, p, "others", "requests.cpu", "1m")
+		p.Want(t, 201, "POST", ns+"/pods", pod("d", cpu+`}`))
+	})
+}
+
+// ADM-03: any kind can be counted, custom resources too, before they exist.
+func TestCountsOfAnyKind(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/widgets.example.com":"1","count/leases.coordination.k8s.io":"0",
+			"persistentvolumeclaims":"2","requests.storage":"5Gi","gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
+		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+		synctest.Wait()
+		const widgets, widget = "/apis/example.com/v1/namespaces/default/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q}}`
+		p.Want(t, 201, "POST", widgets, fmt.Sprintf(widget, "a"))
+		refused(t, p, "POST", widgets, fmt.Sprintf(widget, "b"), `widgets.example.com "b" is forbidden: exceeded quota: q, requested: count/widgets.example.com=1, `+
+			`used: count/widgets.example.com=1, limited: count/widgets.example.com=1`)
+		p.Want(t, 200, "DELETE", widgets+"/a", "")
+		synctest.Wait()
+		p.Want(t, 201, "POST", widgets, fmt.Sprintf(widget, "b"))
+		p.Want(t, 403, "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+			`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"}}`)
+		const claim = `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":%q},"spec":{"accessModes":["ReadWriteOnce"],
+			"storageClassName":%q,"resources":{"requests":{"storage":%q}}}}`
+		p.Want(t, 201, "POST", ns+"/persistentvolumeclaims", fmt.Sprintf(claim, "a", "lead", "4Gi"))
+		p.Want(t, 403, "POST", ns+"/persistentvolumeclaims", fmt.Sprintf(claim, "b", "lead", "2Gi"))
+		p.Want(t, 201, "POST", ns+"/persistentvolumeclaims", fmt.Sprintf(claim, "b", "gold", "1Gi"))
+		used(t, p, "q", "requests.storage", "5Gi")
+		used(t, p, "q", "gold.storageclass.storage.k8s.io/requests.storage", "1Gi")
+	})
+}
+
+// ADM-03
+func TestWhatIsLimitedByConfiguration(t *testing.T) {
+	cfg := controlplane.Config{}
+	cfg.Admission.Plugins = map[string][]byte{"ResourceQuota": []byte(`
+apiVersion: apiserver.config.k8s.io/v1
+kind: ResourceQuotaConfiguration
+limitedResources:
+- resource: persistentvolumeclaims
+  matchContains: [.storageclass.storage.k8s.io/requests.storage]
+`)}
+	const claim = `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],
+		"storageClassName":"gold","resources":{"requests":{"storage":"1Gi"}}}}`
+	within(t, cfg, func(t *testing.T, p *apitest.Plane) {
+		refused(t, p, "POST", ns+"/persistentvolumeclaims", claim,
+			`persistentvolumeclaims "c" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage`)
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
+		p.Want(t, 201, "POST", ns+"/persistentvolumeclaims", claim)
+	})
+	cfg.Admission.Plugins["ResourceQuota"] = []byte("kind: Nonsense\n")
+	if plane, err := controlplane.Start(t.Context(), cfg); err == nil {
+		plane.Stop()
+		t.Error("nonsense was taken for a configuration")
+	}
+}
+
+// ADM-03: without controllers, as on kube-apiserver alone, a quota is in force by the status that somebody gives it.
+func TestWithoutControllers(t *testing.T) {
+	within(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"1"},"used":{"configmaps":"0"}}}`,
+			"Content-Type: application/merge-patch+json")
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("b"))
+		p.Want(t, 403, "POST", ns+"/configmaps", configMap("c"))
+	})
+	off := controlplane.Config{}
+	off.Admission.Disable = []string{"ResourceQuota"}
+	within(t, off, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
+	})
+}

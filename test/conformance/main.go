@@ -1,0 +1,161 @@
+// Command conformance runs Kubernetes' own conformance specs of sig-api-machinery against a Kelson of its own and writes the outcome into
+// the documentation.
+//
+//	cd test/conformance && GOWORK=off go run . -kelson ../../bin/kelson
+//
+// The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked as they are into the test binary of this folder (suite_test.go).
+// Only the entry point is ours: upstream's links every other special interest group too, and with them kube-apiserver and the kubelet.
+// specs.txt names the specs that need no pod that really runs. The module is apart from the others, and out of go.work, because
+// nothing else needs what the specs need.
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed specs.txt
+var specList string
+
+type options struct {
+	kelson, suite, docs, work string
+	only                      *regexp.Regexp
+	parallel                  int
+	limit                     time.Duration
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("conformance: ")
+	var opts options
+	flag.StringVar(&opts.kelson, "kelson", "../../bin/kelson", "the binary to test")
+	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
+	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of all specs may")
+	flag.StringVar(&opts.work, "work", "", "folder for reports and logs; a spec that has a report there is not run again (default a new folder)")
+	flag.IntVar(&opts.parallel, "parallel", 8, "how many specs run at a time, of those that may")
+	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take: some wait for ever for what does not come")
+	only := flag.String("only", "", "regular expression over the names in specs.txt")
+	flag.Parse()
+	opts.only = regexp.MustCompile(*only)
+	if *only != "" && opts.docs != "" {
+		log.Fatal("-docs needs all specs: leave -only out")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, opts); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, opts options) (err error) {
+	if opts.work == "" {
+		if opts.work, err = os.MkdirTemp("", "conformance-"); err != nil {
+			return err
+		}
+	}
+	if opts.suite == "" {
+		opts.suite = filepath.Join(opts.work, "suite.test")
+		log.Print("building the suite; the first time this takes several minutes")
+		build := command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", opts.suite, ".")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build suite: %w", err)
+		}
+	}
+	kubeconfig, stop, err := serve(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("start kelson: %w", err)
+	}
+	defer stop()
+
+	kubectl, err := linkKubectl(opts)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	results := (&runner{opts, kubeconfig, kubectl}).run(ctx, names(opts.only))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	log.Printf("%s in %s; the logs are in %s", results.counts(), time.Since(begin).Round(time.Second), opts.work)
+	if opts.docs != "" {
+		return writeSection(opts.docs, results.markdown())
+	}
+	return nil
+}
+
+// names are the specs to run.
+func names(only *regexp.Regexp) (names []string) {
+	for name := range strings.Lines(specList) {
+		if name = strings.TrimSpace(name); name != "" && only.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// serve starts a control plane with a ready simulated node. It runs until stop, which waits for its end.
+func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), err error) {
+	kubeconfig = filepath.Join(opts.work, "kubeconfig")
+	logs, err := os.Create(filepath.Join(opts.work, "kelson.log"))
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := command(ctx, opts.kelson, "serve", "--in-memory", "--secure-port", "0", "--kubeconfig", kubeconfig)
+	c.Stderr = logs
+	stop = func() {
+		cancel()
+		c.Wait()
+		logs.Close()
+	}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		stop()
+		return "", nil, err
+	}
+	ready, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("it ended at once: see %s", logs.Name())
+	}
+	log.Print(strings.TrimSpace(ready))
+	return kubeconfig, stop, nil
+}
+
+// linkKubectl gives the specs the kubectl that is linked into the binary.
+func linkKubectl(opts options) (path string, err error) {
+	target, err := filepath.Abs(opts.kelson)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(opts.work, "kubectl")
+	if err := os.Symlink(target, path); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("link kubectl: %w", err)
+	}
+	return path, nil
+}
+
+// command is asked to end, rather than killed, when ctx does.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = time.Minute
+	return c
+}

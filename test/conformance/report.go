@@ -1,0 +1,183 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// result is what came of one spec.
+type result struct {
+	name    string
+	outcome outcome
+	reason  string // why it failed, in one line
+}
+
+type outcome string
+
+const (
+	passed  outcome = "passed"
+	failed  outcome = "failed"
+	skipped outcome = "skipped"
+	notRun  outcome = "not run" // no such spec in the suite, or the run ended before it
+)
+
+type results []result
+
+// junit is the part of the suite's report that matters here.
+type junit struct {
+	Cases []struct {
+		Name    string `xml:"name,attr"`
+		Status  string `xml:"status,attr"`
+		Failure struct {
+			Message string `xml:"message,attr"`
+		} `xml:"failure"`
+		Error struct {
+			Message string `xml:"message,attr"`
+		} `xml:"error"`
+	} `xml:"testsuite>testcase"`
+}
+
+// readReport finds a spec in a report.
+func readReport(file, name string) (result, error) {
+	r := result{name: name, outcome: notRun}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	var report junit
+	if err := xml.Unmarshal(data, &report); err != nil {
+		return r, fmt.Errorf("%s: %w", file, err)
+	}
+	match := regexp.MustCompile(focus(name))
+	for _, c := range report.Cases {
+		if !match.MatchString(c.Name) {
+			continue
+		}
+		switch c.Status {
+		case "passed":
+			r.outcome = passed
+		case "skipped":
+			r.outcome = skipped
+		default:
+			r.outcome, r.reason = failed, oneLine(c.Failure.Message+c.Error.Message)
+		}
+	}
+	return r, nil
+}
+
+// focus matches a spec by its name. Upstream's list of names leaves out two labels that the suite writes between the words.
+func focus(name string) string {
+	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[(Serial|Slow)\])* `)
+}
+
+var spaces = regexp.MustCompile(`\s+`)
+
+func oneLine(message string) string {
+	message = strings.TrimSpace(spaces.ReplaceAllString(message, " "))
+	if r := []rune(message); len(r) > 240 {
+		message = string(r[:240]) + "…"
+	}
+	return message
+}
+
+func (rs results) of(o outcome) results {
+	return slices.DeleteFunc(slices.Clone(rs), func(r result) bool { return r.outcome != o })
+}
+
+func (rs results) counts() string {
+	var counts []string
+	for _, o := range []outcome{passed, failed, skipped, notRun} {
+		if n := len(rs.of(o)); n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, o))
+		}
+	}
+	return fmt.Sprintf("%d specs: %s", len(rs), strings.Join(counts, ", "))
+}
+
+// knownList has what is known to be missing: a pattern of names, a tab, and what the failing of those specs comes from.
+//
+//go:embed known.txt
+var knownList string
+
+// known is what a failed spec is known to lack, or "".
+func known(name string) string {
+	for line := range strings.Lines(knownList) {
+		pattern, why, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if regexp.MustCompile(pattern).MatchString(name) {
+			return why
+		}
+	}
+	return ""
+}
+
+func (r result) String() string {
+	s := fmt.Sprintf("%-8s %s", r.outcome, short(r.name))
+	if r.reason != "" {
+		s += "\n         " + r.reason
+	}
+	return s
+}
+
+// markdown is the section of the documentation.
+func (rs results) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Kubernetes: sig-api-machinery\n\n")
+	fmt.Fprintf(&b, "Kubernetes' own conformance specs (`k8s.io/kubernetes/test/e2e/apimachinery` v1.37.1, as they are) against `kelson serve --in-memory`:\n")
+	fmt.Fprintf(&b, "those of sig-api-machinery that need no pod that really runs. Run them with `make conformance`.\n\n")
+	fmt.Fprintf(&b, "**%s.**\n", rs.counts())
+	for _, o := range []outcome{failed, skipped, notRun, passed} {
+		group := rs.of(o)
+		if len(group) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n", strings.ToUpper(string(o[:1]))+string(o[1:]))
+		if o == failed {
+			fmt.Fprintf(&b, "| spec | why |\n|---|---|\n")
+			for _, r := range group {
+				why := known(r.name)
+				if why == "" {
+					why = "unexpected: " + r.reason
+				}
+				fmt.Fprintf(&b, "| %s | %s |\n", short(r.name), strings.ReplaceAll(why, "|", `\|`))
+			}
+			continue
+		}
+		for _, r := range group {
+			fmt.Fprintf(&b, "- %s\n", short(r.name))
+		}
+	}
+	return b.String()
+}
+
+// short is a name without what all of them have in common.
+func short(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, "[sig-api-machinery] "), " [Conformance]")
+}
+
+const sectionBegin, sectionEnd = "<!-- sig-api-machinery: written by test/conformance -->\n", "<!-- end of sig-api-machinery -->\n"
+
+// writeSection replaces this command's section of the page, or appends it; everything else on the page stays.
+func writeSection(page, section string) error {
+	data, err := os.ReadFile(page)
+	if os.IsNotExist(err) {
+		data = []byte("# Conformance\n\n")
+	} else if err != nil {
+		return err
+	}
+	text := string(data)
+	before, rest, found := strings.Cut(text, sectionBegin)
+	after := ""
+	if found {
+		if _, after, found = strings.Cut(rest, sectionEnd); !found {
+			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd), strings.TrimSpace(sectionBegin))
+		}
+	} else if before = strings.TrimRight(before, "\n") + "\n\n"; before == "\n\n" {
+		before = ""
+	}
+	return os.WriteFile(page, []byte(before+sectionBegin+section+sectionEnd+after), 0o644)
+}

@@ -1,0 +1,150 @@
+// Command differential sends the same requests to kube-apiserver and to Kelson and compares the answers field by field: code, headers,
+// body. What differs and is not on the list of what is known to differ (allowed.go) makes it fail.
+//
+//	go build -o bin/peers/ ./bench/peers/... && go run ./test/differential -kelson bin/kelson -peers bin/peers
+//
+// The requests come from the peer's discovery and OpenAPI documents, from one sample of each kind (samples.yaml) and from a seed: per kind
+// and version what should succeed and what should fail, with every verb, encoding and option. A stream is one kind's requests; it works in
+// a namespace of its own. Only what no two servers can have in common is left out of the comparison: uids and resource versions must stand
+// for each other and keep their order, times must have the same form.
+//
+// One stream is sent again with -run NAME -seed N; -shrink finds the fewest requests that show a difference.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	kelson, peers, docs, work, admission string
+	run, label                           *regexp.Regexp
+	seed                                 uint64
+	seeds, parallel, examples            int
+	limit                                time.Duration
+	shrink                               bool
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("differential: ")
+	var opts options
+	flag.StringVar(&opts.kelson, "kelson", "bin/kelson", "the kelson binary")
+	flag.StringVar(&opts.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
+	flag.StringVar(&opts.docs, "docs", "", "page to write; only a run of everything may")
+	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
+	flag.StringVar(&opts.admission, "disable-admission-plugins", "ServiceAccount", "for both sides")
+	run := flag.String("run", "", "regular expression over the names of streams")
+	label := flag.String("label", "", "regular expression over what is reported, by label")
+	flag.Uint64Var(&opts.seed, "seed", 1, "the first seed")
+	flag.IntVar(&opts.seeds, "seeds", 1, "how many seeds")
+	flag.IntVar(&opts.parallel, "parallel", 6, "how many streams at a time")
+	flag.IntVar(&opts.examples, "examples", 1, "how many examples of a difference to show")
+	flag.DurationVar(&opts.limit, "limit", 20*time.Minute, "end after this time")
+	flag.BoolVar(&opts.shrink, "shrink", false, "find the fewest requests for each difference")
+	flag.Parse()
+	opts.run, opts.label = regexp.MustCompile(*run), regexp.MustCompile(*label)
+	if opts.docs != "" && *run+*label != "" {
+		log.Fatal("-docs needs a run of everything: leave -run and -label out")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, opts.limit)
+	defer cancel()
+	if err := differential(ctx, opts); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func differential(ctx context.Context, opts options) (err error) {
+	if opts.work == "" {
+		if opts.work, err = os.MkdirTemp("", "differential-"); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(opts.work, 0o755); err != nil {
+		return err
+	}
+	servers, err := startServers(ctx, opts.work, opts.kelson, opts.peers, opts.admission)
+	if err != nil {
+		return err
+	}
+	defer servers.stop()
+	r := &runner{peer: servers.peer, kelson: servers.kelson}
+	begin := time.Now()
+	var all []difference
+	var streams []*stream
+	for seed := opts.seed; seed < opts.seed+uint64(opts.seeds); seed++ {
+		if streams, err = r.plan(ctx, opts, seed); err != nil {
+			return err
+		}
+		all = append(all, r.streams(ctx, streams, opts.parallel, fmt.Sprintf("s%d", seed))...)
+		if ctx.Err() != nil {
+			opts.docs = "" // what was seen is told, but it is not the whole
+			break
+		}
+	}
+	rep := newReport(all, opts, len(streams), r.count, time.Since(begin))
+	if opts.shrink {
+		r.shrink(ctx, rep, streams)
+	}
+	return errors.Join(ctx.Err(), rep.finish(opts))
+}
+
+// plan makes the streams of a seed.
+func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams []*stream, err error) {
+	kinds, err := discover(ctx, r.peer)
+	if err != nil {
+		return nil, err
+	}
+	served, err := discover(ctx, r.kelson)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]bool{}
+	for _, k := range served {
+		ours[k.String()] = true
+	}
+	var common []*kind
+	for _, k := range kinds {
+		if ours[k.String()] {
+			common = append(common, k)
+		}
+		if k.sample != nil && ours[k.String()] {
+			streams = append(streams, kindStream(k, seed))
+		}
+		if k.String() == "v1/services" {
+			streams = append(streams, familyStream(k, seed))
+		}
+	}
+	streams = append(streams, generatedStreams(ctx, r.peer, common, seed)...)
+	documents, err := documentStreams(ctx, r.peer)
+	if err != nil {
+		return nil, err
+	}
+	streams = append(append(streams, documents...), definitionStreams(seed)...)
+	var chosen []*stream
+	for _, s := range streams {
+		if opts.run.MatchString(s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+// newRand is the source of chance of a stream.
+func newRand(seed uint64, name string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
+)
+
+// side is one of the two servers, and an administrator's way to it.
+type side struct {
+	name   string
+	url    string
+	client *http.Client
+}
+
+// servers are the processes of both sides.
+type servers struct {
+	peer, kelson *side
+	processes    []*child.Process
+}
+
+// serverFlags are the settings that both sides share. It is envtest's choice: service accounts would need a controller for their tokens.
+func serverFlags(dir string, admission string) []string {
+	return []string{
+		"--bind-address", "127.0.0.1", "--authorization-mode", "RBAC", "--allow-privileged=true",
+		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-private-key-file", filepath.Join(dir, "server.key"),
+		"--client-ca-file", filepath.Join(dir, "ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24,fd00::/112",
+		"--disable-admission-plugins", admission, "--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", filepath.Join(dir, "sa.key"), "--service-account-signing-key-file", filepath.Join(dir, "sa.key"),
+		"--feature-gates", "CBORServingAndStorage=true", // Kelson always speaks it
+	}
+}
+
+// startServers starts etcd, kube-apiserver and Kelson, and waits until both answer. Their logs stay in dir.
+func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ *servers, err error) {
+	s := &servers{}
+	defer func() {
+		if err != nil {
+			s.stop()
+		}
+	}()
+	tlsConfig, err := writeKeys(dir)
+	if err != nil {
+		return nil, fmt.Errorf("write keys: %w", err)
+	}
+	ports := [4]string{}
+	for i := range ports {
+		if ports[i], err = child.FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	etcdURL := "http://127.0.0.1:" + ports[0]
+	if _, err := s.start(dir, filepath.Join(peers, "etcd"),
+		"--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync"); err != nil {
+		return nil, err
+	}
+	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
+		port := ports[2+i]
+		args := append(serverFlags(dir, admission), "--secure-port", port)
+		here := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
+		if i == 0 {
+			args = append(args, "--etcd-servers", etcdURL)
+			s.peer = here
+		} else {
+			here.name = "kelson"
+			args = append([]string{"kube-apiserver"}, args...)
+			s.kelson = here
+		}
+		p, err := s.start(dir, binary, args...)
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err == nil {
+				err = ready(ctx, p, here)
+			}
+		}()
+	}
+	return s, nil
+}
+
+func newClient(config *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 16,
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// writeKeys makes an authority for both sides, with what the servers and the administrator need.
+func writeKeys(dir string) (*tls.Config, error) {
+	authority, err := pki.NewAuthority("differential")
+	if err != nil {
+		return nil, err
+	}
+	server, err := authority.Server("127.0.0.1", "localhost")
+	if err != nil {
+		return nil, err
+	}
+	admin, err := authority.Client("admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
+		return nil, err
+	}
+	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := tls.X509KeyPair(admin.CertPEM, admin.KeyPEM)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.PEM)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
+}
+
+func (s *servers) start(dir, binary string, args ...string) (*child.Process, error) {
+	p, err := child.Start(dir, binary, args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return p, err
+}
+
+// stop ends what was started, the last first.
+func (s *servers) stop() {
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		s.processes[i].Stop(10 * time.Second)
+	}
+}
+
+// ready waits until a server is ready, and has made what every cluster has: the streams count on it.
+func ready(ctx context.Context, p *child.Process, s *side) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease",
+		"/api/v1/namespaces/default/services/kubernetes", "/apis/apiregistration.k8s.io/v1/apiservices/v1.batch"} {
+		for !s.found(ctx, path) {
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-p.Done:
+				return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
+			case <-ctx.Done():
+				return fmt.Errorf("%s%s: %w\n%s", s.url, path, errors.Join(ctx.Err()), p.Output())
+			}
+		}
+	}
+	return nil
+}
+
+func (s *side) found(ctx context.Context, path string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode == http.StatusOK
+}

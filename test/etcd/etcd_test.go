@@ -1,0 +1,39 @@
+// Package etcd_test holds stores over etcd to their contract, on clusters of real processes: the suite of all stores, faults, and
+// several servers over one state.
+package etcd_test
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/apiserver/store/storetest"
+)
+
+// open gives a store of its own client.
+func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
+	t.Helper()
+	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Prefix: prefix, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	storetest.Guard(t, s)
+	return s
+}
+
+// API-13
+func TestStore(t *testing.T) {
+	c := startCluster(t, 3, "http")
+	c.healthy(t)
+	var n atomic.Int64
+	storetest.Run(t, func(t *testing.T) *store.Store { return open(t, c, fmt.Sprint("/test", n.Add(1)), 500) })
+}

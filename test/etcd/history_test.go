@@ -1,0 +1,112 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/etcd"
+)
+
+// A store that can't reach the cluster says so, and goes on where it was, or says what it missed when history was forgotten meanwhile. API-13
+func TestCutOff(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		t.Run(fmt.Sprint("forgotten=", forget), func(t *testing.T) { testCutOff(t, forget) })
+	}
+}
+
+func testCutOff(t *testing.T, forget bool) {
+	c := startCluster(t, 1, "http")
+	if c.net.whole {
+		t.Skip("nobody can be cut off without /proc")
+	}
+	c.healthy(t)
+	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := store.Open(store.Config{Shared: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+
+	address, err := url.Parse(c.members[0].client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const us = 1
+	between := newNetwork(t)
+	between.owns(us, os.Getpid())
+	way := &cluster{members: []*member{{client: "http://" + between.proxy(0, address.Host)}}}
+	far := open(t, way, "", 0)
+
+	write := func(s *store.Store, name string) uint64 {
+		t.Helper()
+		objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects[0].Revision
+	}
+	begin := write(far, "first")
+	cursor, err := far.Watch("things", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	between.isolate(false, us)
+	last := uint64(0)
+	for i := range 20 {
+		last = write(near, fmt.Sprint("missed", i))
+	}
+	if _, err := near.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "first"}, Expect: begin}); err != nil {
+		t.Fatal(err)
+	}
+	last++
+	if forget {
+		if err := log.Compact(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	if _, err := far.Fresh(ask); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("what can't be known is said to be known: %v", err)
+	}
+	cancel()
+	ask, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	if _, err := far.Commit(ask, store.Op{Key: store.Key{Resource: "things", Name: "lost"}, Data: []byte(`{"metadata":{}}`)}); err == nil {
+		t.Error("a write was acknowledged that can't have been done")
+	}
+	cancel()
+	if got := far.Snapshot().Revision(); got != begin {
+		t.Errorf("the state is of %d, want %d", got, begin)
+	}
+
+	between.heal()
+	ask, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sn, err := far.Fresh(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil || sn.Revision() != last {
+		t.Errorf("%d things at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
+	}
+	events, until, err := cursor.Next()
+	switch {
+	case forget && !errors.Is(err, store.ErrCompacted):
+		t.Errorf("%d events until %d, error %v; want to be told that some are lost", len(events), until, err)
+	case !forget && (err != nil || len(events) != 21 || until != last):
+		t.Errorf("%d events until %d, error %v; want 21 until %d", len(events), until, err, last)
+	}
+	write(far, "after")
+	if _, err := near.Fresh(ask); err != nil || near.Snapshot().Get(store.Key{Resource: "things", Name: "after"}) == nil {
+		t.Errorf("what was written afterwards is not seen: %v", err)
+	}
+}

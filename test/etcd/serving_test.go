@@ -1,0 +1,105 @@
+package etcd_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/store/storetest"
+)
+
+// Clients of a server that is killed and started again at random are told nothing that is not so: keys are linearizable, nothing that was
+// acknowledged is lost, watches have no gap. API-13
+func TestKilledServer(t *testing.T) {
+	dir := t.TempDir()
+	_, port, _ := strings.Cut(freeAddress(t), ":")
+	args := []string{"--node=none", "--secure-port", port}
+	s := serve(t, dir, args...)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	connect(t, s).run(seed, func(r *rand.Rand) {
+		for range storetest.Rounds(t, 5) {
+			time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
+			s.kill()
+			s = serve(t, dir, args...)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// Clients of several servers over one etcd are told nothing that is not so while its members are killed, paused and cut off, and a server,
+// too. The Lease of what must run once is handed over. API-13
+func TestServersUnderFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	c := startCluster(t, 3, "http")
+	c.healthy(t)
+	dir := t.TempDir()
+	flags := []string{"--etcd-servers", strings.Join(c.endpoints(), ","), "--etcd-timeout", "3s", "--node=simulated"}
+	var servers []*server
+	for i, name := range []string{"a", "b", "c"} {
+		own := filepath.Join(dir, name)
+		if i > 0 {
+			if err := os.CopyFS(filepath.Join(own, "data", "pki"), os.DirFS(filepath.Join(dir, "a", "data", "pki"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		servers = append(servers, serve(t, own, flags...))
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	connect(t, servers...).run(seed, func(r *rand.Rand) {
+		for i := range storetest.Rounds(t, 5) {
+			if i%3 == 2 { // a server itself
+				s := servers[r.IntN(len(servers))]
+				s.process.Process.Signal(syscall.SIGSTOP)
+				time.Sleep(time.Duration(500+r.IntN(2000)) * time.Millisecond)
+				s.process.Process.Signal(syscall.SIGCONT)
+				t.Log("a server paused")
+				continue
+			}
+			t.Log(harm(t, c, r))
+			time.Sleep(time.Duration(300+r.IntN(1200)) * time.Millisecond)
+		}
+		c.healthy(t)
+	})
+
+	holder := func(by *server) string {
+		out, _ := by.try("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o", "jsonpath={.spec.holderIdentity}")
+		return out
+	}
+	scaled := func(by *server, replicas string) {
+		t.Helper()
+		by.kubectl("", "scale", "deployment", "web", "--replicas", replicas)
+		eventually(t, "controllers run", func() bool {
+			return by.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == replicas
+		})
+	}
+	stopped := func(s *server) {
+		s.process.Process.Signal(syscall.SIGTERM)
+		s.process.Wait()
+	}
+	// One server is stopped and one hangs: the third has the Lease, or gets it.
+	a, b, last := servers[0], servers[1], servers[2]
+	last.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=1")
+	stopped(a)
+	b.process.Process.Signal(syscall.SIGSTOP)
+	scaled(last, "2")
+	before := holder(last)
+	// The one that hung goes on. It has the Lease as soon as the third is stopped, and not before.
+	b.process.Process.Signal(syscall.SIGCONT)
+	eventually(t, "the server that hung answers", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
+	if now := holder(b); now != before {
+		t.Errorf("the Lease was %q's and is %q's", before, now)
+	}
+	stopped(last)
+	began := time.Now()
+	eventually(t, "the Lease is handed over", func() bool { now := holder(b); return now != "" && now != before })
+	t.Logf("the Lease was handed over within %v", time.Since(began))
+	scaled(b, "3")
+}
