@@ -18,7 +18,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build release profile faults faults-etcd fuzz differential bench bench-million bench-operator bench-store soak-operator conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test race check generate build release profile faults faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,12 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after the other; the first ru
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$$dir || exit 1; \
 	done
+
+attack: build ## bounded attacks of one client on kelson serve and, where it can be built, kube-apiserver: ten minutes after the builds; writes its part of docs/security.md
+	@mkdir -p bin/peers
+	-$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/attack ./test/attack
+	bin/attack -kelson $(KELSON) -peers bin/peers -docs docs/security.md
 
 bench: release ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/benchmarks.md
 	@mkdir -p bin/peers

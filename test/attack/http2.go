@@ -20,6 +20,7 @@ type stream struct {
 	tls    *tls.Conn
 	framer *http2.Framer
 	places chan struct{} // one for each stream that may still be opened
+	closed chan struct{} // closed when the server takes no more streams
 	ended  chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex // of writes, and of what follows
@@ -42,7 +43,7 @@ func (t *target) dial(ctx context.Context, user string, window uint32, streams i
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{t: t, tls: conn.(*tls.Conn), framer: http2.NewFramer(conn, conn), ended: make(chan struct{}), next: 1, open: map[uint32]bool{}}
+	s := &stream{t: t, tls: conn.(*tls.Conn), framer: http2.NewFramer(conn, conn), closed: make(chan struct{}), ended: make(chan struct{}), next: 1, open: map[uint32]bool{}}
 	s.encoder = hpack.NewEncoder(&s.block)
 	s.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	context.AfterFunc(ctx, func() { conn.Close() })
@@ -110,8 +111,12 @@ func (s *stream) read() {
 				s.mu.Unlock()
 			}
 		case *http2.GoAwayFrame:
-			s.t.note("connection ended by the server: " + f.ErrCode.String())
-			return
+			// The streams that are open stay open. Anonymous connections get this with their first response.
+			select {
+			case <-s.closed:
+			default:
+				close(s.closed)
+			}
 		}
 	}
 }
@@ -130,10 +135,17 @@ func (s *stream) end(id uint32) {
 func (s *stream) request(ctx context.Context, method, path string, body bool, headers ...string) error {
 	select {
 	case <-s.places:
+	case <-s.closed:
+		return net.ErrClosed
 	case <-s.ended:
 		return net.ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	select {
+	case <-s.closed: // places may still be left
+		return net.ErrClosed
+	default:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
 )
 
 // side is a server that is attacked.
@@ -41,7 +41,7 @@ type server struct {
 	target    *target
 	dir       string
 	logs      string // folder that keeps the logs; empty: none does
-	processes []*process
+	processes []*child.Process
 }
 
 // start starts a side with an empty durable state, and waits until it is ready.
@@ -50,7 +50,7 @@ func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := child.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (o *options) startPeer(srv *server, port string, key func(string) string) e
 	var ports [2]string
 	for i := range ports {
 		var err error
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = child.FreePort(); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (o *options) startPeer(srv *server, port string, key func(string) string) e
 }
 
 func (s *server) run(binary string, args ...string) error {
-	p, err := startProcess(s.dir, binary, args...)
+	p, err := child.Start(s.dir, binary, args...)
 	if err == nil {
 		s.processes = append(s.processes, p)
 	}
@@ -108,10 +108,10 @@ func (s *server) run(binary string, args ...string) error {
 // stop ends the processes, the last first, and removes their state.
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].stop()
+		s.processes[i].Stop(5 * time.Second)
 		if s.logs != "" {
-			data, _ := os.ReadFile(s.processes[i].log)
-			_ = os.WriteFile(filepath.Join(s.logs, filepath.Base(s.dir)+"-"+filepath.Base(s.processes[i].log)), data, 0o644)
+			log := fmt.Sprintf("%s-%s.log", filepath.Base(s.dir), filepath.Base(s.processes[i].Path))
+			_ = os.WriteFile(filepath.Join(s.logs, log), []byte(s.processes[i].Output()), 0o644)
 		}
 	}
 	os.RemoveAll(s.dir)
@@ -129,10 +129,10 @@ func (s *server) ready(ctx context.Context) error {
 			}
 			select {
 			case <-time.After(50 * time.Millisecond):
-			case <-api.done:
-				return fmt.Errorf("%s ended before it was ready:\n%s", api.cmd.Path, api.output())
+			case <-api.Done:
+				return fmt.Errorf("%s ended before it was ready:\n%s", api.Path, api.Output())
 			case <-ctx.Done():
-				return fmt.Errorf("%s: %w:\n%s", path, ctx.Err(), api.output())
+				return fmt.Errorf("%s: %w:\n%s", path, ctx.Err(), api.Output())
 			}
 		}
 	}
@@ -199,15 +199,4 @@ func prepareUsers(ctx context.Context, t *target) error {
 		{rbac + "namespaces/default/rolebindings", binding(editor)},
 		{rbac + "namespaces/tenant/rolebindings", binding(innocent)},
 	})
-}
-
-// freePort is a port of this machine that no process listens at.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }

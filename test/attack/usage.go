@@ -5,53 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// process is a server's process. It ends with this program.
-type process struct {
-	cmd  *exec.Cmd
-	log  string // file
-	done chan struct{}
-}
-
-func startProcess(dir, binary string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &process{cmd: exec.Command(binary, args...), log: log.Name(), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	return p, nil
-}
-
-// stop ends the process, in order if that takes no longer than five seconds.
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(5 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
-}
-
-// output is the end of the process's log.
-func (p *process) output() string {
-	data, _ := os.ReadFile(p.log)
-	return string(data[max(0, len(data)-4096):])
-}
 
 // usage is what a server uses: resident bytes now, and processor time since its start, of all its processes.
 type usage struct {
@@ -64,7 +22,7 @@ const tick = 10 * time.Millisecond
 
 func (s *server) usage() (all usage, err error) {
 	for _, p := range s.processes {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
 		if err != nil {
 			return all, err
 		}
@@ -73,14 +31,14 @@ func (s *server) usage() (all usage, err error) {
 		var values [3]int64
 		for i, field := range []int{11, 12, 21} {
 			if field >= len(fields) {
-				return all, fmt.Errorf("usage of process %d: %q", p.cmd.Process.Pid, stat)
+				return all, fmt.Errorf("usage of process %d: %q", p.ID, stat)
 			}
 			if values[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
 				return all, err
 			}
 		}
 		if values[2] == 0 {
-			return all, fmt.Errorf("%s has ended:\n%s", p.cmd.Path, p.output())
+			return all, fmt.Errorf("%s has ended:\n%s", p.Path, p.Output())
 		}
 		all.cpu += time.Duration(values[0]+values[1]) * tick
 		all.memory += values[2] * int64(os.Getpagesize())
@@ -115,7 +73,7 @@ func (s *server) watch(guard int64) *watching {
 			if now.memory > guard {
 				w.guarded = true
 				for _, p := range s.processes {
-					_ = p.cmd.Process.Kill()
+					_ = syscall.Kill(p.ID, syscall.SIGKILL)
 				}
 				return
 			}
