@@ -22,7 +22,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test race check generate build release profile faults \
-	faults-etcd fuzz differential bench bench-million bench-operator bench-store soak-operator \
+	faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator \
 	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
@@ -110,6 +110,12 @@ fuzz: ## every fuzz target for FUZZTIME (30s), in sequence; the first run compil
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$$dir || exit 1; \
 	done
+
+attack: build ## bounded attacks of one client on kelson serve and, where it can be built, kube-apiserver: ten minutes after the builds; writes its part of docs/reference/security.md
+	@mkdir -p bin/peers
+	-$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/attack ./test/attack
+	bin/attack -kelson $(KELSON) -peers bin/peers -docs docs/reference/security.md
 
 bench: release ## figures against kube-apiserver and etcd: about eleven minutes after the builds; writes docs/internals/benchmarks.md
 	@mkdir -p bin/peers
