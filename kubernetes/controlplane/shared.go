@@ -10,7 +10,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// catchUp makes the registry agree with what other control planes wrote; nil where there are none.
+// catchUp returns a function that updates the registry with definitions written by other control
+// planes. It is nil if the store isn't shared.
 func catchUp(st *store.Store, definitions *crd.Definitions) func(context.Context) error {
 	if !st.Follows() {
 		return nil
@@ -18,7 +19,8 @@ func catchUp(st *store.Store, definitions *crd.Definitions) func(context.Context
 	return definitions.CatchUp
 }
 
-// caughtUp puts a catchUp before documents about the registry. When the others can't be asked, they say what is known here.
+// caughtUp calls catchUp before it serves documents about the registry. If catchUp fails, the
+// documents show the definitions known so far.
 func caughtUp(catchUp func(context.Context) error, documents http.Handler) http.Handler {
 	if catchUp == nil {
 		return documents
@@ -31,8 +33,8 @@ func caughtUp(catchUp func(context.Context) error, documents http.Handler) http.
 	})
 }
 
-// reachable is the part of readiness that a shared state has: that it can be asked. It says nothing of liveness, for nothing would be
-// better after a start anew.
+// reachable returns the readiness check of a shared store: whether etcd answers. It isn't part of
+// liveness, because a restart would not help.
 func reachable(st *store.Store) []filters.Check {
 	if !st.Follows() {
 		return nil

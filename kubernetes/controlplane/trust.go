@@ -19,16 +19,18 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// trustName is the ConfigMap in kube-system by which servers that extend the API know whom this one trusts.
+// trustName is the ConfigMap in kube-system that tells extension API servers which authorities this
+// server trusts.
 const trustName = "extension-apiserver-authentication"
 
-// publishTrust writes there whom this control plane trusts, beside what others wrote. Where there is nothing to trust, nothing is written.
+// publishTrust merges the authorities that this control plane trusts into the ConfigMap, next to
+// those that other servers wrote. It writes nothing if there are none.
 func (p *ControlPlane) publishTrust(ctx context.Context, own []byte) error {
 	data := p.identify.Published(own)
 	if len(data) == 0 {
 		return nil
 	}
-	for range 20 { // who else writes it is another server at its start
+	for range 20 { // conflicts come from other servers that start at the same time
 		there, err := derived.Get[corev1.ConfigMap](p.store.Snapshot(), "configmaps", metav1.NamespaceSystem, trustName)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
@@ -52,16 +54,16 @@ func (p *ControlPlane) publishTrust(ctx context.Context, own []byte) error {
 		case !conflict:
 			return nil
 		}
-		select { // over etcd it is a moment until what was written can be seen
+		select { // with etcd, this server sees the other's write after a short delay
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return errors.New("others write it all the time")
+	return errors.New("too many conflicting writes by other servers")
 }
 
-// put writes an object as an administrator, and says whether somebody else was faster.
+// put writes an object as an administrator and reports whether another client's write conflicted.
 func (p *ControlPlane) put(ctx context.Context, method, path string, obj any) (conflict bool, err error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
@@ -72,7 +74,7 @@ func (p *ControlPlane) put(ctx context.Context, method, path string, obj any) (c
 		return false, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "kube-apiserver") // the manager of its fields
+	req.Header.Set("User-Agent", "kube-apiserver") // the manager of the object's fields
 	resp, err := p.Transport().RoundTrip(req)
 	if err != nil {
 		return false, err
