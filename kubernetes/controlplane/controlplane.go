@@ -45,7 +45,7 @@ type ControlPlane struct {
 	chain     *filters.Chain
 	identify  *authn.Authenticator
 	node      *ownNode
-	plugins   *admission.Chain // nil before it is made
+	plugins   *admission.Chain // nil until newAdmission
 
 	log *slog.Logger
 

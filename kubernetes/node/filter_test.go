@@ -95,14 +95,14 @@ func TestChoose(t *testing.T) {
 			"", "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rooms := map[string]*room{}
+			nodeInfos := map[string]*nodeInfo{}
 			for _, n := range test.nodes {
-				rooms[n.Name] = newRoom(n)
+				nodeInfos[n.Name] = newNodeInfo(n)
 				for _, pod := range test.there[n.Name] {
-					rooms[n.Name].add(pod)
+					nodeInfos[n.Name].add(pod)
 				}
 			}
-			got, message := choose(test.pod, rooms)
+			got, message := choose(test.pod, nodeInfos)
 			if got != test.want || message != test.message {
 				t.Errorf("got %q, %q, want %q, %q", got, message, test.want, test.message)
 			}
@@ -111,12 +111,12 @@ func TestChoose(t *testing.T) {
 }
 
 func TestRoomCountsAndForgets(t *testing.T) {
-	r := newRoom(testNode("a", nil))
+	r := newNodeInfo(testNode("a", nil))
 	pod := podAsking("x", "3", nil)
 	r.add(pod)
 	r.add(pod) // again, as the echo of a binding
-	w := newWish(podAsking("p", "1", nil))
-	if m := w.misfits(r); m != nil {
+	w := newPodInfo(podAsking("p", "1", nil))
+	if m := w.rejections(r); m != nil {
 		t.Errorf("a pod counts twice: %v", m)
 	}
 	r.remove("x")

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controllers/workloads"
 )
 
-// Controllers that nothing needs have started nothing: without an object of their kinds they read none and need no server.
+// Without objects of their kinds, the controllers send no request and need no server.
 func Example() {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// role has a label "to" and rules that are told apart by their resources.
+// role returns a role with the label "to" and a rule for each resource.
 func role(name, to string, resources ...string) *rbacv1.ClusterRole {
 	r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"to": to}}}
 	for _, resource := range resources {
@@ -33,7 +33,7 @@ func aggregated(name, to string, from ...string) *rbacv1.ClusterRole {
 	return r
 }
 
-// wantRules asserts a role's rules when nothing is left to do.
+// wantRules waits until all controllers are idle and checks the resources of a role's rules.
 func wantRules(t *testing.T, env *testenv.Env, r *rbacv1.ClusterRole, want ...string) {
 	t.Helper()
 	env.Settle(t)
@@ -65,7 +65,7 @@ func TestAggregation(t *testing.T) {
 			return m.Manager == clusterroleaggregation.FieldOwner && m.Operation == metav1.ManagedFieldsOperationApply && string(m.FieldsV1.Raw) == `{"f:rules":{}}`
 		}
 		if !slices.ContainsFunc(view.ManagedFields, owns) {
-			t.Errorf("the rules are not the controller's: %v", view.ManagedFields)
+			t.Errorf("the controller does not own the rules: %v", view.ManagedFields)
 		}
 
 		env.Get(t, a)
@@ -79,7 +79,7 @@ func TestAggregation(t *testing.T) {
 		wantRules(t, env, view, "nodes", "pods", "services")
 		wantRules(t, env, edit, "nodes", "pods", "services")
 
-		// Whoever writes other rules into an aggregated role loses them.
+		// The controller overwrites rules that a client writes to an aggregated role.
 		view.Rules = role("", "", "secrets").Rules
 		if err := env.Client().Update(t.Context(), view); err != nil {
 			t.Fatal(err)

@@ -1,8 +1,9 @@
-// Package nodetaints keeps the NoSchedule taints of nodes that follow from their conditions: of a node that is not ready, that nobody has heard
-// of, that is short of something, or that was cordoned. The plugin TaintNodesByCondition gives every new node the first of them; when the
-// node reports that it is ready, it goes.
+// Package nodetaints does part of the work of node-lifecycle-controller: it maintains the
+// NoSchedule taints that follow from a node's conditions and from spec.unschedulable. The admission
+// plugin TaintNodesByCondition gives every new node the taint not-ready; this controller removes it
+// when the node reports that it is ready.
 //
-// Taints of other keys or effects are left alone.
+// It does not touch taints with other keys or effects.
 package nodetaints
 
 import (
@@ -22,20 +23,20 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store  *store.Store
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller maintains the node taints of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[string]{
 		Name: "node taints", Store: c.cfg.Store, Resources: []string{"nodes"}, Log: c.cfg.Log, Sync: c.sync,
@@ -69,7 +70,8 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	return 0, nil
 }
 
-// byCondition are the keys of taints by the type and the status of a condition. Source: the documentation of node conditions.
+// byCondition maps the type and status of a condition to the key of a taint. Source: Kubernetes'
+// documentation of node conditions.
 var byCondition = map[corev1.NodeConditionType]map[corev1.ConditionStatus]string{
 	corev1.NodeReady: {
 		corev1.ConditionFalse:   corev1.TaintNodeNotReady,
@@ -95,7 +97,8 @@ func ours(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule && slices.Contains(keys, t.Key)
 }
 
-// following gives the keys of the taints that a node should have. One that has not reported whether it is ready keeps what it has.
+// following returns the keys of the taints that a node should have. A node that has not reported
+// its readiness yet keeps its not-ready or unreachable taint.
 func following(node *corev1.Node) []string {
 	var wanted []string
 	reported := false

@@ -13,10 +13,11 @@ import (
 
 const podRequests = "podcertificaterequests.certificates.k8s.io"
 
-// podRequestStays is how long a PodCertificateRequest is of use, answered or not: nobody takes longer over one.
+// podRequestStays is how long PodCertificateRequests are kept, with or without a certificate.
+// Kubelets wait less than this for one.
 const podRequestStays = 15 * time.Minute
 
-// clearPodRequest deletes a PodCertificateRequest when its time is over.
+// clearPodRequest deletes a PodCertificateRequest at the end of podRequestStays.
 func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	stored, err := derived.Get[certificatesv1.PodCertificateRequest](c.cfg.Store.Snapshot(), podRequests, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -29,11 +30,11 @@ func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string
 		return left, nil
 	}
 	if stored.DeletionTimestamp != nil {
-		return 0, nil // a finalizer holds it
+		return 0, nil // waiting for a finalizer
 	}
 	err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		err = nil // somebody else was faster
+		err = nil // deleted, or created again, by another client
 	}
 	return 0, err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // CTRL-04
-func TestNodesThatNobodyReportsFor(t *testing.T) {
+func TestUnreportedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}})
@@ -44,7 +44,7 @@ func TestNodesThatNobodyReportsFor(t *testing.T) {
 			t.Errorf("after a minute: %s", got)
 		}
 		if got := conditions("heard"); got != "Ready=True (Test) " {
-			t.Errorf("one that reported: %s", got)
+			t.Errorf("a node that reported its status: %s", got)
 		}
 	})
 }

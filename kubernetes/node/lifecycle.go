@@ -6,18 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A pod's life, as the machine sees it. It is pure: it looks at the pod, at what is known of the containers and at the time, and
-// says what to do next; worker does it and tells the machine what came of it. Nothing here waits, locks or talks to anyone.
-//
+// This file is the state machine of a pod's lifecycle. It is pure: it decides from the pod, the
+// state of its containers and the time what to do next. The worker does it and reports the results
+// to the state machine. Nothing here blocks, locks or does I/O.
 //	           ┌── init containers, one after another ──┐┌─────── containers, all at once ───────┐
 //	waiting ──▶ running ──▶ terminated ─(exit 0)─▶ next … running ──▶ terminated ──▶ pod's phase
 //	   ▲                        │                                        │
 //	   └──── back-off ──────────┴──────────── restart policy ────────────┘
 //
-// A sidecar (an init container with restartPolicy Always) only has to run for the next one to start, is always restarted, and is
-// stopped when the containers are done. Ephemeral containers start as soon as they are there, once, and change nothing for the others.
+// A sidecar (an init container with restartPolicy Always) needs only to run for the next container
+// to start. It is always restarted, and is stopped when the main containers have ended. Ephemeral
+// containers start once, as soon as they are added, and do not affect the others.
 
-// role is a container's place in its pod.
+// role is the type of a container in its pod.
 type role int
 
 const (
@@ -27,55 +28,59 @@ const (
 	roleEphemeral
 )
 
-// record is what is known of one container of a pod.
+// record is the state of one container of a pod.
 type record struct {
 	spec *corev1.Container
 	role role
 
-	// state and last are as in the container's status.
+	// state and last correspond to State and LastTerminationState in the container's status.
 	state, last corev1.ContainerState
 	id          string
 	restarts    int32
 	backoff     backoff
-	// config spaces attempts after the container could not even be made (a missing config map).
+	// config is the delay after a container could not be created because of a missing reference,
+	// such as a config map.
 	config retries
-	// startFailed says that the last attempt never ran: its message is worth more to the user than CrashLoopBackOff.
+	// startFailed is set if the last attempt never ran. Its error message is then shown instead of
+	// CrashLoopBackOff.
 	startFailed bool
 
-	// container and previous are this and the last attempt at the runtime; nil where there is none.
+	// container and previous are the runtime's containers of the current and the previous attempt,
+	// or nil.
 	container, previous Container
 	stopping            bool
-	backoffTold         bool // there was an event of this back-off
+	backoffReported     bool // an event for the current back-off was recorded
 }
 
-// life is a pod's machine.
-type life struct {
-	records []*record // init containers and sidecars in their order, then the others
-	// startTime is when the agent took the pod.
+// lifecycle is the state of a pod's state machine.
+type lifecycle struct {
+	records []*record // init containers and sidecars in spec order, then the others
+	// startTime is when the agent accepted the pod.
 	startTime time.Time
-	// failure, once set, ends the pod with phase Failed, whatever its containers do (DeadlineExceeded).
+	// failure, once set, ends the pod with phase Failed, regardless of its containers
+	// (DeadlineExceeded).
 	failure *failure
-	// deleted says that the object is gone from the server.
+	// deleted is set when the object no longer exists on the server.
 	deleted bool
 }
 
 type failure struct{ reason, message string }
 
-// plan is what to do next.
+// plan is what the worker must do next.
 type plan struct {
 	start []*record
-	// stop says that running containers are to end within grace: all, or only the sidecars in that list.
+	// stop lists the running containers to stop within grace.
 	stop  []*record
 	grace time.Duration
-	// wake is when to plan again if nothing happens sooner; zero: no need.
+	// wake is when to plan again even without an event; zero means never.
 	wake time.Time
-	// ended says that nothing runs and nothing will.
+	// ended is set when no container runs or will run again.
 	ended bool
 }
 
-// newLife returns the machine of a pod that has not begun.
-func newLife(pod *corev1.Pod) *life {
-	l := &life{}
+// newLifecycle returns the state machine of a pod that has not started.
+func newLifecycle(pod *corev1.Pod) *lifecycle {
+	l := &lifecycle{}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
 	if len(pod.Spec.InitContainers) > 0 {
 		waiting.Waiting.Reason = "PodInitializing"
@@ -97,8 +102,8 @@ func newLife(pod *corev1.Pod) *life {
 	return l
 }
 
-// join takes in ephemeral containers that the pod got since.
-func (l *life) join(pod *corev1.Pod) {
+// addEphemeral adds the ephemeral containers that are new in the pod.
+func (l *lifecycle) addEphemeral(pod *corev1.Pod) {
 	for i := range pod.Spec.EphemeralContainers {
 		e := &pod.Spec.EphemeralContainers[i]
 		if l.find(e.Name) == nil {
@@ -109,13 +114,13 @@ func (l *life) join(pod *corev1.Pod) {
 	}
 }
 
-// next plans. It sets the failure of a pod whose deadline has passed.
-func (l *life) next(pod *corev1.Pod, now time.Time) plan {
+// next returns the plan for now. It sets failure when the pod's deadline has passed.
+func (l *lifecycle) next(pod *corev1.Pod, now time.Time) plan {
 	var p plan
 	if l.deleted || pod.DeletionTimestamp != nil {
 		return l.stopAll(deletionGrace(pod, l.deleted))
 	}
-	if terminal(pod) { // whoever said so: there is no way back from it
+	if terminal(pod) { // a terminal phase is final, whichever client set it
 		return l.stopAll(grace(pod))
 	}
 	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && l.failure == nil && !l.completed(pod) {
@@ -129,7 +134,7 @@ func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 	if l.failure != nil || l.completed(pod) {
 		return l.stopAll(grace(pod))
 	}
-	for _, r := range l.records { // whatever the others wait for
+	for _, r := range l.records { // independent of the other containers
 		if r.role == roleEphemeral && r.state.Running == nil {
 			if at, ok := l.startAt(pod, r); ok && !at.After(now) {
 				p.start = append(p.start, r)
@@ -149,18 +154,19 @@ func (l *life) next(pod *corev1.Pod, now time.Time) plan {
 				p.wakeAt(at)
 			}
 			if r.role == roleSidecar && everRan(r) {
-				continue // a sidecar that crashes does not hold up the rest
+				continue // a sidecar that crashes does not block the others
 			}
 		}
 		if r.role == roleInit || r.role == roleSidecar && r.state.Running == nil {
-			return p // the rest waits for this one
+			return p // the others wait for this container
 		}
 	}
 	return p
 }
 
-// startAt is when a container that does not run may start; false when it never may again.
-func (l *life) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
+// startAt returns when a container that does not run may start. ok is false if it may never start
+// again.
+func (l *lifecycle) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
 	switch {
 	case !r.config.at.IsZero():
 		return r.config.at, true
@@ -172,8 +178,8 @@ func (l *life) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
 	return r.backoff.until(r.lastExit().FinishedAt.Time), true
 }
 
-// find is the record of a container; nil when the pod has none of that name.
-func (l *life) find(name string) *record {
+// find returns the record of a container, or nil.
+func (l *lifecycle) find(name string) *record {
 	for _, r := range l.records {
 		if r.spec.Name == name {
 			return r
@@ -182,7 +188,7 @@ func (l *life) find(name string) *record {
 	return nil
 }
 
-// lastExit is how the newest ended attempt ended; nil when there is none.
+// lastExit returns how the newest terminated attempt ended, or nil if there is none.
 func (r *record) lastExit() *corev1.ContainerStateTerminated {
 	if r.state.Terminated != nil {
 		return r.state.Terminated
@@ -192,7 +198,7 @@ func (r *record) lastExit() *corev1.ContainerStateTerminated {
 
 func everRan(r *record) bool { return r.state.Running != nil || r.lastExit() != nil }
 
-// restarts tells whether a container that ended with a code is started again.
+// restarts reports whether a container that ended with an exit code is restarted.
 func restarts(pod *corev1.Pod, r *record, code int32) bool {
 	if r.role == roleEphemeral {
 		return false
@@ -213,9 +219,10 @@ func restarts(pod *corev1.Pod, r *record, code int32) bool {
 	return true
 }
 
-// completed tells whether the pod has done its work, well or not: a failed init container that is not repeated, or all
-// containers ended for good. Sidecars may still run.
-func (l *life) completed(pod *corev1.Pod) bool {
+// completed reports whether the pod has finished, successfully or not: an init container has failed
+// and is not restarted, or all main containers have ended and are not restarted. Sidecars may still
+// run.
+func (l *lifecycle) completed(pod *corev1.Pod) bool {
 	for _, r := range l.records {
 		ended := r.state.Terminated != nil && !restarts(pod, r, r.state.Terminated.ExitCode)
 		switch {
@@ -228,8 +235,9 @@ func (l *life) completed(pod *corev1.Pod) bool {
 	return true
 }
 
-// stopAll plans the end of everything that runs, sidecars after the others and in reverse order.
-func (l *life) stopAll(grace time.Duration) plan {
+// stopAll returns a plan that stops all running containers: first all but the sidecars, then the
+// sidecars one by one in reverse order.
+func (l *lifecycle) stopAll(grace time.Duration) plan {
 	p := plan{grace: grace, ended: true}
 	for _, r := range l.records {
 		if r.state.Running != nil && r.role != roleSidecar {
@@ -245,7 +253,7 @@ func (l *life) stopAll(grace time.Duration) plan {
 	return p
 }
 
-// grace is how long a pod's containers may take to end when nobody said otherwise.
+// grace returns the pod's termination grace period.
 func grace(pod *corev1.Pod) time.Duration {
 	if seconds := pod.Spec.TerminationGracePeriodSeconds; seconds != nil {
 		return time.Duration(*seconds) * time.Second
@@ -253,7 +261,8 @@ func grace(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// deletionGrace is what the deletion allows. A kubelet gives at least a second, even when the object is gone.
+// deletionGrace returns the grace period of a deletion. As in a kubelet, it is at least a second,
+// even if the object no longer exists.
 func deletionGrace(pod *corev1.Pod, gone bool) time.Duration {
 	if gone {
 		return time.Second
@@ -270,7 +279,7 @@ func (p *plan) wakeAt(at time.Time) {
 	}
 }
 
-// started notes that an attempt runs.
+// started records that an attempt runs.
 func (r *record) started(c Container, now time.Time) {
 	r.retire(now)
 	r.container, r.id = c, c.ID()
@@ -278,7 +287,8 @@ func (r *record) started(c Container, now time.Time) {
 	r.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metaTime(c.StartedAt())}}
 }
 
-// failedToStart notes an attempt that ended before it began. Source: the exit that containerd reports then.
+// failedToStart records an attempt that failed to start. Source: the exit status that containerd
+// reports then.
 func (r *record) failedToStart(message string, now time.Time) {
 	r.retire(now)
 	r.container, r.id = nil, ""
@@ -287,10 +297,10 @@ func (r *record) failedToStart(message string, now time.Time) {
 		Message: message, StartedAt: metaTime(now), FinishedAt: metaTime(now)}}
 }
 
-// retire makes the newest attempt the previous one, because another begins.
+// retire makes the newest attempt the previous one, before another begins.
 func (r *record) retire(now time.Time) {
 	r.config.succeeded()
-	r.backoffTold = false
+	r.backoffReported = false
 	exit := r.lastExit()
 	if exit == nil {
 		return
@@ -301,7 +311,7 @@ func (r *record) retire(now time.Time) {
 	r.previous = r.container
 }
 
-// attempt is the number of the attempt that comes next.
+// attempt returns the number of the next attempt.
 func (r *record) attempt() int32 {
 	if r.lastExit() == nil {
 		return 0
@@ -309,7 +319,7 @@ func (r *record) attempt() int32 {
 	return r.restarts + 1
 }
 
-// misconfigured notes an attempt that could not be made because of what the pod refers to.
+// misconfigured records that a container could not be created because of the pod's references.
 func (r *record) misconfigured(message string, now time.Time) {
 	if exit := r.state.Terminated; exit != nil {
 		r.last = corev1.ContainerState{Terminated: exit}
@@ -318,16 +328,17 @@ func (r *record) misconfigured(message string, now time.Time) {
 	r.config.failed(now, backoffFirst, backoffMost)
 }
 
-// adopted takes over what an earlier agent knew. Its back-off is not known any more and begins anew.
+// adopted restores the state that an earlier agent reported. The back-off is unknown and starts
+// again.
 func (r *record) adopted(c Container, status corev1.ContainerStatus) {
 	r.container, r.id, r.restarts = c, status.ContainerID, status.RestartCount
 	r.state, r.last = *status.State.DeepCopy(), *status.LastTerminationState.DeepCopy()
-	if r.state.Waiting != nil && r.last.Terminated != nil { // as status shows a container that is to be started again
+	if r.state.Waiting != nil && r.last.Terminated != nil { // status shows a container that will be restarted like this
 		r.state, r.last = r.last, corev1.ContainerState{}
 	}
 }
 
-// exited notes that the running attempt ended.
+// exited records that the running attempt ended.
 func (r *record) exited(exit Exit) {
 	reason := exit.Reason
 	switch {
@@ -345,21 +356,23 @@ func (r *record) exited(exit Exit) {
 	r.state = corev1.ContainerState{Terminated: terminated}
 }
 
-// The steps of a crash loop's delays. Source: "Container restart policy" in the documentation of the pod life cycle.
+// The back-off of a crash loop. Source: "Container restart policy" in the documentation of the pod
+// lifecycle.
 const (
 	backoffFirst = 10 * time.Second
 	backoffMost  = 5 * time.Minute
 	backoffReset = 10 * time.Minute
 )
 
-// backoff is the delay of a container that ends again and again: the first restart is at once, the second 10 seconds after the
-// end, and each following one waits twice as long, up to 5 minutes. Ten minutes of running forget it.
+// backoff is the restart delay of a container that keeps ending: the first restart is immediate,
+// the second happens 10 seconds after the end, and each further delay is twice as long, up to 5
+// minutes. Running for ten minutes resets it.
 type backoff struct {
 	delay   time.Duration
 	started time.Time // of the newest restart
 }
 
-// until is when a container that ended may start again.
+// until returns when a container that ended may start again.
 func (b *backoff) until(finished time.Time) time.Time {
 	if b.forgotten(finished) {
 		return finished
@@ -367,7 +380,7 @@ func (b *backoff) until(finished time.Time) time.Time {
 	return finished.Add(b.delay)
 }
 
-// next notes a restart.
+// next records a restart.
 func (b *backoff) next(finished, now time.Time) {
 	if b.forgotten(finished) {
 		b.delay = backoffFirst

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// create makes a Job with a pod of its own; ttl in seconds, negative for none.
+// create creates a Job that owns a pod; ttl is in seconds, and negative for none.
 func create(t *testing.T, env *testenv.Env, name string, ttl int32) *batchv1.Job {
 	t.Helper()
 	template := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
@@ -44,7 +44,8 @@ func finish(t *testing.T, env *testenv.Env, job *batchv1.Job) {
 	}
 }
 
-// there says, when nothing is left to do, whether a Job is there; its pod must be where it is.
+// there waits until all controllers are idle and reports whether a Job exists. Its pod must exist
+// exactly if the Job does.
 func there(t *testing.T, env *testenv.Env, name string) bool {
 	t.Helper()
 	env.Settle(t)
@@ -57,7 +58,7 @@ func there(t *testing.T, env *testenv.Env, name string) bool {
 }
 
 // CTRL-02
-func TestFinishedJobsGo(t *testing.T) {
+func TestFinishedJobsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		create(t, env, "running", 0)
@@ -77,13 +78,13 @@ func TestFinishedJobsGo(t *testing.T) {
 		}
 		time.Sleep(365 * 24 * time.Hour)
 		if !there(t, env, "running") || !there(t, env, "stays") {
-			t.Error("deleted without being asked for")
+			t.Error("deleted a Job without a time to live")
 		}
 	})
 }
 
 // CTRL-02
-func TestTheTimeToLiveMayChange(t *testing.T) {
+func TestTimeToLiveChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		job := create(t, env, "j", 3600)
@@ -99,11 +100,11 @@ func TestTheTimeToLiveMayChange(t *testing.T) {
 		change(7200)
 		time.Sleep(time.Hour)
 		if !there(t, env, "j") {
-			t.Error("the longer time does not count")
+			t.Error("the longer time has no effect")
 		}
 		change(60)
 		if there(t, env, "j") {
-			t.Error("the shorter time does not count")
+			t.Error("the shorter time has no effect")
 		}
 	})
 }

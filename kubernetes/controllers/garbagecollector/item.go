@@ -20,14 +20,15 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// errUnresolved says that an owner's kind is not served.
+// errUnresolved is returned for objects with an owner, or of a kind, that is not served.
 var errUnresolved = errors.New("kind of an owner is not served")
 
 func newQueue() *workqueue.Queue[item, struct{}] {
 	return workqueue.New(workqueue.Config[item, struct{}]{})
 }
 
-// asCollector is the context of the collector's own requests.
+// asCollector returns the context of the collector's own requests, with Kubernetes' user name for
+// it.
 func asCollector(ctx context.Context) context.Context {
 	return request.WithUser(ctx, &user.DefaultInfo{
 		Name:   "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -35,7 +36,8 @@ func asCollector(ctx context.Context) context.Context {
 	})
 }
 
-// collect does what the newest state asks for one object.
+// collect processes one object: it compares the newest state with the object's owners and
+// finalizers, and deletes, orphans or updates.
 func (c *Collector) collect(ctx context.Context, it item) error {
 	sn := c.cfg.Store.Snapshot()
 	obj := sn.Get(it.key)
@@ -64,7 +66,9 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 		if len(waiting)+len(gone) == 0 {
 			return nil
 		}
-		// It is kept; those that go must not wait for it, nor come back as its owners.
+		// The object stays because of its solid owners. Remove the others: those that are deleted
+		// in the foreground must not wait for it, and those that are gone must not become its
+		// owners again.
 		return c.update(ctx, res, obj, func(object metav1.Object) {
 			dropReferences(object, append(waiting, gone...)...)
 		})
@@ -75,7 +79,8 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 	}
 }
 
-// owners sorts the owners' uids into those that live, those that wait for their dependents to go, and those that are gone.
+// owners divides the owners' uids into those that live (solid), those that wait for their
+// dependents to be deleted, and those that are gone.
 func (c *Collector) owners(sn *store.Snapshot, res *resource.Resource, obj *store.Object) (solid, waiting, gone []types.UID, err error) {
 	kinds := c.cfg.Registry.Current()
 	for _, ref := range obj.Head.Owners {
@@ -90,8 +95,9 @@ func (c *Collector) owners(sn *store.Snapshot, res *resource.Resource, obj *stor
 		key := kind.Key("", ref.Name)
 		if kind.Namespaced {
 			if !res.Namespaced {
-				// A namespaced owner of a cluster-scoped object can't be found: it is in no namespace that the reference names.
-				c.cfg.Log.Warn("owner reference from cluster scope into a namespace is never collected",
+				// A reference names no namespace, so the namespaced owner of a cluster-scoped
+				// object can't be found.
+				c.cfg.Log.Warn("cluster-scoped object has a namespaced owner; it is never collected",
 					"resource", obj.Key.Resource, "name", obj.Key.Name, "owner", ref.Kind+"/"+ref.Name)
 				solid = append(solid, ref.UID)
 				continue
@@ -111,8 +117,9 @@ func (c *Collector) owners(sn *store.Snapshot, res *resource.Resource, obj *stor
 	return solid, waiting, gone, nil
 }
 
-// deleteWithDependents deletes an object whose owner waits for it; its own dependents go first. Where these wait for it in turn, it is in a
-// cycle, and gives up blocking its owners, or none of them could ever go.
+// deleteWithDependents deletes an object whose owner waits for it, its own dependents first. If one
+// of these already waits for its dependents, the objects may form a cycle; the object then stops
+// blocking its owners, because otherwise no object of the cycle could be deleted.
 func (c *Collector) deleteWithDependents(ctx context.Context, sn *store.Snapshot, res *resource.Resource, obj *store.Object) error {
 	dependents := slices.Collect(sn.Dependents(obj.Head.UID))
 	if len(dependents) == 0 {
@@ -133,7 +140,7 @@ func (c *Collector) deleteWithDependents(ctx context.Context, sn *store.Snapshot
 	return c.delete(ctx, res, obj, metav1.DeletePropagationForeground)
 }
 
-// keptPolicy is the propagation that the object's finalizers already ask for.
+// keptPolicy returns the propagation policy that the object's finalizers already request.
 func keptPolicy(obj *store.Object) metav1.DeletionPropagation {
 	switch {
 	case hasFinalizer(obj, metav1.FinalizerOrphanDependents):
@@ -144,7 +151,8 @@ func keptPolicy(obj *store.Object) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// foreground lets a waiting owner go when nothing blocks it any longer.
+// foreground removes the foregroundDeletion finalizer of a waiting owner when no dependent blocks
+// it any longer.
 func (c *Collector) foreground(ctx context.Context, sn *store.Snapshot, res *resource.Resource, obj *store.Object) error {
 	blocked := false
 	for dependent := range sn.Dependents(obj.Head.UID) {
@@ -158,12 +166,12 @@ func (c *Collector) foreground(ctx context.Context, sn *store.Snapshot, res *res
 		}
 	}
 	if blocked {
-		return nil // the dependent's deletion comes back here
+		return nil // the event of the dependent's deletion queues this owner again
 	}
 	return c.removeFinalizer(ctx, res, obj, metav1.FinalizerDeleteDependents)
 }
 
-// orphan takes the owner out of its dependents' references, then lets it go.
+// orphan removes the owner from its dependents' references, and then removes the orphan finalizer.
 func (c *Collector) orphan(ctx context.Context, sn *store.Snapshot, res *resource.Resource, obj *store.Object) error {
 	for dependent := range sn.Dependents(obj.Head.UID) {
 		kind, ok := c.cfg.Registry.Current().ByPrefix(dependent.Key.Resource)
@@ -190,7 +198,8 @@ func dropReferences(object metav1.Object, uids ...types.UID) {
 	}))
 }
 
-// update changes the metadata of just this object; one that is gone meanwhile needs no change.
+// update changes the metadata of this object, identified by its uid. It ignores objects that are
+// already gone.
 func (c *Collector) update(ctx context.Context, res *resource.Resource, obj *store.Object, change func(metav1.Object)) error {
 	_, err := c.cfg.Objects.Update(ctx, res, obj.Key.Namespace, obj.Key.Name, nil, false, func(hub runtime.Object) error {
 		object, err := meta.Accessor(hub)
@@ -206,7 +215,8 @@ func (c *Collector) update(ctx context.Context, res *resource.Resource, obj *sto
 	return client.IgnoreNotFound(err)
 }
 
-// delete deletes just this object in just this state: a reference that came or went meanwhile may save it.
+// delete deletes this object in this state. The precondition on the revision protects an object
+// whose references changed meanwhile.
 func (c *Collector) delete(ctx context.Context, res *resource.Resource, obj *store.Object, policy metav1.DeletionPropagation) error {
 	revision := strconv.FormatUint(obj.Revision, 10)
 	_, err := c.cfg.Objects.Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{

@@ -12,7 +12,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// ADM-02: the status says what is wrong with the types, for each resource that the policy matches, and of which generation that is.
+// ADM-02: the status has the type-check warnings of each resource that the policy matches, and the
+// generation that was checked.
 func TestTypeChecking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -60,13 +61,13 @@ func TestTypeChecking(t *testing.T) {
 		}
 		env.Settle(t)
 		if got := read("p"); got.Status.ObservedGeneration != 2 || got.Status.TypeChecking != nil && len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
-			t.Errorf("status of the mended policy %+v", got.Status)
+			t.Errorf("status of the corrected policy %+v", got.Status)
 		}
 
 		good := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "good"}, Spec: got.Spec}
 		env.Create(t, good)
 		env.Settle(t)
-		// That there is a result, though an empty one, says that the check is done: clients wait for it.
+		// Clients wait for status.typeChecking: an empty result means that the check is done.
 		if got := read("good"); got.Status.ObservedGeneration != 1 || got.Status.TypeChecking == nil || len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
 			t.Errorf("status of a good policy %+v", got.Status)
 		}

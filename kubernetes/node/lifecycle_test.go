@@ -150,7 +150,7 @@ func TestPodLife(t *testing.T) {
 			if test.change != nil {
 				test.change(pod)
 			}
-			l := newLife(pod)
+			l := newLifecycle(pod)
 			l.startTime = epoch
 			for i, line := range test.story {
 				now := at(line.at)
@@ -197,7 +197,7 @@ func TestPodLife(t *testing.T) {
 func TestStatusWording(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})
 	pod.Status.Conditions = []corev1.PodCondition{{Type: "example.com/other", Status: corev1.ConditionTrue}}
-	l := newLife(pod)
+	l := newLifecycle(pod)
 	a := l.find("a")
 	a.started(fake{id: "x://1", started: at(0)}, at(0))
 	a.exited(Exit{Code: 1, FinishedAt: at(1)})
@@ -234,7 +234,7 @@ func TestStatusWording(t *testing.T) {
 func TestReadinessGate(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
-	l := newLife(pod)
+	l := newLifecycle(pod)
 	l.find("a").started(fake{}, at(0))
 	for _, open := range []bool{false, true} {
 		if open {
@@ -250,7 +250,7 @@ func TestReadinessGate(t *testing.T) {
 // An agent that comes back finds an ended container that is to be started again as such, not as one that never ran.
 func TestAdopted(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})
-	l := newLife(pod)
+	l := newLifecycle(pod)
 	a := l.find("a")
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metaTime(at(5))}}
 	a.adopted(fake{id: "x://1"}, corev1.ContainerStatus{Name: "a", ContainerID: "x://1", RestartCount: 3,
@@ -266,7 +266,7 @@ func TestAdopted(t *testing.T) {
 
 func TestMisconfigured(t *testing.T) {
 	pod := testPod("Never", nil, []string{"a"})
-	l := newLife(pod)
+	l := newLifecycle(pod)
 	a := l.find("a")
 	a.misconfigured(`configmap "x" not found`, at(0))
 	if p := l.next(pod, at(1)); len(p.start) > 0 || !p.wake.Equal(at(10)) {
@@ -284,7 +284,7 @@ func TestMisconfigured(t *testing.T) {
 func TestFailedToStart(t *testing.T) {
 	for policy, want := range map[corev1.RestartPolicy]corev1.PodPhase{"Never": "Failed", "Always": "Running"} {
 		pod := testPod(policy, nil, []string{"a"})
-		l := newLife(pod)
+		l := newLifecycle(pod)
 		l.find("a").failedToStart("no such program", at(0))
 		s := l.status(pod, "", "", false, at(0))
 		if s.Phase != want {

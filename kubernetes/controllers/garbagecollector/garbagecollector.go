@@ -1,16 +1,21 @@
-// Package garbagecollector is the garbage collector: it deletes what has lost its owners, and carries out foreground and orphan deletion.
+// Package garbagecollector replaces garbage-collector-controller: it deletes objects whose owners
+// are gone, and carries out foreground and orphan deletion.
 //
-// It works on the store's indexes and events, so a cascade takes the time of its own writes: there is no discovery interval, no
-// cache to warm and no polling. What it decides follows the owner references' specification (Kubernetes' garbage collection page and
-// k8s.io/kubernetes' garbage collector):
+// It works on the store's indexes and events. A cascade takes only the time of its writes: there is
+// no discovery interval, no cache to fill and no polling. It follows the specification of owner
+// references (Kubernetes' documentation of garbage collection, and its implementation):
 //
-//   - an object all of whose owners are gone is deleted; references to owners that are gone are dropped while another owner lives;
-//   - an owner with the foregroundDeletion finalizer waits until the dependents that block it are gone;
-//   - an owner with the orphan finalizer has itself removed from its dependents' references first;
-//   - an owner is looked up in the dependent's namespace, or in cluster scope. One with another uid under the same name is not the owner;
-//   - a reference to a kind that is not served keeps the dependent: nobody can tell whether the owner exists.
+//   - An object whose owners are all gone is deleted. While at least one owner lives, references to
+//     owners that are gone are removed.
+//   - An owner with the foregroundDeletion finalizer waits until all dependents that block it are
+//     gone.
+//   - An owner with the orphan finalizer is first removed from its dependents' references.
+//   - An owner is looked up in the dependent's namespace or, for cluster-scoped kinds, by name. An
+//     object with the same name but another uid is not the owner.
+//   - A reference to a kind that is not served keeps the dependent, because the owner may exist.
 //
-// Every event leads to keys of objects to look at; a key is worked on by one worker at a time, against the newest state.
+// Every event queues the objects that it may affect. One worker at a time processes an object, and
+// always uses the newest state.
 package garbagecollector
 
 import (
@@ -30,13 +35,13 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Config is what the collector works on.
+// Config configures the collector. Store, Registry and Objects are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects is how it writes: with all the rules of the verbs.
+	// Objects writes and deletes objects, with the full semantics of the API's verbs.
 	Objects resource.Objects
-	// Workers is how many objects are worked on at once; 0 means 16.
+	// Workers is how many objects are processed concurrently; 0 means 16.
 	Workers int
 	Log     *slog.Logger
 }
@@ -47,10 +52,11 @@ type Collector struct {
 	queue *workqueue.Queue[item, struct{}]
 
 	mu         sync.Mutex
-	unresolved map[item]bool // have an owner of a kind that is not served
+	unresolved map[item]bool // items with an owner whose kind is not served
 }
 
-// item is one object, not just its name: an object created anew under the name is another one.
+// item identifies an object by its key and uid: an object created again with the same name is
+// another item.
 type item struct {
 	key store.Key
 	uid types.UID
@@ -58,7 +64,7 @@ type item struct {
 
 func itemOf(obj *store.Object) item { return item{obj.Key, obj.Head.UID} }
 
-// New returns a collector; Run makes it work.
+// New returns a collector; call Run to start it.
 func New(cfg Config) *Collector {
 	if cfg.Workers == 0 {
 		cfg.Workers = 16
@@ -69,7 +75,7 @@ func New(cfg Config) *Collector {
 	return &Collector{cfg: cfg, unresolved: map[item]bool{}}
 }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the collector until ctx ends or the store is closed.
 func (c *Collector) Run(ctx context.Context) error {
 	c.queue = newQueue()
 	var workers sync.WaitGroup
@@ -89,7 +95,8 @@ func (c *Collector) Run(ctx context.Context) error {
 	return err
 }
 
-// considerAll queues what may have to be done in a state of which nothing is known.
+// considerAll queues all objects of a snapshot that may need work. Store.Follow calls it at the
+// start and after falling behind.
 func (c *Collector) considerAll(sn *store.Snapshot) {
 	for name := range sn.Resources() {
 		for obj := range sn.Scan(name, "", store.Key{}) {
@@ -100,10 +107,11 @@ func (c *Collector) considerAll(sn *store.Snapshot) {
 	}
 }
 
-// definitions is the store's name of custom resource definitions: when one changes, a kind may have come.
+// definitions is the resource of CustomResourceDefinitions. When one changes, an unresolved kind
+// may have become served.
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// consider queues the objects whose fate an event may decide.
+// consider queues the objects that an event affects.
 func (c *Collector) consider(e *store.Event) {
 	sn := c.cfg.Store.Snapshot()
 	obj := e.Object
@@ -123,7 +131,7 @@ func (c *Collector) consider(e *store.Event) {
 		c.addDependents(sn, obj)
 	}
 	if e.Prev != nil && len(e.Prev.Head.Owners) > 0 {
-		c.addWaitingOwners(sn, e.Prev) // it may block its owner no longer
+		c.addWaitingOwners(sn, e.Prev) // the dependent may no longer block its owner
 	}
 }
 
@@ -145,7 +153,7 @@ func (c *Collector) addUnresolved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for it := range c.unresolved {
-		c.queue.AddRateLimited(it, struct{}{}) // the kind is served a moment after its definition is written
+		c.queue.AddRateLimited(it, struct{}{}) // with a delay: the kind is served shortly after its definition is written
 	}
 	clear(c.unresolved)
 }
@@ -168,7 +176,7 @@ func (c *Collector) work(ctx context.Context) {
 		case ctx.Err() != nil:
 		default:
 			if !apierrors.IsConflict(err) {
-				c.cfg.Log.Warn("garbage collection", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
+				c.cfg.Log.Warn("collect garbage", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
 			}
 			c.queue.AddRateLimited(it, struct{}{})
 		}

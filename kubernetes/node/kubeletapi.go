@@ -17,17 +17,17 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// streamIdle is how long a stream may say nothing. A kubelet's default.
+// streamIdle is how long a stream may be idle. It is the kubelet's default.
 const streamIdle = 4 * time.Hour
 
-// ServeHTTP is the part of a kubelet's API that an API server and its users ask for; it is for the API server alone, which has
-// asked who may.
+// ServeHTTP serves the part of a kubelet's API that API servers call. It does not authorize
+// requests: only the API server, which does, may call it.
 //
 //	GET  /healthz                                 ok
 //	GET  /pods                                    the node's pods, as a PodList
 //	GET  /containerLogs/NAMESPACE/POD/CONTAINER   the options of pods/log as its query
 //	POST /exec/NAMESPACE/POD/CONTAINER            over SPDY or WebSocket: command, input, output, error, tty
-//	POST /attach/NAMESPACE/POD/CONTAINER          likewise
+//	POST /attach/NAMESPACE/POD/CONTAINER          over SPDY or WebSocket: input, output, error, tty
 //	POST /portForward/NAMESPACE/POD               over SPDY or WebSocket
 func (a *Agent) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
@@ -54,7 +54,8 @@ func (a *Agent) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// workerOf is the one of a pod by name; of two, the younger.
+// workerOf returns the worker of a pod by name. If two pods had the name, it returns the worker of
+// the newer one.
 func (a *Agent) workerOf(namespace, name string) (found *worker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +84,8 @@ func (a *Agent) servePods(w http.ResponseWriter) {
 	json.NewEncoder(w).Encode(list)
 }
 
-// serveLogs answers with a log, as it grows if the options say follow.
+// serveLogs serves a container's log. With the option follow, it continues until the container
+// ends.
 func (a *Agent) serveLogs(w http.ResponseWriter, req *http.Request, worker *worker, container string) {
 	opts, err := logOptions(req)
 	if err != nil {
@@ -104,7 +106,7 @@ func (a *Agent) serveLogs(w http.ResponseWriter, req *http.Request, worker *work
 	io.Copy(flushing{w}, log)
 }
 
-// flushing sends each write at once.
+// flushing flushes after each write.
 type flushing struct{ http.ResponseWriter }
 
 func (f flushing) Write(p []byte) (int, error) {
@@ -143,7 +145,7 @@ func logOptions(req *http.Request) (*corev1.PodLogOptions, error) {
 	return opts, nil
 }
 
-// serveCommand runs a command in a container, or attaches to it.
+// serveCommand runs a command in a container, or attaches to the container.
 func (a *Agent) serveCommand(w http.ResponseWriter, req *http.Request, worker *worker, what, name string) {
 	opts, err := remotecommand.NewOptions(req)
 	if err != nil {
@@ -165,7 +167,7 @@ func (a *Agent) serveCommand(w http.ResponseWriter, req *http.Request, worker *w
 		remotecommand.SupportedStreamingProtocols)
 }
 
-// session is one command or attachment, as the streaming library calls it.
+// session implements the streaming library's callbacks for one exec or attach request.
 type session struct {
 	container Container
 	opts      *remotecommand.Options
@@ -196,7 +198,7 @@ func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.
 	return attacher.Attach(ctx, s.streams(ctx, in, out, errs, tty, resize))
 }
 
-// streams are those that were asked for: the library may have others.
+// streams returns the requested streams. The library may pass others, too.
 func (s *session) streams(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
 	all := Streams{TTY: tty}
 	if s.opts.Stdin {
@@ -243,11 +245,12 @@ func (a *Agent) servePortForward(w http.ResponseWriter, req *http.Request, names
 		portforward.SupportedProtocols)
 }
 
-// forwarder connects the streams of one request to ports of a pod, until the request ends.
+// forwarder connects the streams of one port-forward request to ports of a pod, until the request
+// ends.
 type forwarder struct {
 	agent *Agent
 	pod   *corev1.Pod
-	ctx   context.Context // the library's own has no end
+	ctx   context.Context // the context that the library passes never ends
 }
 
 func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
@@ -263,7 +266,7 @@ func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stre
 		defer close(sent)
 		io.Copy(conn, stream)
 		if half, ok := conn.(*net.TCPConn); ok {
-			half.CloseWrite() // the server may have more to say
+			half.CloseWrite() // the server may still send data
 		}
 	}()
 	if _, err := io.Copy(stream, conn); err != nil && f.ctx.Err() == nil {

@@ -1,8 +1,12 @@
-// Package storageprotection lets storage objects go whose deletion was asked for, once nothing uses them any more.
+// Package storageprotection replaces persistentvolumeclaim-protection-controller,
+// persistentvolume-protection-controller and volumeattributesclass-protection-controller: it delays
+// the deletion of storage objects until they are no longer used.
 //
-// The plugin StorageObjectInUseProtection gives every claim and every volume a finalizer. It is taken away here: from a deleted
-// PersistentVolumeClaim when no pod on a node mounts it, be it one that has ended, from a deleted PersistentVolume when it is not bound, from a
-// deleted VolumeAttributesClass when no claim and no volume names it. Objects from before the plugin was on do not get one.
+// The admission plugin StorageObjectInUseProtection adds a finalizer to every new object of these
+// kinds. The controller removes the finalizer from a deleted PersistentVolumeClaim when no pod on a
+// node mounts it (pods that have ended count, too), from a deleted PersistentVolume when it is not
+// bound, and from a deleted VolumeAttributesClass when no claim or volume names it. It does not add
+// finalizers to objects that were created without the plugin.
 package storageprotection
 
 import (
@@ -32,20 +36,20 @@ const (
 	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store  *store.Store
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller protects the storage objects of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "storage protection", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
@@ -53,7 +57,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// keys adds what is being deleted among the object itself and what it uses.
+// keys adds the object itself and the objects that it uses, as far as they are being deleted.
 func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	if obj.Key.Resource != "pods" && !obj.Head.DeletionTimestamp.IsZero() {
 		add(obj.Key)
@@ -81,7 +85,7 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	}
 }
 
-// mounted yields the names of the claims that a pod mounts.
+// mounted iterates over the names of the claims that a pod mounts.
 func mounted(pod *corev1.Pod) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := range pod.Spec.Volumes {
@@ -115,7 +119,8 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	return 0, release(ctx, c.cfg.Client, obj, classFinalizer, func(*storagev1.VolumeAttributesClass) bool { return classUsed(sn, key.Name) })
 }
 
-// release takes a finalizer from an object that is not used, in the state that was looked at.
+// release removes the finalizer from an object if it isn't used. The update has the object's
+// revision as its precondition.
 func release[T any, P interface {
 	*T
 	client.Object
@@ -130,16 +135,17 @@ func release[T any, P interface {
 	own := P(shared).DeepCopyObject().(P)
 	own.SetFinalizers(slices.DeleteFunc(own.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	if err := c.Update(ctx, own); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("let %s %s go: %w", obj.Key.Resource, obj.Key.Name, err)
+		return fmt.Errorf("remove finalizer of %s %s: %w", obj.Key.Resource, obj.Key.Name, err)
 	}
 	return nil
 }
 
-// claimUsed says whether a pod on a node mounts a claim. One that is not on a node yet can't come there while the claim is deleted.
+// claimUsed reports whether a pod on a node mounts a claim. A pod without a node doesn't count: it
+// can't be scheduled while the claim is being deleted.
 func claimUsed(sn *store.Snapshot, key store.Key) bool {
 	for pod, err := range derived.List[corev1.Pod](sn, "pods", key.Namespace) {
 		if err != nil {
-			return true // it may be
+			return true // it might mount the claim
 		}
 		if pod.Spec.NodeName == "" {
 			continue

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// plane is a control plane and short words for what these tests do with it.
+// plane is a client of a control plane with helpers for these tests.
 type plane struct {
 	*testing.T
 	client.Client
@@ -43,7 +43,8 @@ func (p plane) namespace(name string) *corev1.Namespace {
 	return ns
 }
 
-// has says, when nothing is left to do, whether an object is there.
+// has waits until all controllers are idle, and reads an object. It reports whether the object
+// exists.
 func (p plane) has(obj client.Object, namespace, name string) bool {
 	p.Helper()
 	synctest.Wait()
@@ -57,13 +58,13 @@ func (p plane) has(obj client.Object, namespace, name string) bool {
 var withCA = controlplane.Config{RootCA: []byte("the certificate")}
 
 // CTRL-02
-func TestEveryNamespaceIsFurnished(t *testing.T) {
+func TestDefaultsInEveryNamespace(t *testing.T) {
 	run(t, withCA, func(p plane) {
 		p.namespace("lab")
 		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "lab"} {
 			cm := &corev1.ConfigMap{}
 			if !p.has(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) || !p.has(cm, ns, namespacedefaults.ConfigMap) {
-				p.Errorf("%s is not furnished", ns)
+				p.Errorf("%s lacks the default objects", ns)
 			}
 			if len(cm.Data) != 1 || cm.Data["ca.crt"] != "the certificate" {
 				p.Errorf("the root CA in %s is %v", ns, cm.Data)
@@ -73,18 +74,18 @@ func TestEveryNamespaceIsFurnished(t *testing.T) {
 }
 
 // CTRL-02
-func TestWhatIsDeletedOrChangedIsPutRight(t *testing.T) {
+func TestDefaultsAreRestored(t *testing.T) {
 	run(t, withCA, func(p plane) {
 		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
 		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || !p.has(cm, "default", namespacedefaults.ConfigMap) {
-			p.Fatal("the namespace is not furnished")
+			p.Fatal("the namespace lacks the default objects")
 		}
 		uid := sa.UID
 		if err := p.Delete(p.Context(), sa); err != nil {
 			p.Fatal(err)
 		}
 		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || sa.UID == uid {
-			p.Error("the deleted service account does not come back")
+			p.Error("the deleted service account was not created again")
 		}
 		cm.Data, cm.Annotations = map[string]string{"ca.crt": "another", "more": "x"}, nil
 		if err := p.Update(p.Context(), cm); err != nil {
@@ -97,13 +98,13 @@ func TestWhatIsDeletedOrChangedIsPutRight(t *testing.T) {
 			p.Fatal(err)
 		}
 		if !p.has(cm, "default", namespacedefaults.ConfigMap) {
-			p.Error("the deleted root CA does not come back")
+			p.Error("the deleted root CA was not created again")
 		}
 	})
 }
 
 // CTRL-02
-func TestADeletedNamespaceIsNotFurnished(t *testing.T) {
+func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 	run(t, withCA, func(p plane) {
 		ns := p.namespace("lab")
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held", Finalizers: []string{"example.com/hold"}}}
@@ -115,7 +116,7 @@ func TestADeletedNamespaceIsNotFurnished(t *testing.T) {
 			p.Fatal(err)
 		}
 		if p.has(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
-			p.Error("a namespace that is being deleted is furnished")
+			p.Error("the controller created objects in a namespace that is being deleted")
 		}
 		p.has(held, "lab", "held")
 		held.Finalizers = nil
@@ -123,7 +124,7 @@ func TestADeletedNamespaceIsNotFurnished(t *testing.T) {
 			p.Fatal(err)
 		}
 		if p.has(ns, "", "lab") {
-			p.Error("the namespace does not go")
+			p.Error("the namespace was not deleted")
 		}
 	})
 }

@@ -1,7 +1,10 @@
-// Package admissionpolicystatus checks the types in the expressions of ValidatingAdmissionPolicies, once per generation, and writes what it finds into
-// their status: status.typeChecking and status.observedGeneration. Policies work without it.
+// Package admissionpolicystatus replaces validatingadmissionpolicy-status-controller: it checks the
+// types in the expressions of each ValidatingAdmissionPolicy once per generation, and writes the
+// warnings to status.typeChecking and the generation to status.observedGeneration. Policies are
+// enforced without it.
 //
-// The schemas are those that clients are shown: the control plane's own OpenAPI documents.
+// It takes the schemas from the control plane's own OpenAPI documents, which are those that clients
+// see.
 package admissionpolicystatus
 
 import (
@@ -29,28 +32,28 @@ import (
 
 const policies = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
-// FieldOwner is who owns the status: the name that Kubernetes' controller has.
+// FieldOwner is the field manager of the status. Kubernetes' controller uses the same name.
 const FieldOwner = "validatingadmissionpolicy-status-controller"
 
-// Config is what the controller works on.
+// Config configures the controller. Store, Registry and REST are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// REST reads schemas and writes.
+	// REST reads the schemas and writes the status.
 	REST *rest.Config
 	Log  *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller writes the policies' status of one control plane.
 type Controller struct {
 	cfg    Config
-	client kubernetes.Interface // nil until it is needed
+	client kubernetes.Interface // nil until first use
 }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[string]{
 		Name: "policy status", Store: c.cfg.Store, Resources: []string{policies}, Log: c.cfg.Log,
@@ -96,12 +99,13 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	_, err = c.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, name, types.ApplyPatchType, apply,
 		metav1.PatchOptions{FieldManager: FieldOwner, Force: &force}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return 0, nil // it is gone, or another one
+		return 0, nil // deleted, or deleted and created again
 	}
 	return 0, err
 }
 
-// kinds tells the kinds of resources as the registry has them. The type checker asks nothing else of a mapper.
+// kinds is a RESTMapper over the registry. It implements only KindsFor, the one method that the
+// type checker calls.
 type kinds struct {
 	meta.RESTMapper
 	set *resource.Set

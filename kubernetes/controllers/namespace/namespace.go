@@ -1,8 +1,10 @@
-// Package namespace empties namespaces that are being deleted and lets them go.
+// Package namespace replaces namespace-controller: it deletes the contents of namespaces that are
+// being deleted, and then finalizes the namespaces.
 //
-// A namespace that is deleted gets the phase Terminating and keeps the finalizer "kubernetes" in its spec. The controller deletes
-// all objects in it, waits for those that take their time (pods that stop, objects with finalizers), and takes the finalizer away
-// when nothing is left. It is driven by the store's events and works from an index of its keys: no discovery, no polling.
+// A deleted namespace gets the phase Terminating and keeps the finalizer "kubernetes" in its spec.
+// The controller deletes all objects in it, waits for those that need time (pods that stop, objects
+// with finalizers), and removes the finalizer when none are left. It is driven by the store's
+// events and reads the store's index by namespace: no discovery, no polling.
 package namespace
 
 import (
@@ -29,12 +31,12 @@ import (
 
 const namespaces = "namespaces"
 
-// Config is what the controller works on.
+// Config configures the controller. All fields except Log are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	Objects  resource.Objects
-	// Client writes the namespaces' own status and finalizers.
+	// Client writes the status and the finalizers of namespaces.
 	Client client.Client
 	Log    *slog.Logger
 }
@@ -45,7 +47,7 @@ type Controller struct {
 	queue *workqueue.Queue[string, struct{}]
 }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -53,7 +55,7 @@ func New(cfg Config) *Controller {
 	return &Controller{cfg: cfg}
 }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	c.queue = workqueue.New(workqueue.Config[string, struct{}]{})
 	done := make(chan struct{})
@@ -76,7 +78,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return err
 }
 
-// follow looks for namespaces that are being deleted, and for what goes from them.
+// follow queues namespaces that are being deleted, and those from which an object was deleted.
 func (c *Controller) follow(events []*store.Event) {
 	sn := c.cfg.Store.Snapshot()
 	for _, e := range events {
@@ -120,7 +122,8 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// empty deletes what is in a terminating namespace, and lets the namespace go when nothing is.
+// empty deletes the objects in a terminating namespace, and finalizes the namespace when none are
+// left.
 func (c *Controller) empty(ctx context.Context, name string) error {
 	key := store.Key{Resource: namespaces, Name: name}
 	sn := c.cfg.Store.Snapshot()
@@ -165,14 +168,14 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 		}
 	}
 	if err := errors.Join(failed...); err != nil || len(left) > 0 {
-		return err // the last deletion comes back here
+		return err // the event of the last deletion queues the namespace again
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
 }
 
-// setConditions says in the namespace's status what keeps it, in the words of Kubernetes' namespace controller.
-// It reports whether anything changed.
+// setConditions sets the conditions that say what keeps the namespace from being deleted, with the
+// reasons and messages of Kubernetes' namespace controller. It reports whether anything changed.
 func setConditions(ns *corev1.Namespace, left, finalizers map[string]int, failed []error) bool {
 	changed := false
 	set := func(kind corev1.NamespaceConditionType, bad bool, badReason, goodReason, badMessage, goodMessage string) {
@@ -183,7 +186,7 @@ func setConditions(ns *corev1.Namespace, left, finalizers map[string]int, failed
 		i := slices.IndexFunc(ns.Status.Conditions, func(have corev1.NamespaceCondition) bool { return have.Type == kind })
 		if i < 0 {
 			if !bad && kind != corev1.NamespaceDeletionContentFailure {
-				return // nothing to take back
+				return // there is no condition to reset
 			}
 			want.LastTransitionTime = metav1.NewTime(time.Now())
 			ns.Status.Conditions = append(ns.Status.Conditions, want)

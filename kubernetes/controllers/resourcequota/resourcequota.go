@@ -1,11 +1,13 @@
-// Package resourcequota keeps the status of ResourceQuotas: the limits that are in force, and what is used of them.
+// Package resourcequota replaces resourcequota-controller: it maintains the status of
+// ResourceQuotas, which has the limits in force and the amounts used.
 //
-// Admission counts what is created together with the write (package resourcequota below apiserver/admission). What is left is done here,
-// on the store's events: a new quota or new limits, and all that frees something, such as a deletion or a pod's end. A quota is measured
-// in one snapshot and written only over the revision it has there; since everything that is counted writes the quota, what is
-// written is exact.
+// Admission (package kelson.dev/kubernetes/plugins/resourcequota) counts new objects in the same
+// write that creates them. This controller handles the rest, on the store's events: new quotas, new
+// limits, and everything that releases resources, such as deletions and the end of pods. It
+// computes the usage in one snapshot and writes the quota only if it still has the snapshot's
+// revision. Every counted write also writes the quota, so the status is exact.
 //
-// Before the first quota exists only quotas are looked at.
+// Until the first quota exists, the controller follows only quotas.
 package resourcequota
 
 import (
@@ -25,20 +27,20 @@ import (
 	"kelson.dev/kubernetes/quota"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Registry are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	Log      *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller maintains the resource quotas of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.wait(ctx); err != nil || ctx.Err() != nil {
 		return ignoreClosed(err)
@@ -54,7 +56,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// wait returns when there is a quota.
+// wait returns when a quota exists or ctx ends.
 func (c *Controller) wait(ctx context.Context) error {
 	ctx, there := context.WithCancel(ctx)
 	defer there()
@@ -72,7 +74,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// event adds the quotas that an event may have made wrong.
+// event adds the quotas whose status an event may have made wrong.
 func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	if e.Object.Key.Resource == quota.Resource && e.Type != store.Deleted {
 		if e.Type == store.Added || statusLags(e) {
@@ -84,7 +86,7 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 		return
 	}
 	if e.Type == store.Modified {
-		// What can't be read may be anything.
+		// If the object can't be decoded, assume that it releases something.
 		if frees, err := quota.Frees(e.Prev, e.Object); err == nil && !frees {
 			return
 		}
@@ -94,7 +96,8 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	}
 }
 
-// statusLags says whether a written quota limits otherwise than its status says, be it by new limits or by a status that somebody wrote.
+// statusLags reports whether a quota's status has other limits than its spec, because either of
+// them was written.
 func statusLags(e *store.Event) bool {
 	q, err := derived.Of[corev1.ResourceQuota](e.Object)
 	return err != nil || !upstream.Equals(q.Spec.Hard, q.Status.Hard)
@@ -114,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		_, err = c.cfg.Store.Commit(ctx, op)
 		var conflict *store.ConflictError
 		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // something else was counted meanwhile
+		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write came first
 		case err != nil:
 			return 0, fmt.Errorf("write quota: %w", err)
 		default:

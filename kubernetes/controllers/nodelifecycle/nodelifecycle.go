@@ -1,7 +1,9 @@
-// Package nodelifecycle gives conditions to nodes that nothing ever reported for: a minute after such a node was made, its readiness and what
-// it may be short of are Unknown, as one sees in `kubectl describe node`.
+// Package nodelifecycle does part of the work of node-lifecycle-controller: if a node's status has
+// not been reported one minute after the node was created, it sets the node's conditions to
+// Unknown, as `kubectl describe node` shows them.
 //
-// A node whose readiness was ever reported is left alone, also when its lease has ended.
+// It does not change nodes whose readiness was ever reported, even if their lease has expired.
+// Package nodetaints maintains the taints.
 package nodelifecycle
 
 import (
@@ -21,29 +23,30 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// StartupGrace is how long a new node has until it must have reported. Source: kube-controller-manager's --node-startup-grace-period.
+// StartupGrace is how long after its creation a node may take to report its status. Source:
+// kube-controller-manager's --node-startup-grace-period.
 const StartupGrace = time.Minute
 
-// conditions are what a kubelet reports.
+// conditions are the conditions that a kubelet reports.
 var conditions = []corev1.NodeConditionType{
 	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store *store.Store
-	// Client writes.
+	// Client writes the status of nodes.
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller monitors the nodes of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[string]{
 		Name: "node health", Store: c.cfg.Store, Resources: []string{"nodes"}, Log: c.cfg.Log, Sync: c.sync,
@@ -74,7 +77,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	err = c.cfg.Client.Subresource("status").Update(ctx, node, nil)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return 0, nil // it was written, perhaps by its kubelet, which brings it here again
+		return 0, nil // the node was written, perhaps by its kubelet; the event queues it again
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write node status: %w", err)

@@ -16,11 +16,12 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// errPodGone says that the pod is not there any more, or that another has its name.
+// errPodGone means that the pod no longer exists, or that another pod has its name.
 var errPodGone = errors.New("the pod is gone")
 
-// writeStatus makes the pod's status what it is to be, by a patch of the difference, so that what others write at the same time
-// stays. It returns the pod as it is then, which is the given one when there is no difference.
+// writeStatus changes the pod's status by a patch with only the differences, so that concurrent
+// changes of other fields are kept. It returns the resulting pod, or the given one if there is no
+// difference.
 func writeStatus(ctx context.Context, c client.Client, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
 	patch, err := statusPatch(pod, status)
 	if err != nil || patch == nil {
@@ -37,8 +38,8 @@ func writeStatus(ctx context.Context, c client.Client, pod *corev1.Pod, status c
 	return answer, nil
 }
 
-// statusPatch is a strategic merge patch from the pod's status to another; nil when they say the same. It names the pod's uid, so
-// that it fails for another pod of that name.
+// statusPatch returns a strategic merge patch from the pod's status to another, or nil if they are
+// equal. The patch contains the pod's uid, so that it fails for another pod of the same name.
 func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	from, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {
@@ -50,7 +51,7 @@ func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	}
 	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, corev1.Pod{})
 	if err != nil {
-		return nil, fmt.Errorf("difference of status: %w", err)
+		return nil, fmt.Errorf("diff status: %w", err)
 	}
 	if string(patch) == "{}" {
 		return nil, nil
@@ -63,7 +64,7 @@ func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// deletePod lets a deleted pod go now that nothing of it runs.
+// deletePod completes the deletion of a pod whose containers have ended.
 func (a *Agent) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err := a.client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.Preconditions{UID: pod.UID})
@@ -73,7 +74,7 @@ func (a *Agent) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// configMap implements sources, with a kubelet's words.
+// configMap implements sources, with a kubelet's error messages.
 func (a *Agent) configMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	object, err := client.Get[corev1.ConfigMap](ctx, a.client, client.Key{Namespace: namespace, Name: name})
 	return object, plain(err)
@@ -84,7 +85,7 @@ func (a *Agent) secret(ctx context.Context, namespace, name string) (*corev1.Sec
 	return object, plain(err)
 }
 
-// plain keeps of a server's error what a user wants to read: `configmap "x" not found`.
+// plain shortens a server's error to what a kubelet shows users, such as `configmap "x" not found`.
 func plain(err error) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -99,7 +100,8 @@ func plain(err error) error {
 	return status
 }
 
-// older tells whether a is certainly an older state of an object than b. Versions of the API server are numbers that grow.
+// older reports whether a is certainly an older state of an object than b. The resource versions of
+// API servers are increasing numbers.
 func older(a, b *corev1.Pod) bool {
 	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
 	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)

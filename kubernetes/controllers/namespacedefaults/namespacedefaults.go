@@ -1,7 +1,10 @@
-// Package namespacedefaults keeps in every namespace what Kubernetes puts there: the ServiceAccount default, and the ConfigMap kube-root-ca.crt
-// with the certificate by which pods trust the API server.
+// Package namespacedefaults replaces serviceaccount-controller and
+// root-ca-certificate-publisher-controller: it maintains in every namespace the ServiceAccount
+// "default", and the ConfigMap kube-root-ca.crt with the certificate with which pods verify the API
+// server.
 //
-// What is deleted comes back, and the ConfigMap's data is put right; in a namespace that is being deleted nothing is.
+// It creates them again when they are deleted, and restores the ConfigMap's data when it is
+// changed, except in namespaces that are being deleted.
 package namespacedefaults
 
 import (
@@ -21,7 +24,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// The names of what is kept.
+// The names of the objects that the controller maintains.
 const (
 	ServiceAccount = "default"
 	ConfigMap      = "kube-root-ca.crt"
@@ -32,29 +35,29 @@ const (
 	description = "The authority of the API server's certificate, for clients that use its internal addresses (kubernetes.default.svc)."
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store  *store.Store
 	Client client.Client
-	// RootCA is the content of the ConfigMap, PEM; nil: there is no ConfigMap.
+	// RootCA is the certificate (PEM) in the ConfigMap. If nil, the ConfigMap is not created.
 	RootCA []byte
 	Log    *slog.Logger
 }
 
-// Controller furnishes the namespaces of one control plane.
+// Controller maintains the default objects in the namespaces of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	resources := []string{"namespaces", "serviceaccounts"}
 	if c.cfg.RootCA != nil {
 		resources = append(resources, "configmaps")
 	}
 	return follow.Run(ctx, follow.Config[string]{
-		Name: "furnish", Store: c.cfg.Store, Resources: resources, Keys: namespaceOf, Sync: c.sync, Log: c.cfg.Log,
+		Name: "namespace defaults", Store: c.cfg.Store, Resources: resources, Keys: namespaceOf, Sync: c.sync, Log: c.cfg.Log,
 	})
 }
 
@@ -73,7 +76,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 	if ns == nil || !ns.Head.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
-	// The certificate comes first: whoever sees the service account may run pods, which want both.
+	// Write the certificate first: a client that sees the service account may create pods, and
+	// these need both.
 	if c.cfg.RootCA != nil {
 		if err := c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})); err != nil {
 			return 0, err
@@ -88,7 +92,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 	return 0, nil
 }
 
-// publish writes the ConfigMap if what is stored is not as it should be.
+// publish creates the ConfigMap, or updates it if its contents differ.
 func (c *Controller) publish(ctx context.Context, namespace string, stored *store.Object) error {
 	want := map[string]string{"ca.crt": string(c.cfg.RootCA)}
 	if stored == nil {
@@ -120,7 +124,8 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 	return nil
 }
 
-// create creates an object unless it is there by now, or its namespace is going or gone.
+// create creates an object. It ignores errors that mean that the object exists, or that its
+// namespace is terminating or gone.
 func (c *Controller) create(ctx context.Context, obj client.Object) error {
 	err := c.cfg.Client.Create(ctx, obj)
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

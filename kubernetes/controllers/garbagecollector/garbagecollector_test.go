@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// plane is a control plane and short words for what these tests do with it.
+// plane is a control plane with helpers for these tests.
 type plane struct {
 	*testing.T
 	*testenv.Env
@@ -25,7 +25,7 @@ func run(t *testing.T, test func(p plane)) {
 	synctest.Test(t, func(t *testing.T) { test(plane{t, testenv.New(t, testenv.Log(t))}) })
 }
 
-// add creates a ConfigMap owned by others.
+// add creates a ConfigMap with owners.
 func (p plane) add(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 	p.Helper()
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}}
@@ -44,7 +44,7 @@ func (p plane) delete(obj client.Object, policy metav1.DeletionPropagation) {
 	}
 }
 
-// left asserts which ConfigMaps are there when nothing is left to do.
+// left waits until all controllers are idle and checks which ConfigMaps exist.
 func (p plane) left(want ...string) {
 	p.Helper()
 	p.Settle(p.T)
@@ -57,7 +57,7 @@ func (p plane) left(want ...string) {
 		got = append(got, list[i].Name)
 	}
 	if !slices.Equal(got, want) {
-		p.Errorf("left are %v, want %v", got, want)
+		p.Errorf("ConfigMaps %v, want %v", got, want)
 	}
 }
 
@@ -71,7 +71,7 @@ func (p plane) update(obj client.Object, change func()) {
 }
 
 // CTRL-01
-func TestBackgroundDeletionGoesDownTheTree(t *testing.T) {
+func TestBackgroundDeletionCascades(t *testing.T) {
 	run(t, func(p plane) {
 		root := p.add("a-root")
 		child := p.add("b-child", ownedBy(root, false))
@@ -88,7 +88,7 @@ func TestBackgroundDeletionGoesDownTheTree(t *testing.T) {
 }
 
 // CTRL-01
-func TestForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
+func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
 	run(t, func(p plane) {
 		root := p.add("a-root")
 		blocking := p.add("b-blocks", ownedBy(root, true))
@@ -102,7 +102,7 @@ func TestForegroundDeletionWaitsForWhatBlocks(t *testing.T) {
 }
 
 // CTRL-01
-func TestOrphansAreKeptWithoutTheirOwner(t *testing.T) {
+func TestOrphanDeletion(t *testing.T) {
 	run(t, func(p plane) {
 		root := p.add("a-root")
 		child := p.add("b-child", ownedBy(root, true))
@@ -110,13 +110,13 @@ func TestOrphansAreKeptWithoutTheirOwner(t *testing.T) {
 		p.left("b-child")
 		p.Get(p.T, child)
 		if len(child.OwnerReferences) != 0 {
-			p.Errorf("the orphan still names its owner: %v", child.OwnerReferences)
+			p.Errorf("the orphan still has its owner reference: %v", child.OwnerReferences)
 		}
 	})
 }
 
 // CTRL-01
-func TestALivingOwnerKeepsTheDependentAndGoneOnesAreDropped(t *testing.T) {
+func TestDependentOfSeveralOwners(t *testing.T) {
 	run(t, func(p plane) {
 		one, other := p.add("a-one"), p.add("b-other")
 		shared := p.add("c-shared", ownedBy(one, false), ownedBy(other, false))
@@ -130,7 +130,7 @@ func TestALivingOwnerKeepsTheDependentAndGoneOnesAreDropped(t *testing.T) {
 }
 
 // CTRL-01
-func TestAnOwnerIsWhoHasTheUID(t *testing.T) {
+func TestOwnerWithAnotherUID(t *testing.T) {
 	run(t, func(p plane) {
 		owner := p.add("a-owner")
 		impostor := ownedBy(owner, false)
@@ -141,7 +141,7 @@ func TestAnOwnerIsWhoHasTheUID(t *testing.T) {
 }
 
 // CTRL-01
-func TestAnOwnerInAnotherNamespaceIsNone(t *testing.T) {
+func TestOwnerInAnotherNamespace(t *testing.T) {
 	run(t, func(p plane) {
 		elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "owner"}}
 		p.Create(p.T, elsewhere)
@@ -151,7 +151,7 @@ func TestAnOwnerInAnotherNamespaceIsNone(t *testing.T) {
 }
 
 // CTRL-01
-func TestACycleGoesInTheForeground(t *testing.T) {
+func TestForegroundDeletionOfACycle(t *testing.T) {
 	run(t, func(p plane) {
 		a := p.add("a")
 		b := p.add("b", ownedBy(a, true))
@@ -164,7 +164,7 @@ func TestACycleGoesInTheForeground(t *testing.T) {
 }
 
 // CTRL-01
-func TestAKindThatIsNotServedKeepsItsDependents(t *testing.T) {
+func TestOwnerOfAnUnservedKind(t *testing.T) {
 	run(t, func(p plane) {
 		p.add("claims", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "1"})
 		p.left("claims")
@@ -181,13 +181,13 @@ func TestAKindThatIsNotServedKeepsItsDependents(t *testing.T) {
 			},
 		}}
 		p.Create(p.T, crd)
-		time.Sleep(time.Minute) // served now: that the owner does not exist is known
+		time.Sleep(time.Minute) // now that the kind is served, the collector can tell that the owner does not exist
 		p.left()
 	})
 }
 
 // API-12
-func TestANamespaceIsEmptiedThenGoes(t *testing.T) {
+func TestNamespaceDeletion(t *testing.T) {
 	run(t, func(p plane) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		p.Create(p.T, ns)
@@ -210,7 +210,7 @@ func TestANamespaceIsEmptiedThenGoes(t *testing.T) {
 		p.update(held, func() { held.Finalizers = nil })
 		p.Settle(p.T)
 		if err := p.Client().Get(p.Context(), client.KeyOf(ns), ns); !apierrors.IsNotFound(err) {
-			p.Errorf("the empty namespace is still there: %v %v", err, ns.Status)
+			p.Errorf("the empty namespace still exists: %v %v", err, ns.Status)
 		}
 	})
 }

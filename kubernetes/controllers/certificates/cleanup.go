@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long a request stays after it was answered, and while it waits for a decision or for its certificate.
+// answeredStays and openStays are how long requests are kept: after they were issued, denied or
+// failed, and while they wait for a decision or a certificate.
 const (
 	answeredStays = time.Hour
 	openStays     = 24 * time.Hour
 )
 
-// due is when a request is of no more use; ok is false where that is not known.
+// due returns when a request can be deleted. ok is false if no rule applies.
 func due(csr *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
 	add := func(t time.Time) {
 		if !ok || t.Before(at) {
@@ -42,7 +43,8 @@ func due(csr *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) 
 	return at, ok
 }
 
-// expires is when the first certificate of a chain does; zero without one.
+// expires returns when the first certificate of a PEM chain expires, or the zero time if there is
+// none.
 func expires(chain []byte) time.Time {
 	block, _ := pem.Decode(chain)
 	if block == nil {

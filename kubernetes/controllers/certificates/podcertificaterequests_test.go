@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// API-11: requests of pods' certificates go after a quarter of an hour, answered or not.
-func TestPodRequestsGo(t *testing.T) {
+// API-11: PodCertificateRequests are deleted after 15 minutes, with or without a certificate.
+func TestPodRequestsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
 		const ns = "default"

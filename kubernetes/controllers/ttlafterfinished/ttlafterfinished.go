@@ -1,7 +1,9 @@
-// Package ttlafterfinished deletes Jobs some time after they finished, as their spec.ttlSecondsAfterFinished asks.
+// Package ttlafterfinished replaces ttl-after-finished-controller: it deletes finished Jobs after
+// their spec.ttlSecondsAfterFinished.
 //
-// The time counts from the condition that says the Job is complete or failed. A Job that is changed is looked at anew, so a longer or
-// shorter time counts from then on. Its pods go with it: the Job itself is deleted last.
+// The time starts with the condition Complete or Failed. A change of the Job is evaluated
+// immediately, so it can prolong or shorten the time. The deletion is in the foreground: the pods
+// are deleted before the Job.
 package ttlafterfinished
 
 import (
@@ -22,21 +24,21 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store *store.Store
-	// Client deletes.
+	// Client deletes Jobs.
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller deletes the finished Jobs of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "ttl after finished", Store: c.cfg.Store, Resources: []string{"jobs.batch"}, Log: c.cfg.Log, Sync: c.sync,
@@ -61,7 +63,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	if left := time.Until(due); left > 0 {
 		return left, nil
 	}
-	// Only as it was looked at: the time to live may have been changed meanwhile.
+	// The precondition protects a Job whose time to live was changed meanwhile.
 	revision := strconv.FormatUint(obj.Revision, 10)
 	err = c.cfg.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
 		client.Preconditions{UID: obj.Head.UID, ResourceVersion: revision})
@@ -71,7 +73,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	return 0, nil
 }
 
-// finishedAt is when a Job completed or failed.
+// finishedAt returns when a Job completed or failed; ok is false if it has not.
 func finishedAt(job *batchv1.Job) (time.Time, bool) {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {

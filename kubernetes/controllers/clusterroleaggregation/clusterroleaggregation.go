@@ -1,9 +1,10 @@
-// Package clusterroleaggregation fills the rules of ClusterRoles that are made of others: those with an aggregationRule get the rules of all roles
-// that its selectors match, in the order of the selectors and then of names, each rule once.
+// Package clusterroleaggregation replaces clusterrole-aggregation-controller: a ClusterRole with an
+// aggregationRule gets the rules of all ClusterRoles that its selectors match, in the order of the
+// selectors and then of names, each rule once.
 //
-// Any change of any role is looked at in one go over all of them, however many there were. Only roles that are aggregated, or part of one,
-// are decoded, once per revision.
-// The rules of an aggregated role belong to the controller, by server-side apply.
+// After any number of changes, one pass updates all aggregated roles. The pass decodes only
+// aggregated roles and those that they select, once per revision. The controller owns the rules of
+// aggregated roles through server-side apply.
 package clusterroleaggregation
 
 import (
@@ -29,24 +30,25 @@ import (
 
 const resource = "clusterroles.rbac.authorization.k8s.io"
 
-// FieldOwner is who owns the rules of aggregated roles: the name that Kubernetes' controller has.
+// FieldOwner is the field manager of the rules of aggregated roles. Kubernetes' controller uses the
+// same name.
 const FieldOwner = "clusterrole-aggregation-controller"
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store *store.Store
-	// Client writes.
+	// Client writes roles.
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller aggregates the cluster roles of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[struct{}]{
 		Name: "cluster roles", Store: c.cfg.Store, Resources: []string{resource}, Log: c.cfg.Log,
@@ -55,7 +57,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// sync brings the rules of all aggregated roles up to date. A role that is made of aggregated ones follows when their change is seen.
+// sync updates the rules of all aggregated roles. A role that aggregates other aggregated roles is
+// updated by the pass that their events trigger.
 func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error) {
 	var roles []*store.Object // by name
 	for obj := range c.cfg.Store.Snapshot().Scan(resource, "", store.Key{}) {
@@ -85,17 +88,18 @@ func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error
 	return 0, errors.Join(errs...)
 }
 
-// apply writes the rules of a role. The uid keeps a role that was deleted meanwhile from coming back.
+// apply writes the rules of a role. The uid prevents the apply from creating a role that was
+// deleted meanwhile.
 func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules},
 		client.FieldOwner(FieldOwner))
 	if apierrors.IsConflict(err) {
-		return nil // gone or another one, which brings it here again
+		return nil // deleted or replaced; the event triggers another pass
 	}
 	return err
 }
 
-// aggregate gives the rules that an aggregated role has.
+// aggregate returns the rules of an aggregated role. all is sorted by name.
 func aggregate(role *rbacv1.ClusterRole, all []*store.Object) (rules []rbacv1.PolicyRule, err error) {
 	for i := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
