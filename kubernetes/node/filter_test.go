@@ -19,7 +19,7 @@ func list(cpu, memory, pods string) corev1.ResourceList {
 	return l
 }
 
-// testNode is ready, with room for 4 processors, 8Gi and 3 pods.
+// testNode is ready and can run 3 pods with 4 CPUs and 8Gi of memory in total.
 func testNode(name string, change func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}
 	n.Status.Allocatable = list("4", "8Gi", "3")
@@ -110,11 +110,11 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestRoomCountsAndForgets(t *testing.T) {
+func TestNodeInfo(t *testing.T) {
 	r := newNodeInfo(testNode("a", nil))
 	pod := podAsking("x", "3", nil)
 	r.add(pod)
-	r.add(pod) // again, as the echo of a binding
+	r.add(pod) // again, like the event of a binding
 	w := newPodInfo(podAsking("p", "1", nil))
 	if m := w.rejections(r); m != nil {
 		t.Errorf("a pod counts twice: %v", m)

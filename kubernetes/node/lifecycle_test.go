@@ -12,7 +12,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// fake is a container that has started, for a machine that only looks at its id and start.
+// fake is a started container. The state machine uses only its id and start time.
 type fake struct {
 	Container
 	id      string
@@ -22,7 +22,7 @@ type fake struct {
 func (f fake) ID() string           { return f.id }
 func (f fake) StartedAt() time.Time { return f.started }
 
-// testPod has an init container for each name in inits ("name+" is a sidecar) and a container for each in mains.
+// testPod returns a pod with init containers (a name with "+" is a sidecar) and main containers.
 func testPod(policy corev1.RestartPolicy, inits, mains []string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
@@ -50,18 +50,18 @@ func names(records []*record) string {
 	return out
 }
 
-// A story is told to a machine line by line: what happened at a second, and what the machine plans and reports then.
+// Each line has what happens at a second, and what the state machine plans and reports then.
 // CTRL-04
-func TestPodLife(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	type line struct {
 		at            int
 		run, end      string // containers that are started, that have ended
 		code          int32
 		deletes       bool
 		start, stop   string // planned
-		wake          int    // second; 0: none
+		wake          int    // second; 0 means none
 		phase         corev1.PodPhase
-		ready, waits  string // of the first main container: "true", and its waiting reason
+		ready, waits  string // of the first main container: whether it is ready, and its waiting reason
 		ended, failed bool
 	}
 	seconds := int64(30)
@@ -247,7 +247,8 @@ func TestReadinessGate(t *testing.T) {
 	}
 }
 
-// An agent that comes back finds an ended container that is to be started again as such, not as one that never ran.
+// An agent that restarts recognizes an ended container that must be restarted; it is not one that
+// never ran.
 func TestAdopted(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})
 	l := newLifecycle(pod)

@@ -24,7 +24,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// world is a control plane with a node and a scheduler, and what a test does with it.
+// world is a control plane with a node and a scheduler, and helpers for tests.
 type world struct {
 	t      testing.TB
 	plane  *controlplane.ControlPlane
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, config controlplane.Config) *world {
 	return &world{t: t, plane: plane, client: c, logs: kubernetes.NewForConfigOrDie(plane.RESTConfig())}
 }
 
-// pod is one named p with a container app.
+// pod returns a pod named p with the container app.
 func pod(policy corev1.RestartPolicy, annotations map[string]string, command ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: annotations},
@@ -61,7 +61,7 @@ func (w *world) create(obj client.Object) {
 	}
 }
 
-// get reads the pod; nil when it is gone.
+// get returns the pod, or nil if it does not exist.
 func (w *world) get() *corev1.Pod {
 	w.t.Helper()
 	p, err := client.Get[corev1.Pod](w.t.Context(), w.client, client.Key{Namespace: "default", Name: "p"})
@@ -74,7 +74,7 @@ func (w *world) get() *corev1.Pod {
 	return p
 }
 
-// log reads the log of app.
+// log returns the log of app.
 func (w *world) log(opts corev1.PodLogOptions) string {
 	w.t.Helper()
 	r, err := w.logs.CoreV1().Pods("default").GetLogs("p", &opts).Stream(w.t.Context())
@@ -89,7 +89,8 @@ func (w *world) log(opts corev1.PodLogOptions) string {
 	return string(text)
 }
 
-// events are the pod's, "Reason: message (xN)", in the order of their names, which are their times.
+// events returns the pod's events as "Reason: message (xN)", in the order of their names, which is
+// by time.
 func (w *world) events() []string {
 	w.t.Helper()
 	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": "p"})
@@ -123,7 +124,7 @@ func bubble(t *testing.T, story func(t *testing.T, w *world)) {
 	})
 }
 
-// A pod's whole life on a simulated node.
+// The whole life of a pod on a simulated node.
 // CTRL-04 CTRL-05 CTRL-06
 func TestSimulatedPod(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -207,13 +208,13 @@ func TestSimulatedDeletion(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if p := w.get(); p != nil {
-			t.Errorf("the pod is there: %+v", p)
+			t.Errorf("the pod still exists: %+v", p)
 		}
 		if got := w.events(); !slices.Contains(got, "Killing: Stopping container app (x1)") {
 			t.Errorf("events %q", got)
 		}
 
-		// By force.
+		// A forced deletion.
 		w.create(pod("Always", nil))
 		synctest.Wait()
 		if err := w.client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
@@ -221,12 +222,12 @@ func TestSimulatedDeletion(t *testing.T) {
 		}
 		synctest.Wait()
 		if p := w.get(); p != nil {
-			t.Errorf("the pod is there: %+v", p)
+			t.Errorf("the pod still exists: %+v", p)
 		}
 	})
 }
 
-func TestUnschedulableUntilSomethingChanges(t *testing.T) {
+func TestUnschedulableIsRetried(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		p := pod("Always", nil)
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1000")}
@@ -237,7 +238,7 @@ func TestUnschedulableUntilSomethingChanges(t *testing.T) {
 		if c := p.Status.Conditions[0]; c.Type != want.Type || c.Status != want.Status || c.Reason != want.Reason || c.Message != want.Message {
 			t.Errorf("condition %+v", c)
 		}
-		if got := w.log(corev1.PodLogOptions{}); got != "" { // as Kubernetes answers for a pod without a node
+		if got := w.log(corev1.PodLogOptions{}); got != "" { // Kubernetes returns an empty log for a pod without a node
 			t.Errorf("log %q", got)
 		}
 		node, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "kelson"})
@@ -320,7 +321,7 @@ func TestLeaseAndNode(t *testing.T) {
 	})
 }
 
-// run runs an agent of the test's own until the test ends.
+// run runs another agent until the test ends.
 func (w *world) run(name string, lease time.Duration) {
 	w.t.Helper()
 	agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: name, Runtime: simulated.New(simulated.Config{}), LeaseDuration: lease})
@@ -336,8 +337,8 @@ func (w *world) run(name string, lease time.Duration) {
 	w.t.Cleanup(func() { cancel(); <-ended })
 }
 
-// Another control plane over the same store goes on where the first one stopped.
-func TestAgentComesBack(t *testing.T) {
+// Another control plane over the same store adopts the containers of the first one.
+func TestAgentRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
 		if err != nil {
@@ -368,7 +369,7 @@ func TestAgentComesBack(t *testing.T) {
 	})
 }
 
-// A pod really runs.
+// A pod with real processes.
 // CTRL-04 CTRL-05
 func TestProcessPod(t *testing.T) {
 	w := newWorld(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
@@ -387,7 +388,7 @@ func TestProcessPod(t *testing.T) {
 	}
 	w.await(func(p *corev1.Pod) bool { return p == nil })
 
-	// A service that ends when it is asked to.
+	// A server that ends on SIGTERM.
 	w.create(pod("Always", nil, "sh", "-c", "echo up; trap 'exit 0' TERM; while :; do sleep 0.01; done"))
 	p = w.await(func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodRunning })
 	limit := int64(3)
@@ -399,15 +400,15 @@ func TestProcessPod(t *testing.T) {
 	}
 	w.await(func(p *corev1.Pod) bool { return p == nil })
 
-	// A pod that can't be run says why.
+	// A pod that can't run has an error message.
 	w.create(pod("Never", nil))
 	p = w.await(func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodFailed })
-	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.Reason != "StartError" || !strings.Contains(ended.Message, "names no command") {
+	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.Reason != "StartError" || !strings.Contains(ended.Message, "has no command") {
 		t.Errorf("terminated %+v", ended)
 	}
 }
 
-// await looks at the pod after every change until it is as wanted.
+// await waits until holds returns true for the pod, checking after every change.
 func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	timeout := time.After(10 * time.Second)
@@ -423,12 +424,13 @@ func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 		select {
 		case <-cursor.Ready():
 		case <-timeout:
-			w.t.Fatalf("the pod stays %+v", p)
+			w.t.Fatalf("the condition was never true; pod %+v", p)
 		}
 	}
 }
 
-// CTRL-04: admission taints new nodes; the taint goes when the node is ready, and those that were asked for stay.
+// CTRL-04: admission taints new nodes. The agent removes the taint when the node is ready and keeps
+// the configured ones.
 func TestReadyNodeIsUntainted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})

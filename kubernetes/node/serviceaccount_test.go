@@ -13,8 +13,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-04, ADM-03: a process finds what a container does at its service account's place: a token that the API server knows, the
-// certificate, and the namespace.
+// CTRL-04, ADM-03: a process finds the files of the service account volume: a token that the API
+// server accepts, the certificate, and the namespace.
 func TestServiceAccountFiles(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
 		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"),

@@ -7,16 +7,16 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// concerns is a plugin with the resources it looks at.
-type concerns struct {
+// scoped is a plugin that is called only for certain resources.
+type scoped struct {
 	admission.Interface
-	of []schema.GroupResource
+	resources []schema.GroupResource
 }
 
-func (c *concerns) looksAt(a admission.Attributes) bool {
+func (c *scoped) handlesResource(a admission.Attributes) bool {
 	res := a.GetResource()
-	for i := range c.of {
-		if c.of[i].Resource == res.Resource && c.of[i].Group == res.Group {
+	for i := range c.resources {
+		if c.resources[i].Resource == res.Resource && c.resources[i].Group == res.Group {
 			return true
 		}
 	}
@@ -24,24 +24,24 @@ func (c *concerns) looksAt(a admission.Attributes) bool {
 }
 
 type mutating struct {
-	concerns
+	scoped
 	plugin admission.MutationInterface
 }
 
 func (m *mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if !m.looksAt(a) {
+	if !m.handlesResource(a) {
 		return nil
 	}
 	return m.plugin.Admit(ctx, a, o)
 }
 
 type validating struct {
-	concerns
+	scoped
 	plugin admission.ValidationInterface
 }
 
 func (v *validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if !v.looksAt(a) {
+	if !v.handlesResource(a) {
 		return nil
 	}
 	return v.plugin.Validate(ctx, a, o)

@@ -1,6 +1,6 @@
 //go:build !unix
 
-// Package process runs containers as processes; only on Unix systems.
+// Package process runs containers as processes. It works only on Unix systems.
 package process
 
 import (
@@ -9,7 +9,7 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// Config of a Runtime.
+// Config configures a Runtime.
 type Config struct {
 	Root     string
 	Path     string
@@ -20,13 +20,13 @@ type Config struct {
 	Unconfined bool
 }
 
-// Runtime does not exist here.
+// Runtime is not implemented on this system.
 type Runtime struct{ node.Runtime }
 
-// Confinement is that of no pod.
+// Confinement returns Unconfined.
 func (*Runtime) Confinement() Confinement { return Unconfined }
 
-// New returns an error: process groups are a Unix system's.
+// New returns an error, because process groups exist only on Unix systems.
 func New(Config) (*Runtime, error) {
 	return nil, errors.New("the process runtime needs a Unix system")
 }

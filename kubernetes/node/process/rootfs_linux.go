@@ -12,51 +12,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountPoint is where, below Config.Root, root directories are mounted while they are made. Each is visible in its own mount namespace only.
+// mountPoint is the directory below Config.Root where root directories are assembled. Each is
+// visible only in its own mount namespace.
 const mountPoint = ".root"
 
-// podTmp is the /tmp of a pod, in the pod's directory.
+// podTmp is the directory for a pod's /tmp, in the pod's directory.
 const podTmp = ".tmp"
 
-// view is the root directory that a container sees:
+// rootFS describes a container's root directory:
 //
 //	/usr /bin /lib /etc /opt …   the machine's, read-only, without Hidden
-//	/proc                        without the processes of other users; in a user namespace, with them
+//	/proc                        without processes of other users; in a user namespace, with them
 //	/sys                         read-only
-//	/dev                         null, zero, full, random, urandom, tty, terminals and shared memory of its own
-//	/tmp /var/tmp                Tmp, or a small one in memory
+//	/dev                         null, zero, full, random, urandom, tty, and its own pts and shm
+//	/tmp /var/tmp                Tmp, or a small tmpfs
 //	Dir                          the container's directory, at its own path
 //
-// Everything else does not exist in it.
-type view struct {
+// Nothing else exists in it.
+type rootFS struct {
 	Mount  string // an empty directory
 	Dir    string
 	Tmp    string
 	Hidden []string
 }
 
-// systemDirs are shown as far as they exist, read-only.
+// systemDirs are mounted read-only, if they exist.
 var systemDirs = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys",
 	"/nix/store", "/gnu/store", "/run/current-system", "/var/lib/ca-certificates",
 }
 
-// alwaysHidden hold credentials of clusters, sometimes readable by everyone.
+// alwaysHidden are directories with clusters' credentials, which are sometimes world-readable.
 var alwaysHidden = []string{"/etc/kubernetes", "/etc/rancher"}
 
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// enter makes the view the root directory of the calling thread's mount namespace, which must be the caller's own. root says that the caller
-// has all rights on the machine, rather than in a user namespace.
-func (v *view) enter(root bool) error {
-	// Nothing that is mounted here shows elsewhere.
+// enter mounts the root directory and makes it that of the calling thread's mount namespace, which
+// must not be shared with other threads. root is true if the caller has root's capabilities outside
+// of a user namespace.
+func (v *rootFS) enter(root bool) error {
+	// Mounts made here must not propagate to other namespaces.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separate the mount namespace: %w", err)
 	}
 	if err := unix.Mount("tmpfs", v.Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
 		return fmt.Errorf("mount root directory: %w", err)
 	}
-	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.own, v.pivot} {
+	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.ownDirs, v.pivot} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -64,11 +66,11 @@ func (v *view) enter(root bool) error {
 	return nil
 }
 
-// at is where a path of the view is before the view is the root directory.
-func (v *view) at(path string) string { return filepath.Join(v.Mount, path) }
+// at returns where a path of the new root directory is before pivot.
+func (v *rootFS) at(path string) string { return filepath.Join(v.Mount, path) }
 
-// system shows the system's directories.
-func (v *view) system() error {
+// system mounts the system's directories.
+func (v *rootFS) system() error {
 	for _, dir := range systemDirs {
 		info, err := os.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -93,19 +95,19 @@ func (v *view) system() error {
 			return err
 		}
 	}
-	// Where names are looked up is often said by a file in /run.
+	// /etc/resolv.conf is often a link to a file in /run.
 	if target, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && !v.shown(target) {
 		return v.bind(target, target, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 	return nil
 }
 
-func (v *view) shown(path string) bool {
+func (v *rootFS) shown(path string) bool {
 	return slices.ContainsFunc(systemDirs, func(dir string) bool { return isBelow(path, dir) })
 }
 
-// bind shows a directory or file of the machine at a path of the view.
-func (v *view) bind(from, to string, attributes uint64) error {
+// bind mounts a directory or file of the machine at a path of the new root directory.
+func (v *rootFS) bind(from, to string, attributes uint64) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
@@ -123,23 +125,23 @@ func (v *view) bind(from, to string, attributes uint64) error {
 		return err
 	}
 	if err := unix.Mount(from, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("show %s: %w", from, err)
+		return fmt.Errorf("bind mount %s: %w", from, err)
 	}
 	if attributes == 0 {
 		return nil
 	}
 	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes}); err != nil {
-		return fmt.Errorf("show %s read-only: %w", from, err)
+		return fmt.Errorf("set mount attributes of %s: %w", from, err)
 	}
 	return nil
 }
 
-// hide covers what must not be seen of the system's directories.
-func (v *view) hide() error {
+// hide mounts empty directories or files over the hidden paths.
+func (v *rootFS) hide() error {
 	for _, path := range slices.Concat(alwaysHidden, v.Hidden) {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
-			continue // it does not exist, so there is nothing to see
+			continue // the path does not exist
 		}
 		if !v.shown(real) {
 			continue
@@ -160,7 +162,7 @@ func (v *view) hide() error {
 	return nil
 }
 
-func (v *view) devices() error {
+func (v *rootFS) devices() error {
 	if err := os.MkdirAll(v.at("/dev"), 0o755); err != nil {
 		return err
 	}
@@ -190,9 +192,9 @@ func (v *view) devices() error {
 	return nil
 }
 
-// proc shows processes. Those of other users are left out; where that is impossible, the kernel's rules for processes of other user
-// namespaces still keep their memory, files and environment from the pod.
-func (v *view) proc(root bool) error {
+// proc mounts /proc. As root, processes of other users are hidden. Otherwise they are visible, but
+// the kernel's rules for other user namespaces protect their memory, files and environment.
+func (v *rootFS) proc(root bool) error {
 	if err := os.Mkdir(v.at("/proc"), 0o755); err != nil {
 		return err
 	}
@@ -205,12 +207,13 @@ func (v *view) proc(root bool) error {
 	return v.bind("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// own shows the container's own directories, which may lie below one that is hidden.
-func (v *view) own() error {
+// ownDirs mounts the container's own directories, which may be below a hidden one.
+func (v *rootFS) ownDirs() error {
 	const attributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	var err error
 	if isBelow(v.Dir, "/tmp") {
-		// Nothing is made in a directory that an earlier container of the pod could have filled with links.
+		// Don't mount at a path in a directory that an earlier container of the pod could have
+		// filled with links.
 		if err = os.Mkdir(v.at("/tmp"), 0o755); err == nil {
 			err = unix.Mount("tmpfs", v.at("/tmp"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=64m")
 		}
@@ -232,8 +235,8 @@ func (v *view) own() error {
 	return err
 }
 
-// pivot makes the view the root directory and lets go of the former one.
-func (v *view) pivot() error {
+// pivot makes the assembled directory the root directory and unmounts the previous one.
+func (v *rootFS) pivot() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, v.Mount, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("make the root directory read-only: %w", err)
 	}
@@ -244,7 +247,7 @@ func (v *view) pivot() error {
 		return fmt.Errorf("change the root directory: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the former root directory: %w", err)
+		return fmt.Errorf("unmount the previous root directory: %w", err)
 	}
 	return unix.Chdir("/")
 }

@@ -16,30 +16,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// place starts the processes of one pod. It is safe for concurrent use.
-type place interface {
-	// start starts cmd, whose Path is still empty: it finds the program of Args[0] as the pod would. An error is a *startError, or one of the system.
+// launcher starts the processes of one pod. It is safe for concurrent use.
+type launcher interface {
+	// start starts cmd, whose Path is empty: it looks up Args[0] in the pod's PATH and root
+	// directory. It returns a *startError or a system error.
 	start(cmd *exec.Cmd) error
-	// terminal opens a terminal for a command of the pod.
+	// terminal opens a pseudo-terminal for a command of the pod.
 	terminal() (master, slave *os.File, err error)
-	// own gives the pod a file or directory that was made for it.
-	own(root *os.Root, name string) error
+	// chown makes the pod's user the owner of a file or directory.
+	chown(root *os.Root, name string) error
 	close()
 }
 
-// startError says why a command can't start before the system is asked to run it.
+// startError is a failure before or when the command's program is executed.
 type startError struct {
-	NoDir bool // the working directory is missing
-	Exec  bool // the system refused to run the program
+	NoDir bool // the working directory does not exist
+	Exec  bool // executing the program failed
 	Text  string
 }
 
 func (e *startError) Error() string { return e.Text }
 
-// find sets the path of a command, seen from where it is called.
+// find sets the path of a command. It must run where the command will run, in the same root
+// directory.
 func find(cmd *exec.Cmd) error {
 	if info, err := os.Stat(cmd.Dir); err != nil || !info.IsDir() {
-		return &startError{NoDir: true, Text: fmt.Sprintf("working directory %s is not there", cmd.Dir)}
+		return &startError{NoDir: true, Text: fmt.Sprintf("working directory %s does not exist", cmd.Dir)}
 	}
 	path, err := lookPath(cmd.Args[0], cmd.Dir, cmd.Env)
 	if err != nil {
@@ -49,22 +51,22 @@ func find(cmd *exec.Cmd) error {
 	return nil
 }
 
-// open is the place without confinement.
-type open struct{}
+// unconfined is the launcher of pods without confinement.
+type unconfined struct{}
 
-func (open) start(cmd *exec.Cmd) error {
+func (unconfined) start(cmd *exec.Cmd) error {
 	if err := find(cmd); err != nil {
 		return err
 	}
 	return cmd.Start()
 }
 
-func (open) terminal() (master, slave *os.File, err error) { return pty.Open() }
-func (open) own(*os.Root, string) error                    { return nil }
-func (open) close()                                        {}
+func (unconfined) terminal() (master, slave *os.File, err error) { return pty.Open() }
+func (unconfined) chown(*os.Root, string) error                  { return nil }
+func (unconfined) close()                                        {}
 
-// startOnTerminal starts cmd as the leader of a session on a terminal of its own.
-func startOnTerminal(p place, cmd *exec.Cmd) (*os.File, error) {
+// startOnTerminal starts cmd as a session leader on its own terminal.
+func startOnTerminal(p launcher, cmd *exec.Cmd) (*os.File, error) {
 	master, slave, err := p.terminal()
 	if err != nil {
 		return nil, fmt.Errorf("open terminal: %w", err)
@@ -79,14 +81,15 @@ func startOnTerminal(p place, cmd *exec.Cmd) (*os.File, error) {
 	return master, nil
 }
 
-// Users of pods are from a range that systemd's documentation of user ids reserves for nothing.
+// The range of the pods' users. systemd's documentation of user ids lists it as unused.
 const (
 	firstUser = 0x70000000
 	userCount = 0x0FFE0000
 	nobody    = 65534
 )
 
-// userOf is the user of a pod: always the same one, and almost never that of another pod.
+// userOf returns the user id of a pod. It is always the same for a pod, and almost always different
+// from those of other pods.
 func userOf(pod *corev1.Pod) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(pod.UID))
@@ -97,7 +100,7 @@ func userOf(pod *corev1.Pod) uint32 {
 	return user
 }
 
-// asUser runs processes as an unprivileged user.
+// asUser is a launcher that runs processes as an unprivileged user.
 type asUser struct{ user uint32 }
 
 func (p asUser) start(cmd *exec.Cmd) error {
@@ -122,13 +125,14 @@ func (p asUser) terminal() (master, slave *os.File, err error) {
 	return master, slave, err
 }
 
-func (p asUser) own(root *os.Root, name string) error {
+func (p asUser) chown(root *os.Root, name string) error {
 	return root.Lchown(name, int(p.user), int(p.user))
 }
 
 func (asUser) close() {}
 
-// openDirectory makes a directory that other users can pass through but not list, where the data directory's parents can't be passed.
+// openDirectory creates a directory that other users can enter but not list. It replaces a data
+// directory below parents that they can't enter.
 func openDirectory(root string) (string, error) {
 	h := fnv.New64a()
 	h.Write([]byte(root))
@@ -141,13 +145,13 @@ func openDirectory(root string) (string, error) {
 		return "", err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s is not a directory of this user", dir)
+		return "", fmt.Errorf("%s is not a directory owned by this user", dir)
 	}
-	return dir, os.Chmod(dir, 0o711) // whatever the umask
+	return dir, os.Chmod(dir, 0o711) // independent of the umask
 }
 
-// makeDirs makes a directory and those above it in root, and gives them to the pod.
-func makeDirs(p place, root *os.Root, name string) error {
+// makeDirs creates a directory and its parents in root, and makes the pod's user their owner.
+func makeDirs(p launcher, root *os.Root, name string) error {
 	name = strings.Trim(filepath.Clean("/"+name), "/")
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
@@ -160,7 +164,7 @@ func makeDirs(p place, root *os.Root, name string) error {
 		} else if err != nil {
 			return err
 		}
-		if err := p.own(root, at); err != nil {
+		if err := p.chown(root, at); err != nil {
 			return err
 		}
 	}

@@ -33,9 +33,10 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// indexer is a resource of the store as listers read it. What it gives is shared: a plugin must not change it, as with informers.
+// indexer is a cache.Indexer over a resource of the store. As with informers, plugins must not
+// change the objects.
 type indexer[T any] struct {
-	cache.Indexer // nil: listers call what is below only
+	cache.Indexer // nil: listers call only the methods below
 	store         *store.Store
 	resource      string
 }
@@ -45,7 +46,7 @@ func (x indexer[T]) List() []any { return x.in("") }
 func (x indexer[T]) Index(name string, obj any) ([]any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil || name != cache.NamespaceIndex {
-		return nil, fmt.Errorf("index %s of %s: not kept", name, x.resource)
+		return nil, fmt.Errorf("index %s of %s: unknown index", name, x.resource)
 	}
 	return x.in(object.GetNamespace()), nil
 }
@@ -62,7 +63,7 @@ func (x indexer[T]) GetByKey(key string) (any, bool, error) {
 	return obj, err == nil, err
 }
 
-// in gives the objects of a namespace, without those that can't be decoded: informers would not have them either.
+// in returns the objects of a namespace. Like informers, it leaves out those that can't be decoded.
 func (x indexer[T]) in(namespace string) []any {
 	var all []any
 	for obj, err := range derived.List[T](x.store.Snapshot(), x.resource, namespace) {
@@ -73,29 +74,29 @@ func (x indexer[T]) in(namespace string) []any {
 	return all
 }
 
-// informer is a resource of the store as plugins are given it.
+// informer implements the typed informers of a resource of the store.
 type informer[I, L any] struct {
 	lister L
 	none   I
 }
 
-// of makes the informer of a T; I is the informer that is typed like it.
-func of[T, I, L any](st *store.Store, resource string, lister func(cache.Indexer) L) informer[I, L] {
+// newInformer returns the informer of kind T. I is the type of its TypedInformer.
+func newInformer[T, I, L any](st *store.Store, resource string, lister func(cache.Indexer) L) informer[I, L] {
 	return informer[I, L]{lister: lister(indexer[T]{store: st, resource: resource})}
 }
 
 func (i informer[I, L]) Informer() cache.SharedIndexInformer { return synced{} }
-func (i informer[I, L]) TypedInformer() I                    { return i.none } // plugins do not ask for it
+func (i informer[I, L]) TypedInformer() I                    { return i.none } // plugins do not call it
 func (i informer[I, L]) Lister() L                           { return i.lister }
 
-type synced struct{ cache.SharedIndexInformer } // nil: plugins ask whether it has synced, and nothing else
+type synced struct{ cache.SharedIndexInformer } // nil: plugins call only HasSynced
 
-// HasSynced is always so: there is nothing to catch up with.
+// HasSynced returns true, because the store is always up to date.
 func (synced) HasSynced() bool { return true }
 
-// factory gives informers of the resources that some plugin reads.
+// factory is a SharedInformerFactory with the resources that plugins read.
 type factory struct {
-	informers.SharedInformerFactory // nil: no others
+	informers.SharedInformerFactory // nil: no other groups
 	store                           *store.Store
 }
 
@@ -155,49 +156,49 @@ func (g scheduling) V1() schedulinginformers.Interface { return schedulingV1{st:
 func (g storage) V1() storageinformers.Interface       { return storageV1{st: g.st} }
 
 func (v coreV1) Namespaces() coreinformers.TypedNamespaceInformer {
-	return of[corev1.Namespace, coreinformers.NamespaceIndexInformer](v.st, "namespaces", corelisters.NewNamespaceLister)
+	return newInformer[corev1.Namespace, coreinformers.NamespaceIndexInformer](v.st, "namespaces", corelisters.NewNamespaceLister)
 }
 
 func (v coreV1) Nodes() coreinformers.TypedNodeInformer {
-	return of[corev1.Node, coreinformers.NodeIndexInformer](v.st, "nodes", corelisters.NewNodeLister)
+	return newInformer[corev1.Node, coreinformers.NodeIndexInformer](v.st, "nodes", corelisters.NewNodeLister)
 }
 
 func (v coreV1) Pods() coreinformers.TypedPodInformer {
-	return of[corev1.Pod, coreinformers.PodIndexInformer](v.st, "pods", corelisters.NewPodLister)
+	return newInformer[corev1.Pod, coreinformers.PodIndexInformer](v.st, "pods", corelisters.NewPodLister)
 }
 
 func (v coreV1) LimitRanges() coreinformers.TypedLimitRangeInformer {
-	return of[corev1.LimitRange, coreinformers.LimitRangeIndexInformer](v.st, "limitranges", corelisters.NewLimitRangeLister)
+	return newInformer[corev1.LimitRange, coreinformers.LimitRangeIndexInformer](v.st, "limitranges", corelisters.NewLimitRangeLister)
 }
 
 func (v coreV1) ServiceAccounts() coreinformers.TypedServiceAccountInformer {
-	return of[corev1.ServiceAccount, coreinformers.ServiceAccountIndexInformer](v.st, "serviceaccounts", corelisters.NewServiceAccountLister)
+	return newInformer[corev1.ServiceAccount, coreinformers.ServiceAccountIndexInformer](v.st, "serviceaccounts", corelisters.NewServiceAccountLister)
 }
 
 func (v coreV1) PersistentVolumeClaims() coreinformers.TypedPersistentVolumeClaimInformer {
-	return of[corev1.PersistentVolumeClaim, coreinformers.PersistentVolumeClaimIndexInformer](v.st, "persistentvolumeclaims", corelisters.NewPersistentVolumeClaimLister)
+	return newInformer[corev1.PersistentVolumeClaim, coreinformers.PersistentVolumeClaimIndexInformer](v.st, "persistentvolumeclaims", corelisters.NewPersistentVolumeClaimLister)
 }
 
 func (v coreV1) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
-	return of[corev1.PersistentVolume, coreinformers.PersistentVolumeIndexInformer](v.st, "persistentvolumes", corelisters.NewPersistentVolumeLister)
+	return newInformer[corev1.PersistentVolume, coreinformers.PersistentVolumeIndexInformer](v.st, "persistentvolumes", corelisters.NewPersistentVolumeLister)
 }
 
 func (v networkingV1) IngressClasses() networkinginformers.TypedIngressClassInformer {
-	return of[networkingv1.IngressClass, networkinginformers.IngressClassIndexInformer](v.st, "ingressclasses.networking.k8s.io", networkinglisters.NewIngressClassLister)
+	return newInformer[networkingv1.IngressClass, networkinginformers.IngressClassIndexInformer](v.st, "ingressclasses.networking.k8s.io", networkinglisters.NewIngressClassLister)
 }
 
 func (v nodesV1) RuntimeClasses() nodeinformers.TypedRuntimeClassInformer {
-	return of[nodev1.RuntimeClass, nodeinformers.RuntimeClassIndexInformer](v.st, "runtimeclasses.node.k8s.io", nodelisters.NewRuntimeClassLister)
+	return newInformer[nodev1.RuntimeClass, nodeinformers.RuntimeClassIndexInformer](v.st, "runtimeclasses.node.k8s.io", nodelisters.NewRuntimeClassLister)
 }
 
 func (v schedulingV1) PriorityClasses() schedulinginformers.TypedPriorityClassInformer {
-	return of[schedulingv1.PriorityClass, schedulinginformers.PriorityClassIndexInformer](v.st, "priorityclasses.scheduling.k8s.io", schedulinglisters.NewPriorityClassLister)
+	return newInformer[schedulingv1.PriorityClass, schedulinginformers.PriorityClassIndexInformer](v.st, "priorityclasses.scheduling.k8s.io", schedulinglisters.NewPriorityClassLister)
 }
 
 func (v storageV1) StorageClasses() storageinformers.TypedStorageClassInformer {
-	return of[storagev1.StorageClass, storageinformers.StorageClassIndexInformer](v.st, "storageclasses.storage.k8s.io", storagelisters.NewStorageClassLister)
+	return newInformer[storagev1.StorageClass, storageinformers.StorageClassIndexInformer](v.st, "storageclasses.storage.k8s.io", storagelisters.NewStorageClassLister)
 }
 
 func (v storageV1) CSIDrivers() storageinformers.TypedCSIDriverInformer {
-	return of[storagev1.CSIDriver, storageinformers.CSIDriverIndexInformer](v.st, "csidrivers.storage.k8s.io", storagelisters.NewCSIDriverLister)
+	return newInformer[storagev1.CSIDriver, storageinformers.CSIDriverIndexInformer](v.st, "csidrivers.storage.k8s.io", storagelisters.NewCSIDriverLister)
 }

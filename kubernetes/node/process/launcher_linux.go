@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// confine finds the strongest confinement that this system offers, by trying it.
+// confine tries the confinements, strongest first, and returns the first that works on this system.
 func (r *Runtime) confine() (Confinement, error) {
 	if err := os.MkdirAll(filepath.Join(r.config.Root, mountPoint), 0o700); err != nil {
 		return "", err
@@ -24,7 +24,7 @@ func (r *Runtime) confine() (Confinement, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.rootedPlace(nobody, dir, dir)
+	p, err := r.newRootLauncher(nobody, dir, dir)
 	if err == nil {
 		err = r.try(p)
 		p.close()
@@ -33,7 +33,7 @@ func (r *Runtime) confine() (Confinement, error) {
 		return ConfinedRoot, nil
 	}
 	if os.Geteuid() != 0 {
-		return "", fmt.Errorf("%w: it allows this user no user and mount namespaces: %w", ErrNotConfined, err)
+		return "", fmt.Errorf("%w: user and mount namespaces are not available to this user: %w", ErrNotConfined, err)
 	}
 	if err := r.try(asUser{nobody}); err != nil {
 		return "", fmt.Errorf("%w: run as another user: %w", ErrNotConfined, err)
@@ -41,8 +41,9 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-// try runs a program in a place. That there is none of its name is no fault of the place.
-func (r *Runtime) try(p place) error {
+// try runs a program with a launcher. A missing program is no error, because it is not the
+// launcher's fault.
+func (r *Runtime) try(p launcher) error {
 	cmd := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
 	err := p.start(cmd)
 	if early := (*startError)(nil); errors.As(err, &early) && !early.Exec && !early.NoDir {
@@ -54,34 +55,36 @@ func (r *Runtime) try(p place) error {
 	return cmd.Wait()
 }
 
-// placeOf makes the place of a container of a pod, from their directories.
-func (r *Runtime) placeOf(pod *corev1.Pod, podDir, dir string) (place, error) {
+// newLauncher returns the launcher of a container. podDir and dir are the directories of the pod
+// and the container.
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string) (launcher, error) {
 	switch r.confinement {
 	case ConfinedRoot:
-		return r.rootedPlace(userOf(pod), podDir, dir)
+		return r.newRootLauncher(userOf(pod), podDir, dir)
 	case ConfinedUser:
 		return asUser{userOf(pod)}, nil
 	}
-	return open{}, nil
+	return unconfined{}, nil
 }
 
-func (r *Runtime) rootedPlace(user uint32, podDir, dir string) (place, error) {
+func (r *Runtime) newRootLauncher(user uint32, podDir, dir string) (launcher, error) {
 	tmp := filepath.Join(podDir, podTmp)
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
-		return nil, fmt.Errorf("make the pod's /tmp: %w", err)
+		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	v := view{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden}
+	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden}
 	if os.Geteuid() != 0 {
-		return &reexecuted{view: v}, nil
+		return &reexecuted{rootFS: v}, nil
 	}
 	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
-		return nil, fmt.Errorf("make the pod's /tmp: %w", err)
+		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
 	return newThread(v, user)
 }
 
-// thread is an operating system thread in a mount namespace of its own. The processes that it starts inherit its root directory. Making
-// them costs as little as it does elsewhere, because no program has to prepare them.
+// thread is an operating system thread with its own mount namespace. Processes that it starts
+// inherit its root directory. Starting them is as cheap as without confinement, because no helper
+// program is needed.
 type thread struct {
 	asUser
 	work   chan func()
@@ -89,7 +92,7 @@ type thread struct {
 	closed sync.Once
 }
 
-func newThread(v view, user uint32) (*thread, error) {
+func newThread(v rootFS, user uint32) (*thread, error) {
 	t := &thread{asUser: asUser{user}, work: make(chan func()), end: make(chan struct{})}
 	ready := make(chan error)
 	onThread(func() {
@@ -111,15 +114,16 @@ func newThread(v view, user uint32) (*thread, error) {
 		}
 	})
 	if err := <-ready; err != nil {
-		return nil, fmt.Errorf("make a root directory for the pod: %w", err)
+		return nil, fmt.Errorf("create the pod's root directory: %w", err)
 	}
 	return t, nil
 }
 
-// onThread runs f on a thread that ends with it, and is not the process's main one: that can't end, and is what /proc/self shows.
+// onThread runs f on a thread that is destroyed afterwards. It avoids the main thread, which can't
+// be destroyed and is the one that /proc/self shows.
 func onThread(f func()) {
 	go func() {
-		runtime.LockOSThread() // never unlocked, so that the thread is not used again
+		runtime.LockOSThread() // without unlocking, the thread is destroyed with the goroutine
 		if unix.Gettid() != os.Getpid() {
 			f()
 			return
@@ -171,7 +175,7 @@ func (t *thread) terminal() (master, slave *os.File, err error) {
 
 func (t *thread) close() { t.closed.Do(func() { close(t.end) }) }
 
-// mapped says whether a user id exists in this process's user namespace.
+// mapped reports whether a user id exists in this process's user namespace.
 func mapped(user uint32) bool {
 	f, err := os.Open("/proc/self/uid_map")
 	if err != nil {
@@ -187,7 +191,7 @@ func mapped(user uint32) bool {
 	return false
 }
 
-// withoutNewPrivileges starts a process for which set-user-ID programs have no effect.
+// withoutNewPrivileges calls start so that set-user-ID programs have no effect in the new process.
 func withoutNewPrivileges(start func() error) error {
 	done := make(chan error)
 	onThread(func() {

@@ -11,17 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// confine finds the strongest confinement that this system offers.
+// confine returns the strongest confinement that this system offers.
 func (r *Runtime) confine() (Confinement, error) {
 	if os.Geteuid() != 0 {
-		return "", fmt.Errorf("%w: it has no namespaces, and this process is not root", ErrNotConfined)
+		return "", fmt.Errorf("%w: the system has no namespaces, and this process is not root", ErrNotConfined)
 	}
 	return ConfinedUser, nil
 }
 
-func (r *Runtime) placeOf(*corev1.Pod, string, string) (place, error) {
+func (r *Runtime) newLauncher(*corev1.Pod, string, string) (launcher, error) {
 	if r.confinement == Unconfined {
-		return open{}, nil
+		return unconfined{}, nil
 	}
 	id := uint64(nobody)
 	if u, err := user.Lookup("nobody"); err == nil {
@@ -34,5 +34,5 @@ func (r *Runtime) placeOf(*corev1.Pod, string, string) (place, error) {
 
 func mapped(uint32) bool { return true }
 
-// withoutNewPrivileges has no meaning here: set-user-ID programs keep their effect.
+// withoutNewPrivileges only calls start: set-user-ID programs keep their effect on this system.
 func withoutNewPrivileges(start func() error) error { return start() }

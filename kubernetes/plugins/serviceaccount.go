@@ -11,12 +11,12 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// accountWait is how long a pod waits for its namespace's default service account, which a controller makes after the namespace;
-// upstream tries ten times, up to 200 ms apart.
+// accountWait is how long a pod waits for its namespace's default service account, which a
+// controller creates after the namespace. Upstream tries ten times, up to 200 ms apart.
 const accountWait = time.Second
 
-// accounts is the plugin ServiceAccount. Where upstream's sleeps until the default account of a new namespace is there, it waits for the
-// event.
+// accounts is the plugin ServiceAccount. Upstream's plugin sleeps and retries until a new namespace
+// has its default account; this one waits for the store's event.
 type accounts struct {
 	*serviceaccount.Plugin
 	store *store.Store
@@ -35,7 +35,7 @@ func (p *accounts) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return p.Plugin.Admit(ctx, a, o)
 }
 
-// await returns when the default account of a namespace is there, or has been waited for long enough.
+// await returns when the default account of a namespace exists, or after accountWait.
 func (p *accounts) await(ctx context.Context, namespace string) {
 	key := store.Key{Resource: "serviceaccounts", Namespace: namespace, Name: serviceaccount.DefaultServiceAccountName}
 	if p.store.Snapshot().Get(key) != nil {
@@ -43,7 +43,7 @@ func (p *accounts) await(ctx context.Context, namespace string) {
 	}
 	ctx, there := context.WithTimeout(ctx, accountWait)
 	defer there()
-	// An error is the end of the store, which the write will meet itself.
+	// An error means that the store is closed; the write will fail for the same reason.
 	_ = p.store.Follow(ctx, key.Resource, func(sn *store.Snapshot) {
 		if sn.Get(key) != nil {
 			there()
