@@ -212,7 +212,7 @@ func TestStartErrors(t *testing.T) {
 		{specOf(), "", `container "app" has no command: the process runtime does not read images, so spec.containers[].command must be set`},
 		{specOf("no-such-program"), "", `exec: "no-such-program": executable file not found in $PATH`},
 		{specOf("/no/such/program"), "", `run container "app": fork/exec /no/such/program: no such file or directory`},
-		{specOf("true"), "/no/such/directory", `container "app": working directory /no/such/directory is not there`},
+		{specOf("true"), "/no/such/directory", `container "app": working directory /no/such/directory does not exist`},
 	} {
 		test.spec.Container.WorkingDir = test.dir
 		_, err := sandboxFor(t, t.Context(), test.spec).Start(t.Context(), test.spec)

@@ -42,8 +42,9 @@ const Name = upstream.PluginName
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Controller says that there is one which gives new quotas their status. Then a quota is in force from when it is written, before
-	// it has one; else, as on kube-apiserver alone, from when somebody gives it a status.
+	// Controller is set if a quota controller runs, which gives new quotas their status. Quotas are
+	// then in force as soon as they are written; otherwise, as with kube-apiserver alone, when a
+	// client has written their status.
 	Controller bool
 	// Config is a Configuration with limitedResources; nil means that resources without quota are
 	// unlimited.

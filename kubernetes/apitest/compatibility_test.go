@@ -8,8 +8,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-05: paths that look like others but are none.
-func TestPathsThatAreNone(t *testing.T) {
+// API-05: paths that resemble API paths but don't exist.
+func TestUnknownPaths(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"default"}}`)
 	for _, path := range []string{
@@ -25,7 +25,8 @@ func TestPathsThatAreNone(t *testing.T) {
 	p.Want(t, 200, "GET", "/api/v1/namespaces/default", "")
 }
 
-// API-05: whoever asks for an object to be deleted that can't be read hears that it can, or that its kind doesn't do that.
+// API-05: requests for an unsafe deletion, without reading the object, are refused if the object is
+// readable or the kind does not support it.
 func TestUnsafeDeletion(t *testing.T) {
 	p := apitest.New(t)
 	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"
@@ -37,7 +38,8 @@ func TestUnsafeDeletion(t *testing.T) {
 	p.Want(t, 500, "DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"+unsafe, "")
 }
 
-// CTRL-01: the preconditions of namespaces have words of their own, and a namespace that is held stays as it is, whatever is asked.
+// CTRL-01: preconditions of namespaces have their own error messages, and a namespace that is held
+// by finalizers does not change with further requests.
 func TestDeletionOfHeldNamespace(t *testing.T) {
 	p := apitest.New(t)
 	const path = "/api/v1/namespaces/n"
@@ -58,7 +60,7 @@ func TestDeletionOfHeldNamespace(t *testing.T) {
 	}
 }
 
-// CRD-01: a definition that is being deleted has no grace period and no other generation.
+// CRD-01: the deletion of a definition sets no grace period and does not change its generation.
 func TestDeletionOfDefinition(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)
@@ -75,7 +77,8 @@ func TestDeletionOfDefinition(t *testing.T) {
 	}
 }
 
-// API-06: events are in no cache of kube-apiserver's, so a limit counts at resourceVersion 0 too, and GET says 400.
+// API-06: kube-apiserver has no watch cache for events, so a limit applies at resourceVersion 0,
+// too, and GET returns 400.
 func TestEventsAreNotCached(t *testing.T) {
 	p := apitest.New(t)
 	const events = "/api/v1/namespaces/default/events"
@@ -101,8 +104,8 @@ func TestEventsAreNotCached(t *testing.T) {
 	}
 }
 
-// API-10: a Scale is no list, no Deployment, and merged strategically by its type.
-func TestScaleIsOfItsOwnKind(t *testing.T) {
+// API-10: a Scale is neither a list nor a Deployment, and strategic merge patches use its own type.
+func TestScaleKind(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)
 	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":1,
@@ -129,7 +132,8 @@ func TestScaleIsOfItsOwnKind(t *testing.T) {
 	if !strings.Contains(got, "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/x, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID") {
 		t.Error(got)
 	}
-	// The columns are those of the Scale, also below a custom kind, where it is not to be had in protobuf.
+	// The columns are those of Scale, also for a custom kind, whose Scale is not available in
+	// protobuf.
 	resp := p.Do(t, "GET", fleets+"/x/scale", "", "Accept: application/vnd.kubernetes.protobuf")
 	resp.Body.Close()
 	if resp.StatusCode != 406 {
@@ -141,7 +145,8 @@ func TestScaleIsOfItsOwnKind(t *testing.T) {
 	}
 }
 
-// API-11: a list that was emptied reads null where the field is always shown, but for JSON of the client's own.
+// API-11: an emptied list is null if the field has no omitempty, except in JSON that the client
+// wrote itself.
 func TestEmptiedLists(t *testing.T) {
 	p := apitest.New(t)
 	const roles, revisions = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/apps/v1/namespaces/default/controllerrevisions"
@@ -155,7 +160,8 @@ func TestEmptiedLists(t *testing.T) {
 	}
 }
 
-// API-04: a strategic merge patch goes from the merged map to the Go type: numbers are cut off there, and the patch is shown as it was merged.
+// API-04: a strategic merge patch is decoded from the merged map into the Go type: this truncates
+// numbers, and errors show the merged object.
 func TestStrategicPatchIntoTypes(t *testing.T) {
 	p := apitest.New(t)
 	const path, strategic = "/apis/apps/v1/namespaces/default/deployments", "Content-Type: application/strategic-merge-patch+json"
@@ -176,7 +182,7 @@ func TestStrategicPatchIntoTypes(t *testing.T) {
 	}
 }
 
-// API-03: to send an empty list where there was none is to write the field.
+// API-03: setting an empty list where there was none is a change of the field.
 func TestEmptyListIsAChange(t *testing.T) {
 	p := apitest.New(t)
 	const path, apply = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "Content-Type: application/apply-patch+yaml"
@@ -192,7 +198,7 @@ func TestEmptyListIsAChange(t *testing.T) {
 	}
 }
 
-// API-11: bytes that are null are none, in the maps of Secrets and ConfigMaps.
+// API-11: null bytes in the maps of Secrets and ConfigMaps become empty values.
 func TestNullBytes(t *testing.T) {
 	p := apitest.New(t)
 	obj := p.Want(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"data":{"a":null}}`)
@@ -205,7 +211,7 @@ func TestNullBytes(t *testing.T) {
 	}
 }
 
-// API-08: a table without rows says [], and null for kinds without columns of their own.
+// API-08: a table without rows has [], and null for kinds without their own columns.
 func TestEmptyTables(t *testing.T) {
 	p := apitest.New(t)
 	if rows, ok := p.Want(t, 200, "GET", maps, "", tables)["rows"].([]any); !ok || len(rows) > 0 {
