@@ -226,7 +226,7 @@ func TestListVersions(t *testing.T) {
 		status = p.Want(t, 410, "GET", h.list+"?limit=1&continue="+url.QueryEscape(h.tokens["expired"]), "")
 		token := apitest.At(status, "metadata", "continue").(string)
 		list := p.Want(t, 200, "GET", h.list+"?limit=1&continue="+url.QueryEscape(token), "")
-		checkAnswer(t, "LIST goes on after 410", answer{names: "m1", rv: "now", more: true}, list, h)
+		checkAnswer(t, "LIST continues after 410", answer{names: "m1", rv: "now", more: true}, list, h)
 		if list["metadata"].(apitest.Object)["remainingItemCount"] != 2.0 {
 			t.Errorf("%v", list["metadata"])
 		}

@@ -115,7 +115,7 @@ func TestEnsure(t *testing.T) {
 			if err != nil || len(viewer.Subjects) != 0 || viewer.RoleRef.Name != "system:public-info-viewer" {
 				t.Errorf("%v %v", viewer, err)
 			}
-			if _, err := c.ClusterRoles().Get(ctx, "nobody", get); !apierrors.IsNotFound(err) {
+			if _, err := c.ClusterRoles().Get(ctx, "unused", get); !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 		})

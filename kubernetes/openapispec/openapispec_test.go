@@ -146,7 +146,7 @@ func TestEnums(t *testing.T) {
 	}
 }
 
-// API-02: a part of a document, and one that is not newer.
+// API-02: a request for a part of a document, and a conditional request.
 func TestPartsOfDocuments(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	w := get(h, "/openapi/v3", "Range", "bytes=0-8")
@@ -163,7 +163,7 @@ func TestPartsOfDocuments(t *testing.T) {
 	}
 }
 
-// serving makes a handler of a control plane with the given group versions.
+// serving returns a handler of a control plane with the given group versions.
 func serving(custom openapi.Custom, gvs ...string) (*openapi.Handler, *resource.Registry) {
 	registry := resource.NewRegistry()
 	for i, gv := range gvs {
@@ -256,7 +256,7 @@ func TestV3(t *testing.T) {
 	}
 }
 
-// API-02: the joined document is a valid one in both encodings, and they say the same.
+// API-02: the joined document is valid in both encodings, which are equivalent.
 func TestV2(t *testing.T) {
 	for name, gvs := range map[string][]string{"little": {"v1"}, "more": {"v1", "apps/v1", "example.com/v1"}} {
 		h, _ := serving(things{}, gvs...)

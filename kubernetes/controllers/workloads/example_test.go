@@ -20,7 +20,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://nobody.invalid"}}).Run(ctx)
+		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://unreachable.invalid"}}).Run(ctx)
 	}()
 	cancel()
 	fmt.Println(<-done)

@@ -273,7 +273,7 @@ func TestUnusableConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, job("first", nil))
-		config := &rest.Config{Host: "http://nobody.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
+		config := &rest.Config{Host: "http://unreachable.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
 		err := workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "create client") {
 			t.Errorf("error %v", err)

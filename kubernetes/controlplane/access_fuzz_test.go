@@ -37,7 +37,8 @@ import (
 
 var anybody = &user.DefaultInfo{Name: "anybody", Groups: []string{user.AllAuthenticated}}
 
-// FuzzCredentials: what is no credential of somebody known never panics and is never let in. AUTHN-01 … 08
+// FuzzCredentials checks that invalid credentials never cause a panic and are always rejected.
+// AUTHN-01 … 08
 func FuzzCredentials(f *testing.F) {
 	dir := f.TempDir()
 	tokens, authority := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "ca.crt")
@@ -80,7 +81,7 @@ func FuzzCredentials(f *testing.F) {
 				leaf = &x509.Certificate{Raw: der}
 			}
 			if bytes.Equal(der, block.Bytes) {
-				t.Skip("a good one")
+				t.Skip("valid credentials")
 			}
 			req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		}
@@ -88,7 +89,7 @@ func FuzzCredentials(f *testing.F) {
 		plane.Handler().ServeHTTP(w, req)
 		switch w.Code {
 		case http.StatusUnauthorized, http.StatusForbidden:
-		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError: // impersonation of nobody
+		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError: // impersonation of an invalid user
 			if !strings.HasPrefix(http.CanonicalHeaderKey(header), "Impersonate-") || strings.Contains(w.Body.String(), "panic") {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
@@ -98,7 +99,8 @@ func FuzzCredentials(f *testing.F) {
 	})
 }
 
-// FuzzReviews: reviews of any content never panic, and know nobody by a token that is none. AUTHN-08, AUTHZ-03
+// FuzzReviews checks that reviews with any content never cause a panic, and that invalid tokens
+// authenticate no user. AUTHN-08, AUTHZ-03
 func FuzzReviews(f *testing.F) {
 	plane := start(f, controlplane.Config{NoControllers: true})
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
@@ -137,7 +139,7 @@ func FuzzReviews(f *testing.F) {
 			}
 			if code == http.StatusCreated && json.Unmarshal([]byte(answer), &review) == nil {
 				if review.Status.Authenticated {
-					t.Errorf("a token is known: %s", body)
+					t.Errorf("a token is accepted: %s", body)
 				}
 				if strings.HasSuffix(path, "selfsubjectreviews") && review.Status.UserInfo.Username != who.GetName() {
 					t.Errorf("%s is %s", who.GetName(), review.Status.UserInfo.Username)
@@ -147,7 +149,8 @@ func FuzzReviews(f *testing.F) {
 	})
 }
 
-// FuzzSigningRequest: whatever is asked to be signed, and approved, harms nobody: no certificate is of an administrator or an authority.
+// FuzzSigningRequest checks that no approved signing request yields a certificate of an
+// administrator or a certificate authority.
 // CTRL-02, ADM-03
 func FuzzSigningRequest(f *testing.F) {
 	ca, err := pki.NewAuthority("signer")
@@ -188,7 +191,7 @@ func FuzzSigningRequest(f *testing.F) {
 			if code != http.StatusCreated {
 				return
 			}
-			synctest.Wait() // the approver of kubelets has looked at it
+			synctest.Wait() // until the kubelet approver has seen the request
 			_, answer = ask(t, plane, root, "GET", path+"/r", "")
 			var made map[string]any
 			if err := json.Unmarshal([]byte(answer), &made); err != nil {
@@ -214,7 +217,7 @@ func FuzzSigningRequest(f *testing.F) {
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {
-				t.Fatalf("what was signed is no certificate: %v", err)
+				t.Fatalf("the signed certificate is invalid: %v", err)
 			}
 			if certificate.IsCA || signer%4 != 3 && slices.Contains(certificate.Subject.Organization, user.SystemPrivilegedGroup) {
 				t.Errorf("signed: %v, authority: %v", certificate.Subject, certificate.IsCA)
@@ -223,10 +226,11 @@ func FuzzSigningRequest(f *testing.F) {
 	})
 }
 
-// FuzzAnswers: what a webhook may answer never panics, and without the word that allows nobody is let in. AUTHN-06, AUTHZ-01, ADM-01
+// FuzzAnswers checks that a webhook's response never causes a panic, and that only an explicit
+// approval lets a request pass. AUTHN-06, AUTHZ-01, ADM-01
 func FuzzAnswers(f *testing.F) {
 	var body []byte
-	var uid string // of the review that was asked last
+	var uid string // of the last review
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review struct {
 			Request struct {
@@ -291,13 +295,14 @@ func FuzzAnswers(f *testing.F) {
 			t.Error(said)
 		}
 		if code < 300 && !bytes.Contains(answer, []byte("true")) {
-			t.Errorf("let in by %q: %d %s", answer, code, said)
+			t.Errorf("%q admits the request: %d %s", answer, code, said)
 		}
 	})
 }
 
-// FuzzFilesOfGates: files of flags are taken or refused, without a panic; and in those that are taken a stranger is one. AUTHN-02, AUTHN-05, AUTHZ-01, ADM-03, API-03
-func FuzzFilesOfGates(f *testing.F) {
+// FuzzAccessFiles checks that configuration files of flags never cause a panic, and that accepted
+// files give no rights to an unknown user. AUTHN-02, AUTHN-05, AUTHZ-01, ADM-03, API-03
+func FuzzAccessFiles(f *testing.F) {
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	seeds := [...]string{
 		"letmein,jane,7,\"a,b\"\n\"x\",y\n",
@@ -324,7 +329,7 @@ func FuzzFilesOfGates(f *testing.F) {
 	question := authorizer.AttributesRecord{User: anybody, Verb: "get", Resource: "secrets", APIVersion: "v1", ResourceRequest: true, Path: "/api/v1/secrets"}
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
 		if bytes.Contains(data, []byte("kms")) || bytes.Contains(data, []byte("path:")) && kind%7 == 3 {
-			t.Skip("other files and sockets are not for a fuzzer")
+			t.Skip("the fuzzer must not use other files and sockets")
 		}
 		file := filepath.Join(t.TempDir(), "file")
 		write(t, file, data)
@@ -343,16 +348,16 @@ func FuzzFilesOfGates(f *testing.F) {
 			req := httptest.NewRequest("GET", "/", nil)
 			req.Header.Set("Authorization", "Bearer a-token-that-is-in-no-file")
 			if who, ok, _ := auth.AuthenticateRequest(req); ok {
-				t.Errorf("let in: %v", who)
+				t.Errorf("authenticated: %v", who)
 			}
 		case 2:
-			pass := func() (authz.Authorizer, error) { return nobody{}, nil }
+			pass := func() (authz.Authorizer, error) { return noOpinion{}, nil }
 			may, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
 			if err != nil {
 				return
 			}
 			if decision, _, _ := may.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
-				t.Error("let in")
+				t.Error("authorized")
 			}
 		case 3:
 			plugins, err := admission.ReadConfiguration(file)
@@ -385,9 +390,9 @@ func FuzzFilesOfGates(f *testing.F) {
 	})
 }
 
-// nobody has no opinion.
-type nobody struct{ authz.Authorizer }
+// noOpinion is an authorizer without an opinion.
+type noOpinion struct{ authz.Authorizer }
 
-func (nobody) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func (noOpinion) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "", nil
 }

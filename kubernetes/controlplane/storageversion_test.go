@@ -11,9 +11,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CRD-06, API-07: a watch that began before the storage version changed never shows what is stored in the new one: it ends, and its
-// client goes on from where it was.
-func TestWatchesEndWhenAKindIsStoredOtherwise(t *testing.T) {
+// CRD-06, API-07: a watch that began before a change of the storage version never shows objects
+// stored in the new version: it ends, and its client continues from the last event.
+func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -59,7 +59,7 @@ func TestWatchesEndWhenAKindIsStoredOtherwise(t *testing.T) {
 			t.Errorf("a watch of v1 shows %s", lines.Text())
 		}
 	}
-	// The scanner has ended, so the watch has.
+	// The scanner has ended, and therefore the watch.
 	if code, answer := ask(t, plane, admin, "GET", things+"?watch=1&timeoutSeconds=1", ""); code != http.StatusOK || !strings.Contains(answer, "probe.example.com/v1") {
 		t.Errorf("%d %s", code, answer)
 	}

@@ -16,9 +16,10 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// The gates over a port, by holders of certificates: each mode lets through what it is for, in its turn, and what no mode lets through is
-// refused; what the reviews say is so; and what a plugin refuses is not stored. AUTHZ-01, AUTHZ-02, AUTHZ-03, ADM-03, API-03
-func TestGatesOverHTTPS(t *testing.T) {
+// Access over HTTPS with client certificates: each authorization mode allows its requests, in
+// order; requests that no mode allows are refused; reviews agree; and objects that a plugin rejects
+// are not stored. AUTHZ-01, AUTHZ-02, AUTHZ-03, ADM-03, API-03
+func TestAccessOverHTTPS(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review authorizationv1.SubjectAccessReview
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
@@ -69,18 +70,18 @@ func TestGatesOverHTTPS(t *testing.T) {
 		ask("root", "", "POST", path, body, http.StatusCreated)
 	}
 
-	ask("nobody", "", "GET", secrets+"/a", "", http.StatusForbidden)
+	ask("stranger", "", "GET", secrets+"/a", "", http.StatusForbidden)
 	ask("ann", "", "GET", secrets+"/a", "", http.StatusOK) // RBAC, by name
 	ask("ann", "", "GET", secrets+"/b", "", http.StatusForbidden)
 	ask("ann", "", "GET", secrets, "", http.StatusForbidden)
 	ask("ann", "", "GET", "/metrics", "", http.StatusOK) // and by path
-	ask("nobody", "", "GET", "/metrics", "", http.StatusForbidden)
-	ask("wendy", "", "GET", secrets, "", http.StatusOK)      // by the webhook
-	ask("eve", "", "GET", secrets, "", http.StatusForbidden) // whose no ABAC can't undo
+	ask("stranger", "", "GET", "/metrics", "", http.StatusForbidden)
+	ask("wendy", "", "GET", secrets, "", http.StatusOK)      // allowed by the webhook
+	ask("eve", "", "GET", secrets, "", http.StatusForbidden) // denied by the webhook; ABAC can't override it
 	ask("abel", "", "GET", secrets+"/a", "", http.StatusOK)  // ABAC
 	ask("abel", "", "DELETE", secrets+"/a", "", http.StatusForbidden)
 
-	// Node: what a node's pods use, and admission lets it change itself alone.
+	// Node allows what a node's pods use, and admission lets a node change only its own object.
 	const node, nodes = "system:node:n1", "system:nodes"
 	ask(node, nodes, "GET", secrets+"/a", "", http.StatusForbidden)
 	ask("root", "", "POST", "/api/v1/namespaces/default/pods",
@@ -90,11 +91,11 @@ func TestGatesOverHTTPS(t *testing.T) {
 	ask(node, nodes, "POST", "/api/v1/nodes", `{"metadata":{"name":"n3"}}`, http.StatusForbidden)
 	ask("root", "", "GET", "/api/v1/nodes/n3", "", http.StatusNotFound)
 
-	// Nobody gives away what it has not.
+	// Users can't grant rights that they lack.
 	ask("ann", "", "POST", roles, `{"metadata":{"name":"own"},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"],"resourceNames":["a"]}]}`, http.StatusCreated)
 	ask("ann", "", "POST", roles, `{"metadata":{"name":"more"},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`, http.StatusForbidden)
 
-	// The reviews say the same; who may not ask about others is refused.
+	// Reviews agree; users without permission can't ask about others.
 	review := func(who, secret string, want int) {
 		t.Helper()
 		ask(who, "", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", fmt.Sprintf(`{"spec":{"user":"ann","resourceAttributes":{"verb":"get","resource":"secrets","namespace":"default","name":%q}}}`, secret), want)
@@ -120,7 +121,7 @@ func TestGatesOverHTTPS(t *testing.T) {
 		}
 	}
 
-	// Impersonation needs the verb.
+	// Impersonation requires the verb impersonate.
 	for who, want := range map[string]string{"root": "ann", "ann": "403 Forbidden"} {
 		groups := map[string][]string{"root": {user.SystemPrivilegedGroup}}[who]
 		if got := s.who(t, certified(t, s.ca, who, groups...), "Impersonate-User: ann"); got != want {
