@@ -92,7 +92,7 @@ func TestModeOrder(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	for text, o := range map[string]authz.Options{
 		"at least one authorization-mode must be passed":                              {},
-		`authorization-mode "Unknown" is not a valid mode`:                             {Modes: []string{"Unknown"}},
+		`authorization-mode "Unknown" is not a valid mode`:                            {Modes: []string{"Unknown"}},
 		"authorization-mode ABAC's authorization policy file not passed":              {Modes: []string{"ABAC"}},
 		"authorization-mode Webhook's authorization config file not passed":           {Modes: []string{"Webhook"}},
 		"cannot specify --authorization-policy-file without mode ABAC":                {Modes: []string{"RBAC"}, PolicyFile: "x"},
