@@ -13,7 +13,7 @@
 //  4. The attacker ends, and the server idles for a minute while other servers are attacked. Then its memory and processor time are
 //     measured again, and it ends.
 //
-// The program exits with status 1 if kelson misses one of the criteria in criteria.go. With -docs it writes the table of docs/security.md.
+// The program exits with status 1 if kelson misses one of the criteria in criteria.go. With -docs it writes the table of docs/reference/security.md.
 // Every loop of an attack is bounded in count and time, and a server that exceeds -guard bytes of memory ends early.
 //
 // # Adding an attack
