@@ -79,11 +79,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 }
 
 type flags struct {
-	kubeconfig, context      string
-	metrics, health, account string
-	grace                    time.Duration
-	verbosity                int
-	logFormat                string
+	kubeconfig, context    string
+	metrics, health, trace string
+	grace                  time.Duration
+	verbosity              int
+	logFormat              string
 
 	elect                            bool
 	electionID, electionNamespace    string
@@ -105,7 +105,8 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	set.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
 	set.StringVar(&f.metrics, "metrics-bind-address", "", "`host:port` to serve metrics at; empty or 0: not served")
 	set.StringVar(&f.health, "health-probe-bind-address", "", "`host:port` to serve /healthz and /readyz at; empty or 0: not served")
-	set.StringVar(&f.account, "account-bind-address", "", "`host:port` to serve the trace of recent reconciles at, for kelson why; empty or 0: not served")
+	set.StringVar(&f.trace, "trace-bind-address", "", "`host:port` to serve the trace of recent reconciles at, for kelson why; empty or 0: not served")
+	set.StringVar(&f.trace, "account-bind-address", "", "deprecated: use -trace-bind-address")
 	set.BoolVar(&f.secureMetrics, "metrics-secure", true, "serve metrics over TLS, only to clients that the API server authorizes to get /metrics")
 	set.BoolVar(&f.elect, "leader-elect", false, "elect one of several replicas to run the controllers")
 	set.StringVar(&f.electionID, "leader-election-id", "", "`name` of the election's Lease; by default the name of the operator")
@@ -142,7 +143,7 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return wrong("invalid value %q for flag -log-format: want text or json", f.logFormat)
 	}
-	for _, address := range []*string{&f.metrics, &f.health, &f.account} {
+	for _, address := range []*string{&f.metrics, &f.health, &f.trace} {
 		if *address == "0" {
 			*address = ""
 		}
@@ -157,7 +158,7 @@ const localWebhooks = "KELSON_LOCAL_WEBHOOKS"
 // config returns the Config that the flags describe.
 func (f *flags) config(getenv func(string) string) (Config, error) {
 	cfg := Config{
-		MetricsAddress: f.metrics, HealthAddress: f.health, AccountAddress: f.account, GracePeriod: f.grace,
+		MetricsAddress: f.metrics, HealthAddress: f.health, TraceAddress: f.trace, GracePeriod: f.grace,
 		NoWebhooks: getenv("ENABLE_WEBHOOKS") == "false",
 	}
 	protocols := func(c *tls.Config) {

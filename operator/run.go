@@ -33,10 +33,10 @@ type Config struct {
 	Trace trace.Sink
 	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
-	// MetricsAddress, HealthAddress and AccountAddress are host:port addresses to serve metrics,
+	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
 	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
 	// is not served.
-	MetricsAddress, HealthAddress, AccountAddress string
+	MetricsAddress, HealthAddress, TraceAddress string
 	// SecureMetrics serves metrics over TLS, only to authorized clients.
 	SecureMetrics *manager.SecureMetrics
 	// GracePeriod bounds how long shutdown takes; 30 s if zero.
@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	}
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
-		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, AccountAddress: cfg.AccountAddress,
+		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
 		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
 	})
 	if err != nil {

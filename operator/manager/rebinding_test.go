@@ -11,7 +11,7 @@ import (
 // A web page whose name resolves to the loopback address, or that sends requests to it, gets nothing of what is served without authentication.
 func TestNotRebound(t *testing.T) {
 	const loopback, other = "127.0.0.1", "10.1.2.3"
-	h := notRebound(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := rejectRebinding(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, test := range []struct {
 		local, host, method, origin string
 		want                        int

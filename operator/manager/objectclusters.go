@@ -12,13 +12,14 @@ import (
 	"kelson.dev/operator/internal/recent"
 )
 
-// places remembers in which further cluster the objects are that the manager's clients read or wrote last, by their uid.
-type places struct {
+// objectClusters records, by uid, the additional cluster of each object that the manager's clients
+// read or wrote recently.
+type objectClusters struct {
 	mu   sync.Mutex
 	last recent.Map[types.UID, string]
 }
 
-func (p *places) note(uid types.UID, cluster string) {
+func (p *objectClusters) note(uid types.UID, cluster string) {
 	if uid == "" {
 		return
 	}
@@ -27,13 +28,13 @@ func (p *places) note(uid types.UID, cluster string) {
 	p.last.Set(uid, cluster)
 }
 
-func (p *places) of(uid types.UID) (cluster string, known bool) {
+func (p *objectClusters) of(uid types.UID) (cluster string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last.Get(uid)
 }
 
-// broadcasterIn is that of the cluster of a context; nil if that was disengaged.
+// broadcasterIn returns the broadcaster of a context's cluster; nil if that was disengaged.
 func (m *Manager) broadcasterIn(ctx context.Context) *events.Broadcaster {
 	c, err := m.ClusterFrom(ctx)
 	if err != nil {
@@ -42,14 +43,15 @@ func (m *Manager) broadcasterIn(ctx context.Context) *events.Broadcaster {
 	return c.events
 }
 
-// broadcasterOf is that of the cluster of an object: the one where the manager's clients met the object, else the one whose informers have it, else the
-// manager's own. It is nil if that cluster was disengaged.
+// broadcasterOf returns the broadcaster of an object's cluster: the one where the manager's clients
+// last read or wrote the object, else the one whose informers have it, else the manager's own. It
+// is nil if the cluster was disengaged.
 func (m *Manager) broadcasterOf(about runtime.Object) *events.Broadcaster {
 	obj, ok := about.(client.Object)
 	if !ok || obj.GetUID() == "" {
 		return m.own.events
 	}
-	if name, known := m.places.of(obj.GetUID()); known {
+	if name, known := m.objectClusters.of(obj.GetUID()); known {
 		c, err := m.Cluster(name)
 		if err != nil {
 			return nil

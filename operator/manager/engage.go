@@ -13,28 +13,31 @@ import (
 )
 
 var (
-	// ErrClusterNotFound says that no cluster of a name is engaged.
+	// ErrClusterNotFound means that no cluster with the name is engaged.
 	ErrClusterNotFound = errors.New("cluster not found")
-	// ErrDisengaged is the cause of the end of a cluster's context, and of those of reconciles there.
+	// ErrDisengaged is the cause of the end of a disengaged cluster's context, and of those of its
+	// reconciles.
 	ErrDisengaged = errors.New("the cluster was disengaged")
 )
 
-// A Provider discovers clusters: it engages those that come and disengages those that go.
+// A Provider discovers clusters: it engages new ones and disengages those that are gone.
 type Provider interface {
-	// Run does so until ctx ends. The clusters stay engaged then; they end with the manager. An error ends the manager.
+	// Run engages and disengages clusters until ctx ends. The clusters then stay engaged until the
+	// manager ends. If Run returns an error, the manager stops.
 	Run(ctx context.Context, m *Manager) error
 }
 
-// AddProvider has a provider run while the manager does, in every replica.
+// AddProvider runs a provider with the manager, on every replica.
 func (m *Manager) AddProvider(p Provider) {
 	m.Add(OnEveryReplica(Func(func(ctx context.Context) error { return p.Run(ctx, m) })))
 }
 
-// Engage has the controllers look after a further cluster, at any time: before the manager runs, or while it does. Requests for objects
-// there carry the name. What was said to OnCluster makes the sources. It does not wait for the server.
+// Engage adds an additional cluster to all controllers. It can be called before and while the
+// manager runs. Requests for objects in the cluster carry its name. The functions passed to
+// OnCluster add its sources. Engage does not wait for the server.
 func (m *Manager) Engage(name string, cfg *rest.Config) (*Cluster, error) {
 	if name == "" {
-		return nil, errors.New("engage cluster: it needs a name")
+		return nil, errors.New("engage cluster: the name is empty")
 	}
 	c, err := m.newCluster(name, cfg, nil)
 	if err != nil {
@@ -45,7 +48,7 @@ func (m *Manager) Engage(name string, cfg *rest.Config) (*Cluster, error) {
 	m.mu.Lock()
 	if m.clusters[name] != nil {
 		m.mu.Unlock()
-		return nil, fmt.Errorf("engage cluster: there is one named %q", name)
+		return nil, fmt.Errorf("engage cluster: a cluster named %q is already engaged", name)
 	}
 	m.clusters[name] = c
 	m.sources.add(Func(func(ctx context.Context) error {
@@ -66,12 +69,14 @@ func (m *Manager) Engage(name string, cfg *rest.Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Disengage takes a cluster away from the controllers, at any time; its objects stay as they are. It waits neither for its server nor for
-// reconciles. When it returns, nothing is begun there any longer: the requests for it are dropped, and its name may be engaged again, for a
-// cluster that begins anew. Reconciles that run there have their controller's grace period; then their context ends by ErrDisengaged. They
-// keep their clients and informers until they return.
+// Disengage removes a cluster from the controllers; it can be called at any time and does not
+// change the cluster's objects. It waits neither for its server nor for reconciles. When it
+// returns, no further work starts in the cluster, waiting requests for it are dropped, and its name
+// can be engaged again for a different cluster. Reconciles in progress have their controller's
+// grace period; then their context ends with ErrDisengaged. They keep their clients and informers
+// until they return.
 //
-// It must not be called by what was said to OnCluster.
+// OnCluster functions must not call it.
 func (m *Manager) Disengage(name string) error {
 	m.mu.Lock()
 	c := m.clusters[name]
@@ -87,7 +92,8 @@ func (m *Manager) Disengage(name string) error {
 	return nil
 }
 
-// disengage ends a cluster, whose setup is locked. Its informers and events end by themselves.
+// disengage ends a cluster. The caller holds its setup lock. The informers and events end on their
+// own.
 func (m *Manager) disengage(c *Cluster) {
 	c.close(fmt.Errorf("%w: %q", ErrDisengaged, c.name))
 	c.unready()
@@ -98,13 +104,14 @@ func (m *Manager) disengage(c *Cluster) {
 		each.Disengage(c.name)
 	}
 	m.mu.Lock()
-	delete(m.clusters, c.name) // now there may be another one
+	delete(m.clusters, c.name) // from now on, another cluster can have the name
 	m.mu.Unlock()
 	m.forget(c)
 	m.cfg.Log.Info("cluster disengaged", "cluster", c.name)
 }
 
-// forget drops what is remembered of a cluster that was disengaged, unless another one has its name or host.
+// forget drops what is recorded about a disengaged cluster, unless another cluster has its name or
+// host.
 func (m *Manager) forget(c *Cluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,8 +128,9 @@ func (m *Manager) forget(c *Cluster) {
 	}
 }
 
-// OnCluster calls f for the manager's own cluster and each that is engaged, now or when it is. f makes the sources of a controller, say. It
-// must neither wait for the server nor call OnCluster or Disengage.
+// OnCluster calls f for the manager's own cluster, for all engaged clusters, and for each cluster
+// that is engaged later, for example to add sources to a controller. f must neither wait for the
+// server nor call OnCluster or Disengage.
 func (m *Manager) OnCluster(f func(*Cluster) error) error {
 	m.mu.Lock()
 	all := []*Cluster{m.own}
@@ -142,7 +150,7 @@ func (m *Manager) OnCluster(f func(*Cluster) error) error {
 // make calls f for the cluster, unless it was disengaged.
 func (c *Cluster) make(f func(*Cluster) error) error {
 	if c.name == "" {
-		return f(c) // it stays
+		return f(c) // never disengaged
 	}
 	c.setup.Lock()
 	defer c.setup.Unlock()
@@ -152,7 +160,8 @@ func (c *Cluster) make(f func(*Cluster) error) error {
 	return f(c)
 }
 
-// Cluster finds a cluster by its name; the error is ErrClusterNotFound. An empty name is that of the manager's own.
+// Cluster returns a cluster by its name, or ErrClusterNotFound. The empty name is that of the
+// manager's own cluster.
 func (m *Manager) Cluster(name string) (*Cluster, error) {
 	if name == "" {
 		return m.own, nil
@@ -167,8 +176,9 @@ func (m *Manager) Cluster(name string) (*Cluster, error) {
 
 type clusterKey struct{}
 
-// ClusterFrom is the cluster of a context (see reconcile.Cluster). In a reconcile it is the one in which that has begun, although it may have
-// been disengaged meanwhile, and another one have its name.
+// ClusterFrom returns the cluster of a context (see reconcile.Cluster). In a reconcile, it is the
+// cluster in which the reconcile started, even if that was disengaged since and another one has its
+// name.
 func (m *Manager) ClusterFrom(ctx context.Context) (*Cluster, error) {
 	name := reconcile.Cluster(ctx)
 	if c, ok := ctx.Value(clusterKey{}).(*Cluster); ok && c.name == name {
@@ -177,7 +187,7 @@ func (m *Manager) ClusterFrom(ctx context.Context) (*Cluster, error) {
 	return m.Cluster(name)
 }
 
-// clusters is the manager as its controllers see it.
+// clusters implements controller.Clusters.
 type clusters struct{ m *Manager }
 
 func (c clusters) Enter(ctx context.Context, name string) (controller.Visit, bool) {

@@ -12,8 +12,8 @@ import (
 
 // RUN-06: the account that is served is that of the latest reconciles, oldest first.
 func TestAccountIsBounded(t *testing.T) {
-	for _, reconciles := range []int{3, accountLines + 3} {
-		a := &account{}
+	for _, reconciles := range []int{3, traceLines + 3} {
+		a := &traceLog{}
 		sink := a.sink()
 		for i := range reconciles {
 			sink.Reconciled(trace.Record{ID: uint64(i + 1), Controller: "test"})
@@ -21,7 +21,7 @@ func TestAccountIsBounded(t *testing.T) {
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		lines := bytes.Split(bytes.TrimSpace(w.Body.Bytes()), []byte("\n"))
-		want := min(reconciles, accountLines)
+		want := min(reconciles, traceLines)
 		if len(lines) != want {
 			t.Fatalf("%d lines, want %d", len(lines), want)
 		}

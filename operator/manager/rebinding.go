@@ -7,12 +7,14 @@ import (
 	"strings"
 )
 
-// notRebound refuses requests that reach a loopback address under a name of somebody else, and those that a page of another origin makes a
-// browser send. It is for what is served without authentication: a web page can have its own name resolve to 127.0.0.1 (DNS rebinding),
-// and the browser lets it read the answers. Such a request has that name as its Host.
+// rejectRebinding rejects requests to a loopback address with a foreign host name, and cross-origin
+// requests of browsers. It protects servers without authentication from DNS rebinding: a web page
+// can resolve its own host name to 127.0.0.1, and the browser then lets it read the responses. Such
+// requests have that name in their Host header.
 //
-// Requests to other addresses pass: their Host is a name of this pod or its service, which is not known here.
-func notRebound(next http.Handler) http.Handler {
+// Requests to other addresses pass: their Host is a name of this pod or its service, which is not
+// known here.
+func rejectRebinding(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local) && !ownName(r.Host) {
@@ -32,7 +34,8 @@ func isLoopback(address net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// ownName reports whether a Host can't be that of a web site: an address, or a name that browsers resolve to this machine only.
+// ownName reports whether a Host can't be a web site: it is an IP address, or a name that browsers
+// resolve only to this machine.
 func ownName(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
