@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
@@ -137,7 +137,7 @@ func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.Group
 	switch into.(type) {
 	case *unstructured.Unstructured, *Encoded: // decode handles these
 	default:
-		if structs.Decode(data, into, j.structSharing(), notePartial) == nil {
+		if jsondecode.Decode(data, into, j.structSharing(), notePartial) == nil {
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			j.share.object(into)
 			return nil
@@ -146,7 +146,7 @@ func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.Group
 	return j.decode(data, into, kind)
 }
 
-func (j jsonCodec) structSharing() structs.Sharing {
+func (j jsonCodec) structSharing() jsondecode.Sharing {
 	if j.share == nil {
 		return nil
 	}
@@ -154,9 +154,9 @@ func (j jsonCodec) structSharing() structs.Sharing {
 }
 
 // decodeStruct decodes data into a new value of type t and returns a pointer to it.
-func decodeStruct(data []byte, t reflect.Type, share structs.Sharing) (any, error) {
+func decodeStruct(data []byte, t reflect.Type, share jsondecode.Sharing) (any, error) {
 	fresh := reflect.New(t).Interface()
-	if structs.Decode(data, fresh, share, notePartial) == nil {
+	if jsondecode.Decode(data, fresh, share, notePartial) == nil {
 		return fresh, nil
 	}
 	fresh = reflect.New(t).Interface()

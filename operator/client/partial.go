@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
@@ -31,19 +31,19 @@ var partials sync.Map // reflect.Type of the struct → *partial
 // partial has the objects of a type that have fields that the type lacks.
 type partial struct {
 	mu   sync.Mutex
-	uids map[types.UID]structs.Loss
-	all  structs.Loss // applies to every object
-	most structs.Loss
+	uids map[types.UID]jsondecode.Loss
+	all  jsondecode.Loss // applies to every object
+	most jsondecode.Loss
 }
 
 // notePartial records that a type lacks part of the status of an object.
-func notePartial(obj metav1.Object, what structs.Loss) {
-	if _, kept := obj.(runtime.Object); !kept || what == structs.Whole {
+func notePartial(obj metav1.Object, what jsondecode.Loss) {
+	if _, kept := obj.(runtime.Object); !kept || what == jsondecode.Whole {
 		return
 	}
 	known, ok := partials.Load(reflect.TypeOf(obj))
 	if !ok {
-		known, _ = partials.LoadOrStore(reflect.TypeOf(obj), &partial{uids: map[types.UID]structs.Loss{}})
+		known, _ = partials.LoadOrStore(reflect.TypeOf(obj), &partial{uids: map[types.UID]jsondecode.Loss{}})
 	}
 	p := known.(*partial)
 	p.mu.Lock()
@@ -70,15 +70,15 @@ func noteLacking(into runtime.Object) {
 	if obj, ok := into.(Object); ok {
 		// without a uid, it stands for all objects
 		obj = reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object)
-		notePartial(obj, structs.InElements)
+		notePartial(obj, jsondecode.InElements)
 	}
 }
 
 // lossOf returns what the type of an object lacks of its status.
-func lossOf(obj Object) structs.Loss {
+func lossOf(obj Object) jsondecode.Loss {
 	known, ok := partials.Load(reflect.TypeOf(obj))
 	if !ok {
-		return structs.Whole
+		return jsondecode.Whole
 	}
 	p := known.(*partial)
 	p.mu.Lock()
@@ -95,7 +95,7 @@ func notePartialOf(data []byte, into any) {
 		}
 	}
 	if obj, ok := into.(Object); ok {
-		notePartial(obj, structs.Status(data, obj))
+		notePartial(obj, jsondecode.Status(data, obj))
 	}
 }
 
@@ -107,7 +107,7 @@ func notePartialItems(data []byte, list ObjectList) {
 	n := 0
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // returns only errors of the function
 		if obj, ok := item.(Object); ok && n < len(raw) {
-			notePartial(obj, structs.Status(raw[n], obj))
+			notePartial(obj, jsondecode.Status(raw[n], obj))
 		}
 		n++
 		return nil
@@ -115,7 +115,7 @@ func notePartialItems(data []byte, list ObjectList) {
 }
 
 // losesStatus returns what an update or a merge patch of an object's status would lose.
-func losesStatus(obj Object, p StatusPatch) structs.Loss {
+func losesStatus(obj Object, p StatusPatch) jsondecode.Loss {
 	loss := lossOf(obj)
 	if p.Before != nil && reflect.TypeOf(p.Before) == reflect.TypeOf(obj) {
 		loss = max(loss, lossOf(p.Before))
@@ -146,7 +146,7 @@ func Transformed(obj Object, change func(Object) Object) Object {
 	before := encodedStatus(obj)
 	obj = change(obj)
 	if !bytes.Equal(before, encodedStatus(obj)) {
-		notePartial(obj, structs.InElements)
+		notePartial(obj, jsondecode.InElements)
 	}
 	return obj
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/operator/internal/messages"
+	"kelson.dev/operator/internal/protodecode"
 )
 
 // message is implemented by types with a protobuf encoding: the built-in ones, and metadata.
@@ -179,9 +179,9 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 }
 
 // decodeMessage decodes a message into a new value of type t and returns a pointer to it.
-func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.Object, error) {
+func decodeMessage(raw []byte, t reflect.Type, share protodecode.Sharing) (runtime.Object, error) {
 	fresh := reflect.New(t).Interface().(runtime.Object)
-	if ok, lacks := messages.Read(raw, fresh, share); ok {
+	if ok, lacks := protodecode.Read(raw, fresh, share); ok {
 		if lacks {
 			noteLacking(fresh)
 		}
@@ -212,7 +212,7 @@ func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind 
 	switch into.(type) {
 	case *Encoded, *Items: // decodeRaw handles these
 	default:
-		if ok, lacks := messages.Read(raw, into, p.share.all()); ok {
+		if ok, lacks := protodecode.Read(raw, into, p.share.all()); ok {
 			if lacks {
 				noteLacking(into)
 			}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/operator/internal/messages"
+	"kelson.dev/operator/internal/protodecode"
 )
 
 // sharing holds parts that values decoded from one stream have in common: equal strings and, if no
@@ -18,7 +18,7 @@ type sharing struct {
 	strings [stringSlots][2]string    // by hash, most recently used first
 	trees   map[string]map[string]any // encoded → decoded; nil if callers may modify values
 	fields  map[string]*metav1.FieldsV1
-	parts   *messages.Parts // nil if callers may modify values
+	parts   *protodecode.Parts // nil if callers may modify values
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 func newSharing(immutable bool) *sharing {
 	s := &sharing{seed: maphash.MakeSeed()}
 	if immutable {
-		s.trees, s.fields, s.parts = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}, &messages.Parts{}
+		s.trees, s.fields, s.parts = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}, &protodecode.Parts{}
 	}
 	return s
 }
@@ -67,14 +67,14 @@ func (s *sharing) Keep(raw []byte, tree map[string]any) {
 	}
 }
 
-// FieldsV1 implements [structs.Sharing].
+// FieldsV1 implements [jsondecode.Sharing].
 func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
 
-// Parts implements [messages.Sharing].
-func (s *sharing) Parts() *messages.Parts { return s.parts }
+// Parts implements [protodecode.Sharing].
+func (s *sharing) Parts() *protodecode.Parts { return s.parts }
 
 // all returns the sharing for decoding into a new value.
-func (s *sharing) all() messages.Sharing {
+func (s *sharing) all() protodecode.Sharing {
 	if s == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *sharing) all() messages.Sharing {
 }
 
 // texts returns the sharing without the parts.
-func (s *sharing) texts() messages.Sharing {
+func (s *sharing) texts() protodecode.Sharing {
 	if s == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *sharing) texts() messages.Sharing {
 
 type textsOf struct{ *sharing }
 
-func (textsOf) Parts() *messages.Parts { return nil }
+func (textsOf) Parts() *protodecode.Parts { return nil }
 
 // object replaces the managedFields of an object, or of the items of a list, by equal ones decoded
 // earlier.

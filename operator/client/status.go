@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
@@ -65,9 +65,9 @@ func (p StatusPatch) Data(Object) ([]byte, error) { return p.Document, nil }
 // patch would lose fields. done is false if the caller must send the patch.
 func (c *restClient) writeStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
 	switch losesStatus(obj, p) {
-	case structs.Whole:
+	case jsondecode.Whole:
 		return c.replaceStatus(ctx, e, r, obj, p, o)
-	case structs.InMembers:
+	case jsondecode.InMembers:
 		return false, nil
 	}
 	return true, c.rebaseStatus(ctx, e, r, obj, p, o)

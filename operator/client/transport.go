@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"kelson.dev/operator/internal/exchange"
+	"kelson.dev/operator/internal/http1"
 )
 
 const (
@@ -54,7 +54,7 @@ func usesNetHTTP(cfg Config) (bool, error) {
 // request, a watch that is read slowly does not block others, and requests spread over the servers
 // behind an address.
 //
-// Package exchange sends small writes, unless netHTTP is set.
+// Package http1 sends small writes, unless netHTTP is set.
 func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Client, error) {
 	conf = rest.CopyConfig(conf)
 	if conf.Transport == nil && len(conf.NextProtos) == 0 {
@@ -62,7 +62,7 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		conf.Dial = exchange.Observed(conf.Dial) // before client-go wraps connections
+		conf.Dial = http1.Observed(conf.Dial) // before client-go wraps connections
 		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
@@ -84,7 +84,7 @@ func innermost(connections int, caFile string, netHTTP bool) transport.WrapperFu
 		if connections == 0 || netHTTP {
 			return rt
 		}
-		return exchange.New(exchange.Config{
+		return http1.New(http1.Config{
 			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout,
 			TLS: func() *tls.Config { return trusting(bottom(rt).TLSClientConfig, caFile) },
 		})

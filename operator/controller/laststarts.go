@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -13,7 +13,7 @@ import (
 // objects. A nil *lastStarts records nothing.
 type lastStarts struct {
 	mu   sync.Mutex
-	last recent.Map[reconcile.Request, time.Time]
+	last boundedmap.Map[reconcile.Request, time.Time]
 }
 
 // maxStarts bounds the number of objects. The events of a reconcile's writes arrive within

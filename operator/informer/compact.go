@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/pack"
+	"kelson.dev/operator/internal/pack"
 )
 
 // packed is an object in the form Compact. Only its name, namespace, uid and resourceVersion are

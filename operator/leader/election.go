@@ -293,7 +293,7 @@ func (e *Election) sign(lease *coordinationv1.Lease, begin bool) {
 // renew renews the Lease, which was last renewed at a time, until lead has ended or the Lease is
 // lost. It returns the error of lead, or ErrLost.
 func (e *Election) renew(ctx context.Context, watch *following, ended <-chan error, renewed time.Time) error {
-	e.cfg.Log.Info("leading", "leader", e.cfg.Identity)
+	e.cfg.Log.Info("started leading", "leader", e.cfg.Identity)
 	wait := e.cfg.RetryPeriod - time.Since(renewed)
 	for {
 		deadline := renewed.Add(e.cfg.RenewDeadline)

@@ -231,7 +231,7 @@ func TestDisengage(t *testing.T) {
 		if got := f.visits(); len(got) != 0 {
 			t.Errorf("got %q", got)
 		}
-		if got := f.log.with("cluster=east", "a request was dropped"); len(got) != 1 || !strings.Contains(got[0], "level=DEBUG") {
+		if got := f.log.with("cluster=east", "request dropped"); len(got) != 1 || !strings.Contains(got[0], "level=DEBUG") {
 			t.Errorf("it was logged as %q", got)
 		}
 		there := reconcile.WithCluster(t.Context(), "east")

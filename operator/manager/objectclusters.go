@@ -9,14 +9,14 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/events"
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
 // objectClusters records, by uid, the additional cluster of each object that the manager's clients
 // read or wrote recently.
 type objectClusters struct {
 	mu   sync.Mutex
-	last recent.Map[types.UID, string]
+	last boundedmap.Map[types.UID, string]
 }
 
 func (p *objectClusters) note(uid types.UID, cluster string) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
 // Loop describes a hot loop: reconciles that cause each other by their writes without end, or a
@@ -58,9 +58,9 @@ type loops struct {
 	suspects atomic.Int32 // number of suspicious activities, usually 0
 
 	mu         sync.Mutex
-	activities recent.Map[subject, *activity]
-	chains     recent.Map[uint64, chain] // by reconcile
-	told       recent.Map[string, time.Time]
+	activities boundedmap.Map[subject, *activity]
+	chains     boundedmap.Map[uint64, chain] // by reconcile
+	told       boundedmap.Map[string, time.Time]
 }
 
 // activity records the changes within loopWindow to an object that this process writes.

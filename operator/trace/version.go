@@ -7,7 +7,7 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
 // written identifies a state of an object. It includes kind and name because resourceVersions are
@@ -28,9 +28,9 @@ type subject struct {
 // objects. Both are bounded.
 type versions struct {
 	mu      sync.Mutex
-	writers recent.Map[written, uint64]
-	last    recent.Map[subject, string]
-	spans   recent.Map[uint64, oteltrace.SpanContext] // of reconciles
+	writers boundedmap.Map[written, uint64]
+	last    boundedmap.Map[subject, string]
+	spans   boundedmap.Map[uint64, oteltrace.SpanContext] // of reconciles
 }
 
 // wrote records the result of a write, and reports whether the resourceVersion changed. before is

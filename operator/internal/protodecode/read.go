@@ -1,4 +1,4 @@
-package messages
+package protodecode
 
 import (
 	"reflect"
@@ -8,17 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxDepth is more than any type has that does not contain itself.
+// maxDepth is more than the nesting of any non-recursive type.
 const maxDepth = 100
 
-// reader reads one object. Its methods say no to what is not read here.
+// reader decodes one object. Its methods return false for unsupported input.
 type reader struct {
 	share Sharing
 	parts *Parts
-	lacks bool // there was a field that the Go type does not have
+	lacks bool // the Go type lacks a field of the message
 }
 
-// message reads data as the message at a place.
+// message decodes data into the message at an address.
 func (r *reader) message(p *plan, data []byte, at unsafe.Pointer, depth int) bool {
 	switch p.how {
 	case byFields:
@@ -31,7 +31,7 @@ func (r *reader) message(p *plan, data []byte, at unsafe.Pointer, depth int) boo
 	return reflect.NewAt(p.t, at).Interface().(unmarshaler).Unmarshal(data) == nil
 }
 
-// fields reads the fields of a message.
+// fields decodes the fields of a message.
 func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool {
 	next, last := 0, uint64(0)
 	for i := 0; i < len(data); {
@@ -42,7 +42,7 @@ func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool
 				return false
 			}
 		}
-		if tag>>3 <= last { // also of what merges with what is there
+		if tag>>3 <= last { // also rejects repeated fields that must be merged
 			return false
 		}
 		for next < len(p.fields) && p.fields[next].tag < tag {
@@ -50,9 +50,9 @@ func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool
 		}
 		if next == len(p.fields) || p.fields[next].tag != tag {
 			if next < len(p.fields) && p.fields[next].tag>>3 == tag>>3 || next > 0 && p.fields[next-1].tag>>3 == tag>>3 {
-				return false // another encoding
+				return false // unexpected wire type
 			}
-			last = tag>>3 - 1 // of which there may be more
+			last = tag>>3 - 1 // a repeated field
 			r.lacks = true
 			if i = skip(data, i, tag&7); i < 0 {
 				return false
@@ -85,7 +85,7 @@ func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool
 	return true
 }
 
-// readVarint reads a number, or as many as there are in a row.
+// readVarint decodes one varint, or a run of them.
 func readVarint(f *field, data []byte, i int, place unsafe.Pointer) int {
 	n, i := uvarint(data, i)
 	if i < 0 {
@@ -142,7 +142,7 @@ func readVarints[T int32 | int64](f *field, data []byte, i int, first uint64) ([
 	return all, i
 }
 
-// value reads what has a length.
+// value decodes a length-delimited value.
 func (r *reader) value(f *field, data []byte, place unsafe.Pointer, depth int) bool {
 	switch f.op {
 	case aText:
@@ -179,13 +179,13 @@ func (r *reader) pointer(p *plan, data []byte, place *unsafe.Pointer, depth int)
 	return true
 }
 
-// slice is what a slice consists of.
+// slice is the memory layout of a slice.
 type slice struct {
 	data          unsafe.Pointer
 	len, capacity int
 }
 
-// run reads all the fields of a number that come in a row, into a slice or a map. The first begins at i.
+// run decodes a run of fields with the same number into a slice or a map. The first begins at i.
 func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth int) int {
 	count, end := run(data, i, f.tag)
 	if end < 0 {
@@ -212,7 +212,7 @@ func (r *reader) run(f *field, data []byte, i int, place unsafe.Pointer, depth i
 	return end
 }
 
-// elements reads what a run consists of.
+// elements decodes the elements of a run.
 func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer, depth int) bool {
 	i := 0
 	switch f.op {
@@ -264,7 +264,7 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 	return true
 }
 
-// readMap reads so many entries of a map, whose values are read by a function.
+// readMap decodes entries of a map, with a function that decodes values.
 func readMap[V any](r *reader, count int, data []byte, into *map[string]V, read func([]byte) (V, bool)) bool {
 	m := make(map[string]V, count)
 	for i := 0; count > 0; count-- {
@@ -289,19 +289,19 @@ func (r *reader) text(b []byte) string {
 	return r.share.Text(b)
 }
 
-// clone is a copy that is never nil.
+// clone returns a copy that is never nil.
 func clone(b []byte) []byte {
 	c := make([]byte, len(b))
 	copy(c, b)
 	return c
 }
 
-// quantity is a message with its text.
+// quantity decodes a resource.Quantity.
 func (r *reader) quantity(data []byte, into *resource.Quantity) bool {
 	if len(data) < 2 || data[0] != 1<<3|bytes || data[1] >= 0x80 || int(data[1]) != len(data)-2 {
 		return into.Unmarshal(data) == nil
 	}
-	q, err := resource.ParseQuantity(r.text(data[2:])) // it may keep the text
+	q, err := resource.ParseQuantity(r.text(data[2:])) // the quantity may retain the text
 	*into = q
 	return err == nil
 }

@@ -1,19 +1,19 @@
 //go:build unix
 
-package exchange
+package http1
 
 import (
 	"net"
 	"syscall"
 )
 
-// isObservable says whether isQuiet can tell.
+// isObservable reports whether isQuiet works.
 func isObservable(conn net.Conn) bool {
 	_, ok := conn.(syscall.Conn)
 	return ok
 }
 
-// isQuiet says that the other end of a connection has neither closed it nor said anything.
+// isQuiet reports whether the peer has neither closed the connection nor sent data.
 func isQuiet(conn net.Conn) bool {
 	s, ok := conn.(syscall.Conn)
 	if !ok {

@@ -1,16 +1,22 @@
-// Package exchange sends small requests to a server and reads the answers in the goroutine that asks, over HTTP/1.1 connections that it keeps.
+// Package http1 sends small requests over its own HTTP/1.1 connections, and reads responses in the
+// goroutine of the caller.
 //
-// net/http gives each connection two goroutines, so that an answer may come before its request is sent, and tells them of each request and
-// answer. For the writes of an operator, of a few kilobytes with answers of as many, that hand-over is a third of what a write takes client and server
-// together (BenchmarkWrite). Here a request has a connection to itself until its answer is read.
+// net/http uses two goroutines per connection, so that a response can arrive before the request is
+// sent, and passes each request and response between them. For the writes of an operator, a few
+// kilobytes with responses of the same size, this takes a third of the CPU time that client and
+// server together need for a write (BenchmarkWrite). Here a request owns a connection until its
+// response is read.
 //
-// What is out of the ordinary stays with net/http: a [Transport] stands before an http.Transport, dials as it does and leaves to it reads (which
-// are compressed, and repeated when a connection was closed meanwhile), requests through proxies, upgrades, and bodies of unknown length.
+// net/http handles everything else: a [Transport] wraps an http.Transport, dials like it, and
+// passes on reads (which are compressed, and retried if the connection was closed), requests
+// through proxies, upgrades, and bodies of unknown length.
 //
-// A server may close a connection while it is idle. A write that is sent over it then is lost, and it can't be known whether it was done: so the
-// system is asked about a connection before it is used again. Where that can't be done, because the connection is none of the system's (a tunnel,
-// say) or the system is not a Unix, net/http does everything: its goroutine reads from idle connections.
-package exchange
+// A server can close an idle connection. A write sent over such a connection would be lost with an
+// unknown outcome, so the package asks the operating system for the state of a connection before it
+// reuses it. If that is not possible, because the connection is not a socket (such as a tunnel) or
+// the system is not a Unix, net/http handles all requests: its goroutines read from idle
+// connections.
+package http1
 
 import (
 	"bufio"
@@ -27,17 +33,18 @@ import (
 	"time"
 )
 
-// Config describes a Transport. All of it is required.
+// Config configures a Transport. All fields are required.
 type Config struct {
-	// Base does what this Transport does not. Its Proxy and DialContext are those of both.
+	// Base handles the requests that this Transport does not. Its Proxy and DialContext are used
+	// for both.
 	Base *http.Transport
-	// Otherwise is called in the place of Base, which is below it.
+	// Otherwise is called instead of Base, which it wraps.
 	Otherwise http.RoundTripper
-	// TLS is asked for the configuration of each new connection.
+	// TLS returns the configuration for a new connection.
 	TLS func() *tls.Config
-	// Connections is how many there are at most; further requests wait.
+	// Connections is the maximum number of connections; further requests wait.
 	Connections int
-	// Idle is how long a connection is kept without use.
+	// Idle is how long an unused connection is kept.
 	Idle time.Duration
 }
 
@@ -47,22 +54,22 @@ type Transport struct {
 	slots chan struct{}
 
 	mu    sync.Mutex
-	idle  []*connection // the one that was used last is last
-	timer *time.Timer   // closes what was idle too long; nil while nothing is idle
+	idle  []*connection // most recently used last
+	timer *time.Timer   // closes connections that were idle too long; nil while none is idle
 
-	unobservable atomic.Bool // connections are, so that it can't be told which of them the server has closed
+	unobservable atomic.Bool // the system can't tell whether the server has closed a connection
 }
 
-// New makes a transport. It does nothing until it is used.
+// New returns a transport. It does nothing until it is used.
 func New(cfg Config) *Transport {
 	return &Transport{cfg: cfg, slots: make(chan struct{}, cfg.Connections)}
 }
 
-// WrappedRoundTripper is the transport that does what this one does not.
+// WrappedRoundTripper returns the transport for all other requests.
 func (t *Transport) WrappedRoundTripper() http.RoundTripper { return t.cfg.Otherwise }
 
-// RoundTrip does one exchange. The connection is free again when the answer's body was read to its end, and closed if that does not happen
-// before the body is.
+// RoundTrip sends a request and reads its response. The connection can be reused after the body was
+// read to its end; closing the body earlier closes the connection.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !t.isOurs(req) {
 		return t.cfg.Otherwise.RoundTrip(req)
@@ -98,7 +105,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes what is not in use.
+// CloseIdleConnections closes the unused connections.
 func (t *Transport) CloseIdleConnections() {
 	t.expire(0)
 	t.cfg.Base.CloseIdleConnections()
@@ -125,7 +132,7 @@ func (t *Transport) isOurs(req *http.Request) bool {
 	return true
 }
 
-// connect is an idle connection to the server of a URL, or a new one.
+// connect returns an idle connection to the server of a URL, or a new one.
 func (t *Transport) connect(ctx context.Context, to *url.URL) (*connection, error) {
 	address := to.Host
 	if to.Port() == "" {
@@ -147,7 +154,7 @@ func (t *Transport) connect(ctx context.Context, to *url.URL) (*connection, erro
 	}
 	c := &connection{scheme: to.Scheme, address: address, socket: socket, tcp: tcp, conn: tcp}
 	if !isObservable(socket) {
-		t.unobservable.Store(true) // this one serves one request
+		t.unobservable.Store(true) // used for one request only
 	}
 	if to.Scheme == "https" {
 		conf := t.cfg.TLS().Clone()
@@ -181,7 +188,7 @@ func (t *Transport) takeIdle(scheme, address string) *connection {
 	return nil
 }
 
-// release ends the use of a connection, which may go on with another request if its answer was read to the end.
+// release returns a connection, which is reused if its response was read to the end.
 func (t *Transport) release(c *connection, keep bool) {
 	keep = c.unwatch() && keep && c.in.Buffered() == 0 && isObservable(c.socket)
 	if keep {
@@ -198,7 +205,7 @@ func (t *Transport) release(c *connection, keep bool) {
 	<-t.slots
 }
 
-// expire closes the connections that were idle for so long, and comes back for the others.
+// expire closes the connections that were idle for too long, and sets the timer for the others.
 func (t *Transport) expire(after time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,38 +223,38 @@ func (t *Transport) expire(after time.Duration) {
 	}
 }
 
-// connection is to one server, for one request at a time.
+// connection is a connection to one server, for one request at a time.
 type connection struct {
 	scheme, address string
-	socket          net.Conn // what the system is asked about
-	tcp, conn       net.Conn // conn is over tcp, which is over socket
+	socket          net.Conn // queried for its state
+	tcp, conn       net.Conn // conn wraps tcp, which wraps socket
 	in              *bufio.Reader
 	out             *bufio.Writer
-	since           time.Time // it is idle
+	since           time.Time // start of the idle time
 	stop            func() bool
 }
 
-// watch has what waits on the connection end with ctx.
+// watch makes I/O on the connection fail when ctx ends.
 func (c *connection) watch(ctx context.Context) {
 	if ctx.Done() != nil {
 		c.stop = context.AfterFunc(ctx, func() { c.tcp.SetDeadline(time.Unix(1, 0)) })
 	}
 }
 
-// unwatch undoes watch, and says whether the connection is as before.
+// unwatch undoes watch, and reports whether ctx has not ended.
 func (c *connection) unwatch() bool {
 	stop := c.stop
 	c.stop = nil
 	return stop == nil || stop()
 }
 
-// exchange sends a request and reads the head of its answer.
+// exchange sends a request and reads the header of its response.
 func (c *connection) exchange(req *http.Request) (*http.Response, error) {
 	sent := req.Write(c.out)
 	if sent == nil {
 		sent = c.out.Flush()
 	}
-	// A server that refuses a request may answer before it has read it, and read no more.
+	// A server that rejects a request may respond before it has read it, and stop reading.
 	for {
 		resp, err := http.ReadResponse(c.in, req)
 		switch {
@@ -266,13 +273,13 @@ func (c *connection) exchange(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// body gives the connection back.
+// body is a response body that releases the connection.
 type body struct {
 	io.ReadCloser
-	left       int64 // -1 if that is not known
+	left       int64 // -1 if unknown
 	keep       bool
 	transport  *Transport
-	connection *connection // nil when it was given back
+	connection *connection // nil after release
 }
 
 func (b *body) Read(p []byte) (int, error) {

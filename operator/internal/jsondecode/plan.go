@@ -1,4 +1,4 @@
-package structs
+package jsondecode
 
 import (
 	"encoding"
@@ -8,17 +8,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kelson.dev/operator/internal/plans"
+	"kelson.dev/operator/internal/typecache"
 )
 
-// A plan is how a type is read.
+// A plan describes how to decode a type.
 type plan struct {
 	read readFunc
 }
 
 type readFunc = func(r *reader, v reflect.Value, depth int) error
 
-var made plans.Plans[plan]
+var made typecache.Cache[plan]
 
 func planOf(t reflect.Type) *plan { return made.Of(t, makePlan) }
 
@@ -53,7 +53,7 @@ func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
 		p.read = (*reader).texts
 	case t == anyType:
 		p.read = (*reader).any
-	case t == numberType: // a string that must be a number
+	case t == numberType: // json.Number: a string with a number
 		p.read = (*reader).other
 	case pointer.Implements(jsonUnmarshaler) && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
 		p.read = comparing((*reader).itself)
@@ -80,7 +80,7 @@ func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
 	case reflect.Pointer:
 		p.read = readPointer(t.Elem(), makePlan(t.Elem(), making))
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.Uint8 { // that is base64
+		if t.Elem().Kind() != reflect.Uint8 { // []byte is base64
 			p.read = readSlice(t, makePlan(t.Elem(), making))
 		}
 	case reflect.Map:
@@ -95,16 +95,17 @@ func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
 	}
 }
 
-// field is where a member goes.
+// field is the destination of a member.
 type field struct {
 	index []int
-	bit   uint64 // one for each of the struct's fields
+	bit   uint64 // one per field of the struct
 	plan  *plan
-	// omitEmpty and omitZero say that encoding/json leaves the member out when the value is such.
+	// omitEmpty and omitZero are set if encoding/json omits the member for such values.
 	omitEmpty, omitZero bool
 }
 
-// addFields notes the fields of a struct and of those that it embeds. It says no to what needs encoding/json's rules of precedence.
+// addFields adds the fields of a struct and of embedded structs. It returns false if
+// encoding/json's precedence rules are needed.
 func addFields(fields map[string]*field, t reflect.Type, index []int, making map[reflect.Type]*plan) bool {
 	for n := range t.NumField() {
 		f := t.Field(n)
@@ -138,7 +139,7 @@ func addFields(fields map[string]*field, t reflect.Type, index []int, making map
 	return true
 }
 
-// isPlain says that a name is one for encoding/json, too, and written without escapes.
+// isPlain reports whether a name is valid for encoding/json and needs no escapes.
 func isPlain(name string) bool {
 	for _, c := range name {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("$-./_", c)) {

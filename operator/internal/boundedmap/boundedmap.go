@@ -1,22 +1,23 @@
-// Package recent keeps what was noted last, within bounds.
-package recent
+// Package boundedmap has a map of bounded size that keeps the most recently set entries.
+package boundedmap
 
 import "maps"
 
-// defaultSize is that of a Map without one.
+// defaultSize is the Size of a Map without one.
 const defaultSize = 4096
 
-// Map keeps the values that were set last, of Size keys (4096 if zero) and twice as many at most: there are two generations, and the older is dropped
-// when the younger is full. The zero value is ready for use, by one goroutine at a time.
+// Map keeps at least the Size (4096 if zero) keys that were set last, and at most twice as many: it
+// has two generations, and drops the older when the younger is full. The zero value is ready for
+// use. It is not safe for concurrent use.
 type Map[K comparable, V any] struct {
 	Size int
-	// Gone, if set, is told of each value that makes room for others.
+	// Gone, if not nil, is called for each dropped value.
 	Gone func(V)
 
 	young, old map[K]V
 }
 
-// Get is the value of a key, if it is still known.
+// Get returns the value of a key, if it was not dropped.
 func (m *Map[K, V]) Get(k K) (V, bool) {
 	v, ok := m.young[k]
 	if !ok {
@@ -25,7 +26,7 @@ func (m *Map[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Set notes a value.
+// Set sets the value of a key.
 func (m *Map[K, V]) Set(k K, v V) {
 	size := m.Size
 	if size == 0 {
@@ -37,7 +38,7 @@ func (m *Map[K, V]) Set(k K, v V) {
 	m.young[k] = v
 }
 
-// emptied is the older generation without its values, which make room.
+// emptied calls Gone for the values of the older generation and returns it, cleared, for reuse.
 func (m *Map[K, V]) emptied() map[K]V {
 	if m.old == nil {
 		return map[K]V{}
@@ -53,7 +54,7 @@ func (m *Map[K, V]) emptied() map[K]V {
 	return m.old
 }
 
-// Drop takes out what is under some keys, and returns what Get would have.
+// Drop removes the keys that which selects, and returns them with their values.
 func (m *Map[K, V]) Drop(which func(K) bool) map[K]V {
 	dropped := map[K]V{}
 	for _, generation := range []map[K]V{m.old, m.young} {

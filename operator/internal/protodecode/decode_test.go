@@ -1,4 +1,4 @@
-package messages_test
+package protodecode_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
-	"kelson.dev/operator/internal/messages"
+	"kelson.dev/operator/internal/protodecode"
 )
 
 type message interface {
@@ -28,12 +28,12 @@ type message interface {
 // shared keeps what is read for later.
 type shared struct {
 	texts map[string]string
-	parts *messages.Parts
+	parts *protodecode.Parts
 }
 
-func newShared() *shared { return &shared{map[string]string{}, &messages.Parts{}} }
+func newShared() *shared { return &shared{map[string]string{}, &protodecode.Parts{}} }
 
-func (s *shared) Parts() *messages.Parts { return s.parts }
+func (s *shared) Parts() *protodecode.Parts { return s.parts }
 
 func (s *shared) Text(b []byte) string {
 	text, ok := s.texts[string(b)]
@@ -79,11 +79,11 @@ func TestKinds(t *testing.T) {
 }
 
 // same compares what is read of raw here with what the generated code reads, and says whether it was read.
-func same(t *testing.T, typ reflect.Type, raw []byte, share messages.Sharing) bool {
+func same(t *testing.T, typ reflect.Type, raw []byte, share protodecode.Sharing) bool {
 	t.Helper()
 	got, want := reflect.New(typ).Interface(), reflect.New(typ).Interface().(message)
 	data := append([]byte(nil), raw...)
-	ok := messages.Decode(data, got, share)
+	ok := protodecode.Decode(data, got, share)
 	for n := range data {
 		data[n] = '?' // nothing of it may have been kept
 	}
@@ -184,11 +184,11 @@ func TestMalformed(t *testing.T) {
 		same(t, reflect.TypeFor[corev1.Pod](), turned, nil)
 	}
 	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &own{}, &resource.Quantity{}} {
-		if messages.Decode(raw, into, nil) {
+		if protodecode.Decode(raw, into, nil) {
 			t.Errorf("%T was read", into)
 		}
 	}
-	if messages.Decode([]byte("\x0a\x06\x0a\x01a\x0a\x01b"), &corev1.Pod{}, nil) {
+	if protodecode.Decode([]byte("\x0a\x06\x0a\x01a\x0a\x01b"), &corev1.Pod{}, nil) {
 		t.Error("a field that comes twice was read")
 	}
 }
@@ -221,7 +221,7 @@ func TestParts(t *testing.T) {
 	}
 	share := newShared()
 	read := func() (pod corev1.Pod) {
-		if !messages.Decode(raw, &pod, share) {
+		if !protodecode.Decode(raw, &pod, share) {
 			t.Fatal("is not read")
 		}
 		return pod
@@ -260,7 +260,7 @@ func TestParts(t *testing.T) {
 	seen := map[*corev1.Pod]bool{}
 	for range 4 {
 		var list corev1.PodList
-		if !messages.Decode(raw, &list, share) {
+		if !protodecode.Decode(raw, &list, share) {
 			t.Fatal("is not read")
 		}
 		seen[&list.Items[0]] = true
@@ -329,9 +329,9 @@ func BenchmarkPod(b *testing.B) {
 		decode func([]byte, *corev1.Pod) bool
 	}{
 		{"generated", func(raw []byte, pod *corev1.Pod) bool { return pod.Unmarshal(raw) == nil }},
-		{"alone", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, nil) }},
-		{"texts", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, texts) }},
-		{"shared", func(raw []byte, pod *corev1.Pod) bool { return messages.Decode(raw, pod, share) }},
+		{"alone", func(raw []byte, pod *corev1.Pod) bool { return protodecode.Decode(raw, pod, nil) }},
+		{"texts", func(raw []byte, pod *corev1.Pod) bool { return protodecode.Decode(raw, pod, texts) }},
+		{"shared", func(raw []byte, pod *corev1.Pod) bool { return protodecode.Decode(raw, pod, share) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,18 +1,22 @@
-// Package pack keeps many byte strings that are alike in little memory: encoded objects of one kind.
+// Package pack stores many similar byte strings in little memory, such as encoded objects of one
+// kind.
 //
 // # Model
 //
-// A [Packer] has a dictionary, made of the first strings that it could not pack well. A packed string is what is new in it, and from
-// where in the dictionary, or in itself, the rest is copied:
+// A [Packer] has a dictionary of the first strings that it could not pack well. A packed string
+// consists of its new parts, and of references to the dictionary, or to itself, from where the rest
+// is copied:
 //
 //	┌ literals ┬ copy ┐┌ literals ┬ copy ┐ …  ┌ literals ┐
 //
-// Of objects of one kind it keeps the names, versions and times, and a few bytes for all that lies between. Unpacking is copying.
+// For objects of one kind, it stores names, versions and times, and a few bytes for everything
+// between them. Unpacking only copies.
 //
-// A dictionary only grows, so what was packed with less of it stays readable. When it is full and new strings are unlike it, the packer
-// begins another one; the old is kept by what was packed with it.
+// A dictionary only grows, so that strings packed with an earlier state stay readable. When it is
+// full and new strings don't match it, the packer starts a new one; strings packed with the old one
+// keep it alive.
 //
-// All is safe for concurrent use.
+// All methods are safe for concurrent use.
 //
 //	p := pack.New()
 //	packed := p.Pack(data)
@@ -27,49 +31,54 @@ import (
 )
 
 const (
-	// maxDictionary bounds a dictionary. Its strings are few: the bound is for large ones.
+	// maxDictionary bounds the size of a dictionary. It rarely has many strings; the bound matters
+	// for large ones.
 	maxDictionary = 128 << 10
-	// The first learnFirst strings are learned, and others that pack to more than one part in learnBelow.
+	// The first learnFirst strings are added to the dictionary, and later ones that pack to more
+	// than 1/learnBelow of their size.
 	learnFirst = 3
 	learnBelow = 4
-	// renewAfter so many strings in a row that were not packed well, a full dictionary is given up; after twice as many the next. What
-	// has nothing in common would otherwise fill the memory with dictionaries.
+	// renewAfter is the number of consecutive strings that pack badly after which a full dictionary
+	// is replaced; it doubles for each following one. Otherwise dissimilar strings would fill the
+	// memory with dictionaries.
 	renewAfter = 256
 
 	hashBits = 15
 	minMatch = 6
 )
 
-// Packed is a packed string. The zero value is an empty one.
+// Packed is a packed string. The zero value is the empty string.
 type Packed struct {
 	dict *dictionary
 	data string
 }
 
-// Size is about what it takes in memory, without the dictionary.
+// Size returns the approximate memory size, without the dictionary.
 func (p Packed) Size() int { return len(p.data) + 24 }
 
-// dictionary is what packed strings copy from. Its text only grows.
+// dictionary is the source of the copies. Its text only grows.
 type dictionary struct{ text atomic.Pointer[[]byte] }
 
 func (d *dictionary) bytes() []byte { return *d.text.Load() }
 
-// Packer packs strings. Make it with New.
+// Packer packs strings. Create it with New.
 type Packer struct {
-	mu       sync.Mutex
-	dict     *dictionary
-	places   []int32 // hash of the next bytes → where in the dictionary they are, plus one; nil before the first string
+	mu   sync.Mutex
+	dict *dictionary
+	// hash of the next bytes → their position in the dictionary plus one; nil before the first
+	// string
+	places   []int32
 	local    [1 << 11]int32
 	learned  int // strings in the dictionary
-	misfit   int // strings in a row that were not packed well
-	patience int // with them
+	misfit   int // consecutive strings that packed badly
+	patience int // limit for misfit
 	out      []byte
 }
 
-// New makes a packer.
+// New returns a packer.
 func New() *Packer { return &Packer{} }
 
-// Dictionary is the length of the present dictionary.
+// Dictionary returns the size of the current dictionary.
 func (p *Packer) Dictionary() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +88,7 @@ func (p *Packer) Dictionary() int {
 	return len(p.dict.bytes())
 }
 
-// Pack packs data, of which it keeps nothing but, perhaps, a copy in the dictionary.
+// Pack packs data. It retains data only as a copy in the dictionary.
 func (p *Packer) Pack(data []byte) Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +118,8 @@ func (p *Packer) renew() {
 	p.learned, p.misfit = 0, 0
 }
 
-// learn appends data to the dictionary, or begins another one when this is full and has been of no use for a while.
+// learn appends data to the dictionary, or starts a new one if it is full and has been useless for
+// a while.
 func (p *Packer) learn(data []byte) bool {
 	old := p.dict.bytes()
 	if len(old)+len(data) > maxDictionary {
@@ -119,7 +129,7 @@ func (p *Packer) learn(data []byte) bool {
 		p.renew()
 		old = nil
 	}
-	// A fresh array each time, exactly as long: there are few, and readers have the old one.
+	// Allocate a new array of the exact size each time: this is rare, and readers use the old one.
 	text := make([]byte, 0, len(old)+len(data))
 	text = append(append(text, old...), data...)
 	p.dict.text.Store(&text)
@@ -132,18 +142,19 @@ func (p *Packer) learn(data []byte) bool {
 
 func load(b []byte, at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 
-// hash is of minMatch bytes.
+// hash returns the hash of the first minMatch bytes.
 func hash(v uint64, to int) uint64 { return (v << (64 - 8*minMatch)) * 0x9E3779B185EBCA87 >> (64 - to) }
 
-// compress fills out: the length of data, then literals and copies in turn, until the length is reached. A copy is its length, and its
-// source: whether that is data itself, and how far it lies from where one would expect it, which is behind the last copy from
-// there, after as many bytes as the literals are. Where objects differ in a value of equal length, that is right where it is.
+// compress appends the length of data, then alternating literals and copies up to that length. A
+// copy has a length and a source: a flag for data itself, and the distance from the expected
+// position, which is the end of the previous copy plus the number of literals. If objects differ in
+// a value of equal length, the distance is 0.
 func (p *Packer) compress(data []byte) {
 	dict := p.dict.bytes()
 	clear(p.local[:])
 	out := binary.AppendUvarint(p.out[:0], uint64(len(data)))
-	expect := 0 // in the dictionary, for the literal that is at hand
-	begin := 0  // of the literals
+	expect := 0 // expected position in the dictionary for the current literal
+	begin := 0  // start of the literals
 	for at := 0; at+8 <= len(data); {
 		v := load(data, at)
 		from, isLocal, length := 0, false, 0
@@ -171,7 +182,7 @@ func (p *Packer) compress(data []byte) {
 			at++
 			continue
 		}
-		// The match may begin among the literals.
+		// The match may start earlier, within the literals.
 		source := dict
 		if isLocal {
 			source = data
@@ -198,7 +209,7 @@ func (p *Packer) compress(data []byte) {
 	p.out = out
 }
 
-// common is the length of what two strings begin with.
+// common returns the length of the common prefix.
 func common(a, b []byte) int {
 	n := 0
 	for n+8 <= len(a) && n+8 <= len(b) {
@@ -216,7 +227,7 @@ func common(a, b []byte) int {
 func zigzag(n int) uint64   { return uint64(n<<1) ^ uint64(n>>63) }
 func unzigzag(u uint64) int { return int(u>>1) ^ -int(u&1) }
 
-// Unpack appends what was packed to a buffer.
+// Unpack appends the unpacked string to a buffer.
 func (p Packed) Unpack(to []byte) []byte {
 	if p.dict == nil {
 		return to
@@ -257,7 +268,7 @@ func (p Packed) Unpack(to []byte) []byte {
 			expect = from + length
 			continue
 		}
-		// A copy from itself may run into what it makes.
+		// A copy from the output may overlap its own result.
 		for from := len(to) - where>>1; length > 0; {
 			n := min(length, len(to)-from)
 			to = append(to, to[from:from+n]...)

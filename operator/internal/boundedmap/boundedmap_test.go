@@ -1,16 +1,16 @@
-package recent_test
+package boundedmap_test
 
 import (
 	"maps"
 	"testing"
 
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
 // RUN-05
 func TestMap(t *testing.T) {
 	var gone []string
-	m := recent.Map[int, string]{Size: 3, Gone: func(v string) { gone = append(gone, v) }}
+	m := boundedmap.Map[int, string]{Size: 3, Gone: func(v string) { gone = append(gone, v) }}
 	check := func(when string, want map[int]string) {
 		t.Helper()
 		got := map[int]string{}

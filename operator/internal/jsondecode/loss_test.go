@@ -1,4 +1,4 @@
-package structs_test
+package jsondecode_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 )
 
 type lamp struct {
@@ -59,8 +59,8 @@ func (o *own) UnmarshalJSON(data []byte) error {
 
 // RUN-04: what a Go type would lose of a status is known when the object is read.
 func TestLoss(t *testing.T) {
-	const whole, members, elements = structs.Whole, structs.InMembers, structs.InElements
-	for status, want := range map[string]structs.Loss{
+	const whole, members, elements = jsondecode.Whole, jsondecode.InMembers, jsondecode.InElements
+	for status, want := range map[string]jsondecode.Loss{
 		`null`: members, `{}`: whole, `{"turns":0}`: whole, `{"turns":7,"phase":"On"}`: whole, `{"phase":""}`: members, `{"phase":null}`: members, `{"turns":null}`: members,
 		`{"new":1}`: members, `{"new":null}`: members, `{"ratio":1.5}`: whole, `{"ratio":1.50}`: whole, `{"ratio":0}`: members, `{"ratio":2.0}`: whole,
 		`{"single":0.5}`: whole, `{"single":0.123456789}`: members, `{"nullable":null}`: whole, `{"nullable":"a"}`: whole,
@@ -78,7 +78,7 @@ func TestLoss(t *testing.T) {
 		check := func(name string, into any, data string) {
 			t.Helper()
 			got := whole
-			err := structs.Decode([]byte(data), into, nil, func(obj metav1.Object, what structs.Loss) {
+			err := jsondecode.Decode([]byte(data), into, nil, func(obj metav1.Object, what jsondecode.Loss) {
 				if got = what; obj.GetUID() != "u" {
 					t.Errorf("%s: of %T %q", name, obj, obj.GetUID())
 				}
@@ -101,7 +101,7 @@ func TestLoss(t *testing.T) {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other); err != nil {
 			t.Fatal(err)
 		}
-		if got := structs.Status([]byte(data), &other); (got == whole) != (want == whole) {
+		if got := jsondecode.Status([]byte(data), &other); (got == whole) != (want == whole) {
 			t.Errorf("Status of %s: %d, want %d", status, got, want)
 		}
 	}
@@ -115,14 +115,14 @@ func FuzzLoss(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var obj lamps
-		lost := structs.Whole
+		lost := jsondecode.Whole
 		if string(data) == "null" {
 			return
 		}
-		if structs.Decode(data, &obj, nil, func(_ metav1.Object, what structs.Loss) { lost = what }) != nil || lost != structs.Whole {
+		if jsondecode.Decode(data, &obj, nil, func(_ metav1.Object, what jsondecode.Loss) { lost = what }) != nil || lost != jsondecode.Whole {
 			return
 		}
-		if got := structs.Status(data, &obj); got != structs.Whole {
+		if got := jsondecode.Status(data, &obj); got != jsondecode.Whole {
 			t.Errorf("%s is whole, but as %+v it is not", data, obj.Status)
 		}
 	})

@@ -1,4 +1,4 @@
-package messages
+package protodecode
 
 import (
 	"cmp"
@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/operator/internal/plans"
+	"kelson.dev/operator/internal/typecache"
 )
 
-// A plan is how a type is read.
+// A plan describes how to decode a type.
 type plan struct {
 	t      reflect.Type
 	size   uintptr
@@ -22,27 +22,27 @@ type plan struct {
 	fields []field // in the order of their numbers
 }
 
-// how the value of a type is read that is a message.
+// how says how to decode a message type.
 type how uint8
 
 const (
-	byItself how = iota // by its own Unmarshal
+	byItself how = iota // with its own Unmarshal
 	byFields
 	asTime
 	asQuantity
 )
 
-// field is how a field is read, and where it goes.
+// field describes how to decode a field, and its destination.
 type field struct {
-	tag    uint64 // number and wire type, as on the wire
+	tag    uint64 // number and wire type
 	offset uintptr
 	op     op
 	t      reflect.Type // of the field
-	of     *plan        // of the message that it is, points to or has many of
-	alone  bool         // never an earlier value: the items of lists have fields that messages do not set
+	of     *plan        // of the field's message type, or that of its elements
+	alone  bool         // never shared: items of lists have fields that messages do not set
 }
 
-// op is what is done with a field.
+// op is the operation for a field.
 type op uint8
 
 const (
@@ -78,7 +78,7 @@ const (
 	bytes  = 2
 )
 
-var made plans.Plans[plan]
+var made typecache.Cache[plan]
 
 func planOf(t reflect.Type) *plan { return made.Of(t, makePlan) }
 
@@ -115,13 +115,15 @@ func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
 	return p
 }
 
-// isGenerated says that the Unmarshal of a type does what its tags say. It is known of Kubernetes' own packages only.
+// isGenerated reports whether the Unmarshal of a type follows its tags. This is known only for
+// Kubernetes' own packages.
 func isGenerated(t reflect.Type) bool {
 	path := t.PkgPath()
 	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/pkg/"))
 }
 
-// fieldsOf is not ok if there is a field that is not understood, or none: then the type has an encoding of its own.
+// fieldsOf returns false if the type has an unsupported field, or no field: then it has a custom
+// encoding.
 func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok bool) {
 	for n := range t.NumField() {
 		in := t.Field(n)
@@ -136,7 +138,7 @@ func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok
 		if err != nil || number == 0 {
 			return nil, false
 		}
-		// Not all tags tell what is on the wire. The Go type does.
+		// Some tags don't determine the wire format; the Go type does.
 		f := field{tag: number<<3 | bytes, offset: in.Offset, t: in.Type}
 		if f.op = varintOp(in.Type); f.op != 0 {
 			f.tag = number<<3 | varint
@@ -158,7 +160,7 @@ func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok
 	return fields, len(fields) > 0
 }
 
-// varintOp and the others say which op a Go type has; zero is none.
+// varintOp and the following functions return the op for a Go type; zero if there is none.
 func varintOp(t reflect.Type) op {
 	ops := [...]op{aBool, anInt32, anInt64}
 	switch {
@@ -219,7 +221,8 @@ func runOp(t reflect.Type, making map[reflect.Type]*plan) (op, *plan) {
 
 func isMessage(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshalerType) }
 
-// isStruct leaves out messages that are slices: whether they are nil without an element depends on where they are.
+// isStruct excludes messages that are slices: whether they are nil when empty depends on their
+// place.
 func isStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && isMessage(t) }
 
 func isText(t reflect.Type) bool { return t.Kind() == reflect.String && !isMessage(t) }

@@ -1,4 +1,4 @@
-package exchange_test
+package http1_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"kelson.dev/operator/internal/exchange"
+	"kelson.dev/operator/internal/http1"
 )
 
 // world is a server that counts its connections, and a transport to it.
@@ -26,7 +26,7 @@ type world struct {
 	connections atomic.Int32
 	closed      chan struct{} // has an element for each that was closed
 	otherwise   atomic.Int32
-	transport   *exchange.Transport
+	transport   *http1.Transport
 	base        *http.Transport
 }
 
@@ -34,7 +34,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*exchange.Config)) *world {
+func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*http1.Config)) *world {
 	t.Helper()
 	w := &world{Server: httptest.NewUnstartedServer(handler), closed: make(chan struct{}, 100)}
 	w.Config.ConnState = func(_ net.Conn, s http.ConnState) {
@@ -50,7 +50,7 @@ func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*exchange.C
 	trusted := w.Client().Transport.(*http.Transport).TLSClientConfig
 	w.base = &http.Transport{TLSClientConfig: trusted, DialContext: (&net.Dialer{}).DialContext, TLSHandshakeTimeout: time.Second}
 	t.Cleanup(w.base.CloseIdleConnections)
-	cfg := exchange.Config{
+	cfg := http1.Config{
 		Base: w.base, TLS: func() *tls.Config { return trusted }, Connections: 3, Idle: time.Minute,
 		Otherwise: roundTripper(func(r *http.Request) (*http.Response, error) {
 			w.otherwise.Add(1)
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*exchange.C
 	for _, c := range change {
 		c(&cfg)
 	}
-	w.transport = exchange.New(cfg)
+	w.transport = http1.New(cfg)
 	t.Cleanup(w.transport.CloseIdleConnections)
 	return w
 }
@@ -214,7 +214,7 @@ func TestCancelled(t *testing.T) {
 		default:
 			echo(rw, r)
 		}
-	}, func(c *exchange.Config) { c.Connections = 1 })
+	}, func(c *http1.Config) { c.Connections = 1 })
 	gone := errors.New("enough")
 	for _, path := range []string{"/head", "/body"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -284,7 +284,7 @@ func TestOtherwise(t *testing.T) {
 
 // MACH-01: an idle connection is not kept for ever.
 func TestIdle(t *testing.T) {
-	w := newWorld(t, echo, func(c *exchange.Config) { c.Idle = 10 * time.Millisecond })
+	w := newWorld(t, echo, func(c *http1.Config) { c.Idle = 10 * time.Millisecond })
 	if _, err := w.do(t.Context(), "POST", "/a", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	one := transport(false, "http/1.1")
 	for name, rt := range map[string]http.RoundTripper{
-		"exchange": exchange.New(exchange.Config{
+		"exchange": http1.New(http1.Config{
 			Base: one, Otherwise: one, TLS: func() *tls.Config { return one.TLSClientConfig }, Connections: 100, Idle: time.Minute,
 		}),
 		"net-http1": one,

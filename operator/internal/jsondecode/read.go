@@ -1,4 +1,4 @@
-package structs
+package jsondecode
 
 import (
 	"encoding/json"
@@ -12,17 +12,17 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// maxDepth is more than any type has that does not contain itself.
+// maxDepth is more than the nesting of any non-recursive type.
 const maxDepth = 200
 
-// reader goes through the data of one object.
+// reader decodes the data of one object.
 type reader struct {
 	tree.Parser
 	share Sharing
 	loss  tracker
 }
 
-// null goes behind a null, if that comes next.
+// null skips a null, if it is next.
 func (r *reader) null() bool {
 	if r.Peek() != 'n' {
 		return false
@@ -38,7 +38,7 @@ func (r *reader) word(w string) bool {
 	return true
 }
 
-// raw goes behind a value, and checks it.
+// raw skips and validates a value.
 func (r *reader) raw() ([]byte, error) {
 	r.Peek()
 	begin := r.At
@@ -46,7 +46,7 @@ func (r *reader) raw() ([]byte, error) {
 		return nil, err
 	}
 	raw := r.Data[begin:r.At]
-	if !json.Valid(raw) { // also of white space around it, which a Skip does not leave out
+	if !json.Valid(raw) { // also trims white space, which Skip may leave
 		return nil, tree.ErrUnusual
 	}
 	return raw, nil
@@ -84,7 +84,7 @@ func (r *reader) bool(v reflect.Value, _ int) error {
 	return tree.ErrUnusual
 }
 
-// int reads whole numbers that are written as such.
+// int reads an integer without fraction and exponent.
 func (r *reader) int(v reflect.Value, _ int) error {
 	if r.null() {
 		r.lose()
@@ -121,7 +121,7 @@ func (r *reader) any(v reflect.Value, _ int) error {
 	return err
 }
 
-// time reads what metav1.Time reads of itself.
+// time decodes a metav1.Time like its UnmarshalJSON.
 func (r *reader) time(v reflect.Value, _ int) error {
 	if r.null() {
 		return nil
@@ -135,13 +135,13 @@ func (r *reader) time(v reflect.Value, _ int) error {
 		return tree.ErrUnusual
 	}
 	if len(s) != len("2006-01-02T15:04:05Z") {
-		r.lose() // of its zone, or of parts of a second
+		r.lose() // the zone, or fractions of a second
 	}
 	v.Addr().Interface().(*metav1.Time).Time = at.Local()
 	return nil
 }
 
-// fields reads fieldsV1, most of which have been seen before.
+// fields decodes fieldsV1, usually shared with an earlier value.
 func (r *reader) fields(v reflect.Value, _ int) error {
 	if r.null() {
 		return nil
@@ -169,7 +169,7 @@ func (r *reader) fields(v reflect.Value, _ int) error {
 	return nil
 }
 
-// itself lets a value read itself.
+// itself calls the UnmarshalJSON of a value.
 func (r *reader) itself(v reflect.Value, _ int) error {
 	raw, err := r.raw()
 	if err == nil && v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw) != nil {
@@ -178,7 +178,7 @@ func (r *reader) itself(v reflect.Value, _ int) error {
 	return err
 }
 
-// other leaves a value to apimachinery.
+// other decodes a value with apimachinery's decoder.
 func (r *reader) other(v reflect.Value, _ int) error {
 	raw, err := r.raw()
 	if err == nil && kjson.UnmarshalCaseSensitivePreserveInts(raw, v.Addr().Interface()) != nil {
@@ -336,7 +336,7 @@ func readStruct(fields map[string]*field, isObject bool) func(*reader, reflect.V
 	}
 }
 
-// elements calls yield for every element of an array, of which there are count.
+// elements calls yield for each of count elements of an array.
 func (r *reader) elements(count int, yield func(n int) error) error {
 	if err := r.Take('['); err != nil {
 		return err
@@ -357,9 +357,9 @@ func (r *reader) elements(count int, yield func(n int) error) error {
 	return r.Take(']')
 }
 
-// count is how many members or elements there are in what comes next, which must begin with open.
+// count returns the number of members or elements of the next value, which must begin with open.
 func (r *reader) count(open byte) (int, error) {
-	p := r.Parser // goes ahead
+	p := r.Parser // scans ahead
 	if err := p.Take(open); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package messages
+package protodecode
 
 import (
 	"hash/maphash"
@@ -6,38 +6,40 @@ import (
 	"unsafe"
 )
 
-// Parts are parts of messages that were read before: slices, maps, and what pointers point to. Most objects of a kind have most of these in
-// common. It is for one goroutine, and for values that nobody changes. The zero value is ready, and takes next to no memory until there is
-// something alike.
+// Parts has parts of earlier messages: slices, maps, and pointer targets. Most objects of a kind
+// have most of these in common. It is not safe for concurrent use, and only for values that callers
+// don't modify. The zero value is ready for use, and takes almost no memory until parts repeat.
 type Parts struct {
 	known map[uint64]part // by hash
-	size  int             // of all that is known, encoded
+	size  int             // encoded size of all parts
 	seed  maphash.Seed
-	once  []marks // of what came once, by the last bits of their hashes
+	once  []marks // parts seen once, by the last bits of their hashes
 }
 
-// marks are the first bits of some hashes, the latest first. Several, for one alone would be lost each time to another part of the same object.
+// marks are the first bits of some hashes, newest first. There are several per slot, so that parts
+// of the same object don't evict each other.
 type marks [4]uint32
 
 // part is a slice, a map or a pointer.
 type part struct {
-	by     unsafe.Pointer // how it was read: a plan or a field
-	raw    string         // and from what
+	by     unsafe.Pointer // how it was decoded: a plan or a field
+	raw    string         // its encoding
 	value  unsafe.Pointer
 	length int // of a slice or map
 }
 
 const (
-	// maxPart is the largest part that is looked for, encoded, and maxParts of all that are kept.
+	// maxPart is the largest encoded size of a shared part, maxParts that of all shared parts
+	// together.
 	maxPart  = 16 << 10
 	maxParts = 128 << 10
-	// overhead is what a part takes beyond its encoding, about.
+	// overhead is the approximate size of a part in addition to its encoding.
 	overhead = 64
 	onceLen  = 128
 )
 
-// find is an earlier part, whose value is nil if there is none. Then keep says under which hash this one should be kept, zero for not at all:
-// what comes once may never come again.
+// find returns an earlier part, whose value is nil if there is none. keep is then the hash under
+// which to keep the new part, or zero not to keep it, because most parts never repeat.
 func (p *Parts) find(by unsafe.Pointer, raw []byte) (known part, keep uint64) {
 	if p == nil || len(raw) > maxPart {
 		return part{}, 0

@@ -1,10 +1,10 @@
 //go:build !unix
 
-package exchange
+package http1
 
 import "net"
 
-// isObservable says whether isQuiet can tell.
+// isObservable reports whether isQuiet works.
 func isObservable(net.Conn) bool { return false }
 
 func isQuiet(net.Conn) bool { return false }

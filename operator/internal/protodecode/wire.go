@@ -1,6 +1,7 @@
-package messages
+package protodecode
 
-// uvarint reads the number at i, and says where it ends: below zero if it does not. Bits beyond the 64th are dropped, as generated code does.
+// uvarint decodes the varint at i, and returns its end; negative if malformed. Bits beyond the 64th
+// are dropped, as in generated code.
 func uvarint(data []byte, i int) (n uint64, end int) {
 	if i < len(data) && data[i] < 0x80 {
 		return uint64(data[i]), i + 1
@@ -15,7 +16,7 @@ func uvarint(data []byte, i int) (n uint64, end int) {
 	return 0, -1
 }
 
-// skip is where the value at i ends, below zero if it does not or is a group.
+// skip returns the end of the value at i; negative if it is malformed or a group.
 func skip(data []byte, i int, wire uint64) (end int) {
 	switch wire {
 	case 0:
@@ -40,7 +41,7 @@ func skip(data []byte, i int, wire uint64) (end int) {
 	return i
 }
 
-// run is how many fields with a tag come in a row, and where they end. They begin at i with one.
+// run returns the number of consecutive fields with a tag, and their end. One begins at i.
 func run(data []byte, i int, tag uint64) (count, end int) {
 	for i < len(data) {
 		t, next := uvarint(data, i)
@@ -58,7 +59,8 @@ func run(data []byte, i int, tag uint64) (count, end int) {
 	return count, i
 }
 
-// element is the value of the field with a length that begins at i, which must be well formed. It ends below zero otherwise.
+// element returns the value of the length-delimited field at i. The end is negative if it is
+// malformed.
 func element(data []byte, i int) (value []byte, end int) {
 	_, i = uvarint(data, i)
 	if i < 0 {
@@ -72,8 +74,8 @@ func element(data []byte, i int) (value []byte, end int) {
 	return data[i:end], end
 }
 
-// entry is the key and the value of the field that begins at i, which must be the entry of a map; the end is below zero if it is not. Some
-// marshalers leave out a value that is empty.
+// entry returns key and value of the map entry at i; the end is negative if it is malformed. Some
+// marshalers omit empty values.
 func entry(data []byte, i int) (key, value []byte, end int) {
 	in, end := element(data, i)
 	if end < 0 || len(in) == 0 || in[0] != 1<<3|bytes {

@@ -1,17 +1,18 @@
-package exchange
+package http1
 
 import (
 	"context"
 	"net"
 )
 
-// Dial makes a connection, as that of an http.Transport.
+// Dial dials a connection, like that of an http.Transport.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 type socketKey struct{}
 
-// Observed is dial for the innermost place of a Config.Base whose DialContext may wrap what dial returns, as client-go's rotation of certificates does:
-// the Transport sees the connection beneath, and can ask the system whether its other end has closed it.
+// Observed wraps the innermost dialer of a Config.Base whose DialContext may wrap connections, as
+// client-go's certificate rotation does. The Transport then sees the inner connection, and can ask
+// the system whether the peer has closed it.
 func Observed(dial Dial) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -22,7 +23,8 @@ func Observed(dial Dial) Dial {
 	}
 }
 
-// dialObserved dials, and returns beside the connection the one that Observed saw beneath it; itself, if that saw none.
+// dialObserved dials, and also returns the connection that Observed saw; if it saw none, the dialed
+// connection itself.
 func dialObserved(ctx context.Context, dial Dial, address string) (conn, socket net.Conn, err error) {
 	conn, err = dial(context.WithValue(ctx, socketKey{}, &socket), "tcp", address)
 	if socket == nil {

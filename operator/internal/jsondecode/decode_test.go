@@ -1,4 +1,4 @@
-package structs_test
+package jsondecode_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
@@ -153,7 +153,7 @@ func FuzzDecode(f *testing.F) {
 func compare[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var got, want T
-	err := structs.Decode(data, &got, nil, nil)
+	err := jsondecode.Decode(data, &got, nil, nil)
 	wantErr := kjson.UnmarshalCaseSensitivePreserveInts(data, &want)
 	switch {
 	case err != nil && !errors.Is(err, tree.ErrUnusual):
@@ -170,18 +170,18 @@ func TestUsual(t *testing.T) {
 	for n, text := range seeds {
 		var p plain
 		var syntax any
-		if err := structs.Decode([]byte(text), &p, nil, nil); err == nil && json.Unmarshal([]byte(text), &syntax) != nil {
+		if err := jsondecode.Decode([]byte(text), &p, nil, nil); err == nil && json.Unmarshal([]byte(text), &syntax) != nil {
 			t.Errorf("%d: malformed: %s", n, text)
 		}
 	}
 	for _, n := range []int{9, 13} {
-		for _, share := range []structs.Sharing{nil, shared{}} {
-			if err := structs.Decode([]byte(seeds[n]), &plain{}, share, nil); err != nil {
+		for _, share := range []jsondecode.Sharing{nil, shared{}} {
+			if err := jsondecode.Decode([]byte(seeds[n]), &plain{}, share, nil); err != nil {
 				t.Errorf("%v: %s", err, seeds[n])
 			}
 		}
 	}
-	if err := structs.Decode([]byte(`{}`), plain{}, nil, nil); err == nil {
+	if err := jsondecode.Decode([]byte(`{}`), plain{}, nil, nil); err == nil {
 		t.Error("reads into a copy")
 	}
 }
@@ -191,7 +191,7 @@ func TestSharedFields(t *testing.T) {
 	known.SetRawBytes([]byte(`{"f:a":{}}`))
 	var p plain
 	data := `{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{}}},{"fieldsV1":{"f:b":{}}}]}}`
-	if err := structs.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}}, nil); err != nil {
+	if err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.ManagedFields[0].FieldsV1 != known || string(p.ManagedFields[1].FieldsV1.GetRawBytes()) != `{"f:b":{}}` {
@@ -211,7 +211,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, decode := range map[string]func() error{
-		"structs":      func() error { return structs.Decode(data, &corev1.Pod{}, nil, nil) },
+		"structs":      func() error { return jsondecode.Decode(data, &corev1.Pod{}, nil, nil) },
 		"apimachinery": func() error { return kjson.UnmarshalCaseSensitivePreserveInts(data, &corev1.Pod{}) },
 	} {
 		b.Run(name, func(b *testing.B) {

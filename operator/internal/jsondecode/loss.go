@@ -1,4 +1,4 @@
-package structs
+package jsondecode
 
 import (
 	"encoding"
@@ -12,30 +12,31 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Loss says how much of a status is lost when an object is read into a Go type and written again.
+// Loss describes how much of a status is lost if an object is decoded into a Go type and encoded
+// again.
 type Loss uint8
 
 const (
-	// Whole is nothing.
+	// Whole means that nothing is lost.
 	Whole Loss = iota
-	// InMembers is a member of an object that is in no list: one that the type does not have, or that it leaves out because it is empty. A merge patch
-	// leaves such members alone.
+	// InMembers means that members of objects outside of lists are lost: the type lacks them, or
+	// omits them because they are empty. A merge patch does not touch such members.
 	InMembers
-	// InElements is something within a list. A merge patch loses it when it changes the list.
+	// InElements means that part of a list is lost. A merge patch loses it if it changes the list.
 	InElements
 )
 
 const statusName = "status"
 
-// tracker notes losses within a status.
+// tracker records losses within a status.
 type tracker struct {
-	in    bool // a status is being read
-	lists int  // of lists around what is read, in the status or not
+	in    bool // within a status
+	lists int  // number of enclosing lists
 	found Loss
 	lost  func(metav1.Object, Loss)
 }
 
-// lose notes that what is read next, or was just read, is not written again.
+// lose records that the value being read would not be encoded again.
 func (r *reader) lose() {
 	switch {
 	case !r.loss.in:
@@ -46,7 +47,7 @@ func (r *reader) lose() {
 	}
 }
 
-// status reads the status of an object, which may be an item of a list.
+// status decodes the status of an object, which may be an item of a list.
 func (r *reader) status(f *field, v reflect.Value, depth int) error {
 	around := r.loss
 	if r.loss.in = true; !around.in {
@@ -60,7 +61,7 @@ func (r *reader) status(f *field, v reflect.Value, depth int) error {
 	return err
 }
 
-// report tells the caller of losses in an object.
+// report calls the caller's function for losses in an object.
 func (r *reader) report(v reflect.Value) {
 	obj, ok := v.Addr().Interface().(metav1.Object)
 	if ok && !r.loss.in && r.loss.lost != nil {
@@ -69,7 +70,7 @@ func (r *reader) report(v reflect.Value) {
 	}
 }
 
-// Status is what is lost of the status of an object that was read from data by another decoder.
+// Status returns the loss in the status of an object that another decoder read from data.
 func Status(data []byte, obj any) Loss {
 	p := tree.Parser{Data: data}
 	was, err := p.Find(statusName)
@@ -77,7 +78,7 @@ func Status(data []byte, obj any) Loss {
 	case errors.Is(err, tree.ErrUnusual):
 		return InElements
 	case err != nil:
-		return Whole // there is none
+		return Whole // no status
 	}
 	written, err := json.Marshal(obj)
 	if err != nil {
@@ -100,10 +101,10 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// isObject reports whether a struct is that of objects.
+// isObject reports whether a struct is an API object.
 func isObject(t reflect.Type) bool { return reflect.PointerTo(t).Implements(objectType) }
 
-// writesItself reports whether the encoding of a type is its own, so that it need not be what the type is read from.
+// writesItself reports whether a type has a custom encoding, which can differ from the input.
 func writesItself(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
 		return false
@@ -112,8 +113,8 @@ func writesItself(t reflect.Type) bool {
 	return p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
 }
 
-// comparing reads a value that has an encoding of its own. Within a status, and in an object as a whole, it compares what would be written with what
-// was read.
+// comparing decodes a value with a custom encoding. Within a status, and for complete objects, it
+// compares the encoding of the value with the input.
 func comparing(read readFunc) readFunc {
 	return func(r *reader, v reflect.Value, depth int) error {
 		r.Peek()
@@ -125,7 +126,7 @@ func comparing(read readFunc) readFunc {
 		raw := r.Data[begin:r.At]
 		switch {
 		case r.loss.in:
-			r.loss.found = found // the value knows better
+			r.loss.found = found // the value's own check is more precise
 			if written, err := json.Marshal(v.Addr().Interface()); err != nil || !hasJSON(written, raw) {
 				r.lose()
 			}
@@ -138,8 +139,8 @@ func comparing(read readFunc) readFunc {
 	}
 }
 
-// hasJSON reports whether a document has all members, elements and values of another one. Numbers that are written differently are equal if
-// their values are.
+// hasJSON reports whether a document has all members, elements and values of another one. It
+// compares numbers by value.
 func hasJSON(written, raw []byte) bool {
 	if string(written) == string(raw) {
 		return true
@@ -174,7 +175,7 @@ func has(written, raw any) bool {
 	return tree.Same(written, raw)
 }
 
-// isEmpty is what encoding/json calls empty.
+// isEmpty implements omitempty of encoding/json.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
@@ -185,7 +186,7 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// isZero is what encoding/json calls zero.
+// isZero implements omitzero of encoding/json.
 func isZero(v reflect.Value) bool {
 	if v.Kind() == reflect.Pointer && v.IsNil() {
 		return true
