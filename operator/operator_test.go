@@ -320,7 +320,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"no scheme", []operator.Part{operator.For(NewTimerReconciler)}, "is its AddToScheme among the parts?"},
 		{"constructor", []operator.Part{operator.AddToScheme(addTimer), operator.For(func(int) *TimerReconciler { return nil })},
-			"takes a int: it may take an operator.Client or operator.Deps"},
+			"takes a int: it must take an operator.Client or operator.Deps"},
 		{"foreign method", []operator.Part{operator.AddToScheme(addTimer), operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
 			operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
 		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error { return errors.New("broken") })}, "broken"},

@@ -156,9 +156,9 @@ func (half) ValidateCreate(context.Context, *corev1.ConfigMap) (webhook.Warnings
 // RUN-05: what is wrong with a webhook is told at the start.
 func TestWrongWebhooks(t *testing.T) {
 	for want, part := range map[string]operator.Part{
-		"operator_test.half has neither Default nor ValidateCreate": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
-		"is its AddToScheme among the parts?":                       operator.Webhook[Boat](newBoatWebhook),
-		"it may take an operator.Client or operator.Deps":           operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
+		"operator_test.half implements neither webhook.Defaulter nor webhook.Validator": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
+		"is its AddToScheme among the parts?":                                           operator.Webhook[Boat](newBoatWebhook),
+		"it must take an operator.Client or operator.Deps":                              operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
 	} {
 		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
 		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {

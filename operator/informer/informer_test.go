@@ -405,7 +405,7 @@ func TestMissedDeletes(t *testing.T) {
 		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
 			t.Errorf("told %s", got)
 		}
-		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "reads Pod again") {
+		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "can read Pod again") {
 			t.Errorf("log:\n%s", log)
 		}
 	})

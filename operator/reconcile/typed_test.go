@@ -242,7 +242,7 @@ func TestFinalizer(t *testing.T) {
 // RUN-04
 func TestFinalizerNeedsName(t *testing.T) {
 	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
-	if err == nil || !strings.Contains(err.Error(), "needs a name") {
+	if err == nil || !strings.Contains(err.Error(), "needs the name of a finalizer") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func TestRenewalNeverSurprises(t *testing.T) {
 				t.Fatalf("week %d: %s: %v", week, host, err)
 			}
 		}
-		if left := b.serving.lasts(now); left < life/3-8*24*time.Hour {
+		if left := b.serving.remaining(now); left < life/3-8*24*time.Hour {
 			t.Fatalf("week %d: %v left", week, left)
 		}
 		if len(b.authorities) > 2 {

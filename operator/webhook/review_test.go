@@ -102,7 +102,7 @@ func TestReview(t *testing.T) {
 		{name: "deleted", h: validate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), status: "403 Forbidden a stays"},
 		{name: "connect", h: validate, body: review("CONNECT", "{}", "null"), allowed: true},
 		{name: "no ConfigMap", h: validate, body: review("CREATE", `{"data":7}`, "null"), status: "400  decode *v1.ConfigMap: "},
-		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: "400  the review has no request"},
+		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: "400  the AdmissionReview has no request"},
 		{name: "no JSON", h: validate, body: `{`, status: "400  decode review: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ on() {
 		operator=$!
 		trap 'kill $operator; wait $operator || true' EXIT
 		tries=0
-		until grep -q 'this replica leads' "$work/deployed.log" && [ "$(grep -c 'registered webhooks' "$work/deployed.log")" = 3 ]; do
+		until grep -q 'started leading' "$work/deployed.log" && [ "$(grep -c 'registered webhooks' "$work/deployed.log")" = 3 ]; do
 			tries=$((tries + 1)) && [ $tries -lt 60 ] || { cat "$work/deployed.log" && return 1; }
 			sleep 1
 		done

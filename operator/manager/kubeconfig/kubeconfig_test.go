@@ -201,7 +201,7 @@ func TestUnready(t *testing.T) {
 			}
 			return 0, ""
 		}
-		for namespace, want := range map[string]string{"": "need a namespace", "fleet": "on secrets is missing"} {
+		for namespace, want := range map[string]string{"": "set Config.Namespace", "fleet": "on secrets is missing"} {
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 			must(t, err)
 			m.AddProvider(kubeconfig.FromSecrets(kubeconfig.Config{Namespace: namespace}))

@@ -51,7 +51,7 @@ func TestChain(t *testing.T) {
     because ConfigMap default/c was applied by controller deploy (reconcile 1 of Deploy default/d, 1.23ms)
       because Deploy default/d was created by kubectl-create
 
-15:04:08.000  hot loop: 20 reconciles of pods in 1s write Pod default/p again and again; what flaps: Pod default/p: spec.x (1 → 2 → 1)
+15:04:08.000  hot loop: 20 reconciles of pods in 1s repeatedly write Pod default/p; flapping fields: Pod default/p: spec.x (1 → 2 → 1)
 `},
 		{"deploy.example.com", "d", 5, `Deploy default/d
 
