@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// kubectl tells what a user may do, and brings roles up to date. AUTHZ-02, AUTHZ-03, AUTHN-08
+// kubectl auth shows what users may do and reconciles roles. AUTHZ-02, AUTHZ-03, AUTHN-08
 func TestKubectlAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -33,13 +33,13 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Commands in containers, as the machine's own kubectl does them, over both of its protocols. CTRL-05
+// The installed kubectl runs commands in containers over both of its protocols. CTRL-05
 func TestKubectlEntersContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3 on this machine to serve something")
+		t.Skip("SKIPPED: python3 is not installed")
 	}
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
