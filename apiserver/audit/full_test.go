@@ -104,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
 				t.Error("the events of before and after are not there")
 			}
-			if n := strings.Count(log.String(), "audit log can't be written"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is written again") {
+			if n := strings.Count(log.String(), "write audit log: events are lost"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is writable again") {
 				t.Errorf("the log says %s", log.String())
 			}
 		})

@@ -13,18 +13,18 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 )
 
-// Validating is ValidatingAdmissionWebhook.
+// Validating is the plugin ValidatingAdmissionWebhook.
 type Validating struct{ *hooks }
 
 var _ admission.ValidationInterface = (*Validating)(nil)
 
-// NewValidating returns the plugin. It ends with Stop.
+// NewValidating returns the plugin. The caller must call Stop.
 func NewValidating(cfg Config) (*Validating, error) {
 	h, err := newHooks(cfg, validatingConfigurations, "validating", validatingOf)
 	return &Validating{h}, err
 }
 
-// subjects are the versions of one request.
+// subjects holds the versions of the object of a request.
 type subjects struct {
 	attributes admission.Attributes
 	interfaces admission.ObjectInterfaces
@@ -57,7 +57,7 @@ func (v *subjects) of(kind schema.GroupVersionKind) (*subject, error) {
 	return s, nil
 }
 
-// Validate calls all webhooks that the request concerns, at the same time, and waits for all of them.
+// Validate calls all matching webhooks concurrently and waits for all of them.
 func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	all, err := p.of(a)
 	if err != nil || len(all) == 0 {
@@ -88,7 +88,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	if err := outOfTime(ctx); err != nil {
 		return err
 	}
-	refusals := make(chan error, len(concerned)) // in the order in which they come: the first is told
+	refusals := make(chan error, len(concerned)) // in order of arrival: the first is returned
 	var calls sync.WaitGroup
 	for i, inv := range concerned[1:] {
 		calls.Go(func() { refusals <- p.ask(ctx, inv, versions.made[inv.Kind], i+1) })
@@ -104,7 +104,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return nil
 }
 
-// ask calls one webhook. A panic ends the request, not the process.
+// ask calls a webhook. A panic fails the request, not the process.
 func (p *Validating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *subject, index int) (refusal error) {
 	defer func() {
 		if r := recover(); r != nil {
