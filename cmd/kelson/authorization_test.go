@@ -95,7 +95,7 @@ func TestWrongAuthorizationFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, args := range map[string][]string{
-		`authorization-mode "Nobody" is not a valid mode`:                       {"--authorization-mode=RBAC,Nobody"},
+		`authorization-mode "Nonsense" is not a valid mode`:                     {"--authorization-mode=RBAC,Nonsense"},
 		"has mode specified more than once":                                     {"--authorization-mode=RBAC,RBAC"},
 		"authorization-mode ABAC's authorization policy file not passed":        {"--authorization-mode=ABAC"},
 		"authorization-mode Webhook's authorization config file not passed":     {"--authorization-mode=Webhook"},

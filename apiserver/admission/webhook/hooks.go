@@ -146,8 +146,8 @@ func (h *hooks) Idle(op admission.Operation) bool {
 	return true
 }
 
-// of returns the webhooks that may match a request.
-func (h *hooks) of(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
+// candidates returns the webhooks that may match a request.
+func (h *hooks) candidates(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
 	all, err := h.view.Get()
 	if err != nil || len(all) == 0 || matching.ExemptFromWebhooks(a) {
 		return nil, err

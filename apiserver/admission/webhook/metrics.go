@@ -37,8 +37,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// code returns the label of a status code. It maps invalid codes to one label, so that webhooks cannot create
-// an unbounded number of time series.
+// code returns the label of a status code. It limits codes to 0–600, so that webhooks cannot create an
+// unbounded number of time series.
 func code(n int) string {
 	n = max(0, min(n, 600))
 	return strconv.Itoa(n)

@@ -34,14 +34,14 @@ type subjects struct {
 var _ generic.VersionedAttributeAccessor = (*subjects)(nil)
 
 func (v *subjects) VersionedAttribute(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
-	s, err := v.of(kind)
+	s, err := v.version(kind)
 	if err != nil {
 		return nil, err
 	}
 	return s.VersionedAttributes, nil
 }
 
-func (v *subjects) of(kind schema.GroupVersionKind) (*subject, error) {
+func (v *subjects) version(kind schema.GroupVersionKind) (*subject, error) {
 	if s := v.made[kind]; s != nil {
 		return s, nil
 	}
@@ -59,7 +59,7 @@ func (v *subjects) of(kind schema.GroupVersionKind) (*subject, error) {
 
 // Validate calls all matching webhooks concurrently and waits for all of them.
 func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	all, err := p.of(a)
+	all, err := p.candidates(a)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -74,7 +74,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 			continue
 		}
 		concerned = append(concerned, inv)
-		s, err := versions.of(inv.Kind)
+		s, err := versions.version(inv.Kind)
 		if err == nil {
 			err = s.encode()
 		}
