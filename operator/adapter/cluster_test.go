@@ -20,7 +20,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-07: Requeue backs off per object, and begins anew with a cluster.
+// RUN-07: Requeue backs off per object, and restarts when a cluster is engaged again.
 func TestRequeueOfClusters(t *testing.T) {
 	r := adapter.Reconciler(crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
 		//lint:ignore SA1019 there are reconcilers that use it

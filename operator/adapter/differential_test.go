@@ -529,7 +529,7 @@ func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	return err
 }
 
-// read fills both objects with what there is. It is false if there is nothing.
+// read reads the object into both. It returns false if the object does not exist.
 func (w *twins) read(t *testing.T, obj [2]client.Object) bool {
 	for _, o := range obj {
 		if err := w.ours.Get(t.Context(), client.KeyOf(o), o); apierrors.IsNotFound(err) {

@@ -57,7 +57,7 @@ func TestOtherKinds(t *testing.T) {
 	if kind, err := KindOf(obj, s); kind != other || err != nil {
 		t.Errorf("%v, %v", kind, err)
 	}
-	obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Pod")) // nobody has registered that
+	obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Pod")) // not registered
 	if kind, err := KindOf(obj, s); kind != corev1.SchemeGroupVersion.WithKind("Pod") || err != nil {
 		t.Errorf("%v, %v", kind, err)
 	}

@@ -197,7 +197,7 @@ func TestCertificateReloads(t *testing.T) {
 	}
 }
 
-// MACH-01: a new connection trusts whom the file of authorities names then.
+// MACH-01: a new connection trusts the current content of the CA file.
 func TestAuthorityReloads(t *testing.T) {
 	var current atomic.Pointer[tls.Certificate]
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -231,6 +231,6 @@ func TestAuthorityReloads(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("being written"), 0o600))
 	https.CloseClientConnections()
 	if err := c.Create(t.Context(), pod("three")); err == nil {
-		t.Error("a server was trusted whom nobody names")
+		t.Error("the client trusts a server without a valid CA")
 	}
 }

@@ -98,7 +98,7 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// RUN-03: an event that comes late to the queue causes no reconcile if one has begun since it could be read, whoever wrote it; but it does if it can
+// RUN-03: an event that comes late to the queue causes no reconcile if one has started since it could be read, regardless of the writer; but it does if it can
 // be read from another copy, which may be behind.
 func TestLateEvents(t *testing.T) {
 	const late = 10 * time.Millisecond

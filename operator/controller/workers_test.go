@@ -102,7 +102,7 @@ func (w *workers) add(n int) {
 	w.most = max(w.most, w.active)
 }
 
-// RUN-03, RUN-04: while a last write is on its way, its worker goes on with another object; as many objects as workers are reconciled, and twice as
+// RUN-03, RUN-04: while a last write is in flight, its worker continues with another object; as many objects as workers are reconciled, and twice as
 // many more wait for their writes.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestOneWorkerDoesNotYield(t *testing.T) {
 	})
 }
 
-// RUN-03: whatever comes of the last write, the controller goes on with as many workers as before.
+// RUN-03: whatever the result of the last write, the controller continues with the same number of workers.
 func TestYieldAndFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(t)

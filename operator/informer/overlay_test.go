@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// newLagging is a world whose informers hear of everything a minute late, one thing after the other.
+// newLagging returns a world whose informers receive each event a minute late.
 func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 	w := newWorld(t, change...)
 	w.run()
@@ -509,7 +509,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: a server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
+// RUN-02: a reset server counts from the beginning: earlier writes must not overlay the copy forever.
 func TestHistoryThatIsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)

@@ -32,7 +32,7 @@ func forbid(verb string) clienttest.Faults {
 	}}
 }
 
-// MACH-05, RUN-01: what readiness is told of every watch.
+// MACH-05, RUN-01: the status of every watch, as readiness checks use it.
 func TestStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Scope.Namespaces = []string{"one", "two"} })

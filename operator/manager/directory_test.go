@@ -95,7 +95,7 @@ func TestGivenCertificates(t *testing.T) {
 		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 		if err := m.Run(t.Context()); err == nil {
-			t.Error("it runs without the certificates that it was told to use")
+			t.Error("it runs without the configured certificates")
 		}
 	})
 }

@@ -196,7 +196,7 @@ func TestDisengage(t *testing.T) {
 		if code, body := f.ready(t); code != 200 || strings.Contains(body, "east") || !strings.Contains(body, "informers of west") {
 			t.Errorf("%d %s", code, body)
 		}
-		// What runs may go on for the grace period.
+		// Running reconciles may continue for the grace period.
 		if cause := <-ends; time.Since(began) != 10*time.Second || !errors.Is(cause, manager.ErrDisengaged) {
 			t.Errorf("a reconcile was interrupted %v after that, by %v", time.Since(began), cause)
 		}
@@ -218,14 +218,14 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("it was not quiet: %q", got)
 		}
 
-		// The others go on.
+		// The others continue.
 		must(t, newClient(t, east).Create(t.Context(), configMap("unseen")))
 		must(t, newClient(t, west).Create(t.Context(), configMap("seen")))
 		time.Sleep(time.Second)
 		if got := f.visits(); !slices.Equal(got, []string{"west:seen"}) {
 			t.Errorf("got %q", got)
 		}
-		// Whoever names the cluster does it in vain, and quietly.
+		// Later requests for the cluster are dropped.
 		f.controller.Queue().Add(reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
 		time.Sleep(time.Second)
 		if got := f.visits(); len(got) != 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // MACH-07: the client's mapper answers as client-go's does, about every kind and resource of a server, by whole names and in part, and about
-// what there is none of.
+// for missing ones.
 func TestMapperAgainstClientGo(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.CRDs("testdata"))

@@ -234,7 +234,7 @@ func TestEndsWithItsProcess(t *testing.T) {
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("kelson goes on after its test process was killed")
+			t.Fatal("kelson continues after its test process was killed")
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestChild(t *testing.T) {
 		}
 		fmt.Println("serving " + u.Host)
 		time.Sleep(time.Minute)
-		t.Error(errors.New("nobody killed it"))
+		t.Error(errors.New("it was not killed"))
 	default:
 		t.Skip("for other tests")
 	}

@@ -113,7 +113,7 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf(format, args...)
 }
 
-// check: after each delta the copy is the server's collection at the delta's version; nothing is told twice.
+// check: after each delta the copy is the server's collection at the delta's version; nothing is delivered twice.
 func (w *world) check(d Delta[object]) {
 	version, _ := strconv.Atoi(d.Version)
 	if version < w.version || version == w.version && d.Op != Replace && d.Op != Bookmark {

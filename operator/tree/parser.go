@@ -12,7 +12,7 @@ import (
 // maxDepth is that of encoding/json.
 const maxDepth = 10000
 
-// A Parser goes through JSON, for whoever wants to read a part of it.
+// A Parser scans JSON, for callers that need only a part of it.
 type Parser struct {
 	Data  []byte
 	At    int // where it is in Data

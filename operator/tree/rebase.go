@@ -10,7 +10,7 @@ import "slices"
 //	new   {"lamps":[{"name":"b","lit":true}]}
 //	      {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
 //
-// An element of new takes the place of the element of old that is equal; or else of the one with the same identity, which is what its members
+// An element of new replaces the equal element in old; or else of the one with the same identity, which is what its members
 // "name", "type", "id" and the like say; or else, if neither says any and the lists are of one length, of the one at its position. An element that takes
 // no other's place is what new says.
 func Rebase(base, old, new any) any {
@@ -74,7 +74,7 @@ func rebaseList(base, old, new []any) []any {
 	return result
 }
 
-// placesOf finds for each element of new the one of old whose place it takes; -1 if there is none.
+// placesOf returns, for each element of new, the index of the element in old that it replaces; -1 if none.
 func placesOf(old, new []any) []int {
 	places, taken := make([]int, len(new)), make([]bool, len(old))
 	for n := range places {

@@ -382,7 +382,7 @@ func (s *Server) record(kind string, resource string, old, obj *unstructured.Uns
 	s.changed = make(chan struct{})
 }
 
-// SetRevision begins anew, without objects and counting from revision, like a server that lost its storage.
+// SetRevision deletes all objects and continues from revision, like a server that lost its storage.
 func (s *Server) SetRevision(revision uint64) {
 	s.CutWatches()
 	s.mu.Lock()

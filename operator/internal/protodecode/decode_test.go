@@ -193,7 +193,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// own knows protobuf, and nobody knows how.
+// own has a custom protobuf encoding.
 type own struct {
 	Name string `protobuf:"bytes,1,opt,name=name"`
 }
