@@ -41,7 +41,8 @@ func TestRequeueOfClusters(t *testing.T) {
 	expect("west", 10*time.Millisecond)
 }
 
-// RUN-07: a limiter of controller-runtime's tells objects of one name in several clusters apart, also when one of the clusters goes.
+// RUN-07: a limiter of controller-runtime's tells objects of one name in several clusters apart,
+// also when one of the clusters goes.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's scheme has them.
+// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's
+// scheme has them.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
 	for kind, of := range scheme.Scheme.AllKnownTypes() {

@@ -39,7 +39,8 @@ func (w wrapping) Close() error {
 	return w.Conn.Close()
 }
 
-// MACH-01: no write is lost on a connection that the server closed while it was idle, whatever client-go or the user wraps connections in.
+// MACH-01: no write is lost on a connection that the server closed while it was idle, whatever
+// client-go or the user wraps connections in.
 func TestWritesAfterServerClosedConnections(t *testing.T) {
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -91,7 +91,8 @@ func names(objs []*corev1.ConfigMap) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-05: the factory of generated informers: one per kind, with listers, indexes and client-go's handlers, from Start to Shutdown.
+// MACH-05: the factory of generated informers: one per kind, with listers, indexes and client-go's
+// handlers, from Start to Shutdown.
 func TestFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -312,7 +313,8 @@ func TestFactoryOptions(t *testing.T) {
 // nameless is of no scheme.
 type nameless struct{ corev1.ConfigMap }
 
-// MACH-01, MACH-07: a typed client as generated ones are, by client-go's own and apimachinery's scheme and codecs.
+// MACH-01, MACH-07: a typed client as generated ones are, by client-go's own and apimachinery's
+// scheme and codecs.
 func TestTypedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()

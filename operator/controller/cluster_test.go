@@ -188,7 +188,8 @@ type ofCluster struct {
 
 func (o ofCluster) OfCluster() string { return o.name }
 
-// RUN-03: all sources of a cluster end with it, including custom ones, and Disengage does not wait for them.
+// RUN-03: all sources of a cluster end with it, including custom ones, and Disengage does not wait
+// for them.
 func TestDisengageSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []string

@@ -180,8 +180,8 @@ func TestReplaceWhileProcessing(t *testing.T) {
 	}
 }
 
-// MACH-03: whatever is put in, by many, while others take out: in the end the consumer has what the producer had, and no
-// delta came twice or out of order.
+// MACH-03: whatever is put in, by many, while others take out: in the end the consumer has what the
+// producer had, and no delta came twice or out of order.
 func TestNothingLostNothingDoubled(t *testing.T) {
 	q, k := newQueue()
 	seed := rand.Uint64()

@@ -23,10 +23,12 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that are cut, answers that are slow, errors,
-// conflicts, servers that are away, and servers that come back with nothing but an old backup's versions. No read returns what was
-// before his own write, no handler misses or doubles anything, and in the end every copy is what the server has. Each round is a new
-// world with a seed of its own. KELSON_SOAK is the real time to run for; KELSON_SEED repeats one round.
+// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that
+// are cut, answers that are slow, errors, conflicts, servers that are away, and servers that come
+// back with nothing but an old backup's versions. No read returns what was before his own write, no
+// handler misses or doubles anything, and in the end every copy is what the server has. Each round
+// is a new world with a seed of its own. KELSON_SOAK is the real time to run for; KELSON_SEED
+// repeats one round.
 func TestSoak(t *testing.T) {
 	if form != informer.Full {
 		t.Skip("each round chooses its form")
@@ -247,7 +249,8 @@ func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
 	}
 }
 
-// insist writes one pod at random, again after each failure, and compares each read with what it must be.
+// insist writes one pod at random, again after each failure, and compares each read with what it
+// must be.
 func (w *world) insist(random *rand.Rand, name string) {
 	key := client.Key{Namespace: "default", Name: name}
 	for step := range 60 {

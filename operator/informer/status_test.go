@@ -94,7 +94,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A kind of which only metadata are kept is read whole from the server; handlers get its type without content.
+// A kind of which only metadata are kept is read whole from the server; handlers get its type
+// without content.
 func TestMetadataForm(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })

@@ -294,7 +294,8 @@ func TestShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for dead.
+// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for
+// dead.
 func TestShardsWithStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -334,7 +335,8 @@ func TestShardsWithStuckRequest(t *testing.T) {
 	})
 }
 
-// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not, and neither does it wait for a failure elsewhere.
+// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not,
+// and neither does it wait for a failure elsewhere.
 func TestShardsCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)

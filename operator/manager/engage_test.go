@@ -138,7 +138,8 @@ func newServer(t *testing.T, names ...string) *apitest.Server {
 	return s
 }
 
-// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and nothing else.
+// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and
+// nothing else.
 func TestDisengage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan error, 1)
@@ -265,8 +266,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster stays there, and no object is with two
-// workers.
+// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster
+// stays there, and no object is with two workers.
 func TestEngageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *fleet

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-01, MACH-05: against a server that speaks protobuf and streams lists, what an informer has in any form, and what the client reads
-// by itself, is the same.
+// MACH-01, MACH-05: against a server that speaks protobuf and streams lists, what an informer has
+// in any form, and what the client reads by itself, is the same.
 func TestForms(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)
