@@ -64,7 +64,8 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API server.
+// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API
+// server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {

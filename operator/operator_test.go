@@ -205,7 +205,8 @@ func TestTimer(t *testing.T) {
 	})
 }
 
-// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names it as the cause of another.
+// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names
+// it as the cause of another.
 func (w *world) checkChains(t *testing.T) {
 	t.Helper()
 	chained, log := 0, w.records()

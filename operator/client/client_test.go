@@ -290,7 +290,7 @@ func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 				t.Errorf("got %v, %v", event, ok)
 			}
 			if _, ok := <-w.ResultChan(); ok {
-				t.Error("the watch goes on after an error")
+				t.Error("the watch continues after an error")
 			}
 		})
 	}

@@ -39,8 +39,8 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 	return direct, informers
 }
 
-// RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it; without that it does, and so does what
-// others wrote.
+// RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it;
+// without that it does, and so does what others wrote.
 func TestEchoes(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -98,8 +98,9 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// RUN-03: an event that comes late to the queue causes no reconcile if one has begun since it could be read, whoever wrote it; but it does if it can
-// be read from another copy, which may be behind.
+// RUN-03: an event that comes late to the queue causes no reconcile if one has started since it
+// could be read, regardless of the writer; but it does if it can be read from another copy, which
+// may be behind.
 func TestLateEvents(t *testing.T) {
 	const late = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -153,7 +154,8 @@ func TestLateEvents(t *testing.T) {
 	}
 }
 
-// RUN-02, RUN-03: a reconcile that reads from the informer itself sees what this process wrote, or the event of the write has it run again.
+// RUN-02, RUN-03: a reconcile that reads from the informer itself sees what this process wrote, or
+// the event of the write has it run again.
 func TestEchoesOfInformerReads(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	written := func(obj client.Object) []string { return []string{obj.GetLabels()["written"]} }

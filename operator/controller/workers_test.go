@@ -15,7 +15,8 @@ import (
 
 type counts struct{ reconciling, writes, done int }
 
-// writing reconciles for a second and then writes for ten, and counts. Objects that are named "nothing" have nothing to write.
+// writing reconciles for a second and then writes for ten, and counts. Objects that are named
+// "nothing" have nothing to write.
 type writing struct {
 	t *testing.T
 
@@ -102,8 +103,8 @@ func (w *workers) add(n int) {
 	w.most = max(w.most, w.active)
 }
 
-// RUN-03, RUN-04: while a last write is on its way, its worker goes on with another object; as many objects as workers are reconciled, and twice as
-// many more wait for their writes.
+// RUN-03, RUN-04: while a last write is in flight, its worker continues with another object; as
+// many objects as workers are reconciled, and twice as many more wait for their writes.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, measured := newWriting(t), &workers{}
@@ -111,7 +112,8 @@ func TestYield(t *testing.T) {
 		for n := range 12 {
 			r.add(fmt.Sprint("object-", n))
 		}
-		// 2 places, 4 spare workers: six wait for their writes after three seconds, and the last two of them keep their places.
+		// 2 places, 4 spare workers: six wait for their writes after three seconds, and the last
+		// two of them keep their places.
 		time.Sleep(10 * time.Second)
 		if now := w.now(); now.reconciling != 0 || now.writes != 6 {
 			t.Errorf("%d are reconciled and %d written, want 0 and 6", now.reconciling, now.writes)
@@ -131,7 +133,8 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// RUN-03: by one worker, one object is done with before the next is begun, so that a reconcile sees all statuses of those before it.
+// RUN-03: by one worker, one object is done with before the next is begun, so that a reconcile sees
+// all statuses of those before it.
 func TestOneWorkerDoesNotYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begin := newWriting(t), time.Now()
@@ -152,7 +155,8 @@ func TestOneWorkerDoesNotYield(t *testing.T) {
 	})
 }
 
-// RUN-03: whatever comes of the last write, the controller goes on with as many workers as before.
+// RUN-03: whatever the result of the last write, the controller continues with the same number of
+// workers.
 func TestYieldAndFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(t)

@@ -138,7 +138,8 @@ func newServer(t *testing.T, names ...string) *apitest.Server {
 	return s
 }
 
-// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and nothing else.
+// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and
+// nothing else.
 func TestDisengage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan error, 1)
@@ -196,7 +197,7 @@ func TestDisengage(t *testing.T) {
 		if code, body := f.ready(t); code != 200 || strings.Contains(body, "east") || !strings.Contains(body, "informers of west") {
 			t.Errorf("%d %s", code, body)
 		}
-		// What runs may go on for the grace period.
+		// Running reconciles may continue for the grace period.
 		if cause := <-ends; time.Since(began) != 10*time.Second || !errors.Is(cause, manager.ErrDisengaged) {
 			t.Errorf("a reconcile was interrupted %v after that, by %v", time.Since(began), cause)
 		}
@@ -218,14 +219,14 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("it was not quiet: %q", got)
 		}
 
-		// The others go on.
+		// The others continue.
 		must(t, newClient(t, east).Create(t.Context(), configMap("unseen")))
 		must(t, newClient(t, west).Create(t.Context(), configMap("seen")))
 		time.Sleep(time.Second)
 		if got := f.visits(); !slices.Equal(got, []string{"west:seen"}) {
 			t.Errorf("got %q", got)
 		}
-		// Whoever names the cluster does it in vain, and quietly.
+		// Later requests for the cluster are dropped.
 		f.controller.Queue().Add(reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
 		time.Sleep(time.Second)
 		if got := f.visits(); len(got) != 0 {
@@ -265,8 +266,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster stays there, and no object is with two
-// workers.
+// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster
+// stays there, and no object is with two workers.
 func TestEngageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *fleet

@@ -24,7 +24,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// A budget serves as an object with a status of all that is common: conditions, observedGeneration, numbers.
+// A budget serves as an object with a status of all that is common: conditions, observedGeneration,
+// numbers.
 type budget = policyv1.PodDisruptionBudget
 
 var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
@@ -120,7 +121,8 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 }
 
-// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to be written.
+// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to
+// be written.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	f := newFixture(t)
 	var steps []string

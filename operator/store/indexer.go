@@ -18,7 +18,8 @@ type Config[K comparable, T any] struct {
 	Indexes map[string]Index[T]
 }
 
-// Indexer is a thread-safe map of objects with indexes. An index function is called under the lock: it must not use the Indexer.
+// Indexer is a thread-safe map of objects with indexes. An index function is called under the lock:
+// it must not use the Indexer.
 //
 //	items:    key → object
 //	indexes:  name → value → set of keys

@@ -93,7 +93,7 @@ func TestReview(t *testing.T) {
 			patch: `[{"op":"add","path":"/metadata/labels","value":{"by":"jo"}}]`},
 		{name: "nothing to default", h: mutate, body: review("UPDATE", `{"metadata":{"labels":{"a":"b"}}}`, "{}"), allowed: true},
 		{name: "deletions are not defaulted", h: mutate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), allowed: true},
-		{name: "nobody's", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden who asks?"},
+		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden who asks?"},
 		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"), status: "500  panic: as asked"},
 		{name: "created", h: validate, body: review("CREATE", `{"data":{"a":"b"}}`, "null"), allowed: true, warn: "created"},
 		{name: "invalid", h: validate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"), status: `422 Invalid ConfigMap "a" is invalid`},

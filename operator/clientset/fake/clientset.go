@@ -105,7 +105,8 @@ func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
 	}
 }
 
-// add puts an object, or those of a list, into the tracker, which by itself would guess the resource of a kind.
+// add puts an object, or those of a list, into the tracker, which by itself would guess the
+// resource of a kind.
 func (c *Clientset) add(cfg Config, obj runtime.Object) error {
 	if meta.IsListType(obj) {
 		items, err := meta.ExtractList(obj)
@@ -166,8 +167,9 @@ func (c *Clientset) Client() client.Client { return c.objects }
 // IsWatchListSemanticsUnSupported tells client-go's reflectors to list before they watch.
 func (c *Clientset) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Result is what a typed client makes of what an action gave. The tracker knows no subresources and gives the object itself for one, which is
-// an error where that is of another type: a reactor has to answer.
+// Result is what a typed client makes of what an action gave. The tracker knows no subresources and
+// gives the object itself for one, which is an error where that is of another type: a reactor has
+// to answer.
 func Result[T runtime.Object](empty T, obj runtime.Object, err error) (T, error) {
 	if obj == nil {
 		return empty, err

@@ -45,7 +45,7 @@ func TestMap(t *testing.T) {
 		m.Set(10+k, "c")
 	}
 	check("all before the last two generations are gone", map[int]string{12: "c", 13: "c", 14: "c", 15: "c"})
-	if len(gone) != 3+2+2 { // of the two that were set anew, and 3 and 6
+	if len(gone) != 3+2+2 { // the two that were set again, and 3 and 6
 		t.Errorf("gone: %q", gone)
 	}
 	m.Gone = nil

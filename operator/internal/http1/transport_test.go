@@ -84,7 +84,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.Method, r.URL.Path, string(data))
 }
 
-// MACH-01: one connection serves one request after the other, several serve several at once, and no more than there may be.
+// MACH-01: one connection serves one request after the other, several serve several at once, and no
+// more than there may be.
 func TestConnections(t *testing.T) {
 	var now, most atomic.Int32
 	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -197,7 +198,8 @@ func TestClosedByServer(t *testing.T) {
 	}
 }
 
-// MACH-01: what takes longer than the caller waits ends, wherever it is; the next request is not affected.
+// MACH-01: what takes longer than the caller waits ends, wherever it is; the next request is not
+// affected.
 func TestCancelled(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -295,8 +297,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite is one write of an operator after the other: by exchange, by net/http over HTTP/1.1, and over HTTP/2. The server's work, which is
-// in the same process, is a part of each.
+// BenchmarkWrite is one write of an operator after the other: by exchange, by net/http over
+// HTTP/1.1, and over HTTP/2. The server's work, which is in the same process, is a part of each.
 func BenchmarkWrite(b *testing.B) {
 	answer := bytes.Repeat([]byte("x"), 2300)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// same compares what is read of raw here with what the generated code reads, and says whether it was read.
+// same compares what is read of raw here with what the generated code reads, and says whether it
+// was read.
 func same(t *testing.T, typ reflect.Type, raw []byte, share protodecode.Sharing) bool {
 	t.Helper()
 	got, want := reflect.New(typ).Interface(), reflect.New(typ).Interface().(message)
@@ -119,7 +120,8 @@ func newFiller(seed int64) *randfill.Filler {
 	)
 }
 
-// MACH-01: what is read is what the generated code reads, whatever the bytes; what that refuses is not read.
+// MACH-01: what is read is what the generated code reads, whatever the bytes; what that refuses is
+// not read.
 func FuzzPod(f *testing.F) {
 	random := newFiller(2)
 	add := func(m message) {
@@ -158,7 +160,8 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// Fields of a Pod begin with 0x0a (metadata), 0x12 (spec) and 0x1a (status); the name in metadata is 0x0a.
+// Fields of a Pod begin with 0x0a (metadata), 0x12 (spec) and 0x1a (status); the name in metadata
+// is 0x0a.
 var malformed = []string{
 	"\x0a", "\x0a\x05", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", // lengths
 	"\x0a\x02\x0a\x01", "\x08\x01", "\x0b\x0c", "\x0c", "\x0f", "\x00", "\x02\x00", // within others, wire types, groups, no number
@@ -193,7 +196,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// own knows protobuf, and nobody knows how.
+// own has a custom protobuf encoding.
 type own struct {
 	Name string `protobuf:"bytes,1,opt,name=name"`
 }
@@ -213,7 +216,8 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// What was there twice is there once from then on, but for the items of a list, whose kinds are set later.
+// What was there twice is there once from then on, but for the items of a list, whose kinds are set
+// later.
 func TestParts(t *testing.T) {
 	raw, err := newPod(1).Marshal()
 	if err != nil {

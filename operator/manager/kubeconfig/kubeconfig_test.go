@@ -35,7 +35,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// An operator whose reconcilers look after every cluster that has a Secret with its kubeconfig in the namespace fleet.
+// An operator whose reconcilers look after every cluster that has a Secret with its kubeconfig in
+// the namespace fleet.
 func Example() {
 	fleet := operator.Provider(func(operator.Deps) manager.Provider {
 		return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet"})
@@ -191,7 +192,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// RUN-01: without a namespace it says so, without the right to read Secrets the operator is not ready.
+// RUN-01: without a namespace it says so, without the right to read Secrets the operator is not
+// ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
