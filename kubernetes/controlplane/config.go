@@ -138,7 +138,7 @@ const (
 	NodeProcess Node = "process"
 )
 
-// ParseNode parses the value of a command's --node flag.
+// ParseNode returns the Node with a name: none, simulated or process.
 func ParseNode(s string) (Node, error) {
 	switch n := Node(s); n {
 	case NodeNone, NodeSimulated, NodeProcess:

@@ -253,7 +253,7 @@ func TestScan(t *testing.T) {
 	fmt.Println("SCAN over", len(seen))
 }
 
-// fields calls each with the lists and maps of a type, once for each field of each Go type.
+// fields calls each for the lists and maps of a type, once per field of each Go type.
 func fields(typ reflect.Type, at []string, seen map[string]bool, each func(at []string, of reflect.Type)) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -286,7 +286,7 @@ func fields(typ reflect.Type, at []string, seen map[string]bool, each func(at []
 	}
 }
 
-// many is a JSON value of a list or map with n elements.
+// many returns the JSON of a list or map with n elements.
 func many(typ reflect.Type, n int, variant string) any {
 	if typ.Kind() == reflect.Map {
 		out := map[string]any{}

@@ -175,7 +175,7 @@ func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaAppl
 	if s := extract(shopac.ExtractPizza(got, "guest")).Spec; s == nil || s.Degrees != nil || len(s.Toppings) != 1 || *s.Toppings[0].Name != "olives" {
 		t.Fatalf("the guest has applied %+v", s)
 	}
-	if nobody := extract(shopac.ExtractPizza(got, "nobody")); nobody.Spec != nil || *nobody.GetName() != "b" {
+	if nobody := extract(shopac.ExtractPizza(got, "unknown")); nobody.Spec != nil || *nobody.GetName() != "b" {
 		t.Errorf("an unknown manager has applied %+v", nobody)
 	}
 
