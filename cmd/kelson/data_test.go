@@ -32,7 +32,7 @@ func TestBackupAndRestore(t *testing.T) {
 		"in use by another process": {"check", data},
 		"there is a store already":  {"restore", backup, again},
 		"ends early":                {"restore", filepath.Join(dir, "short"), filepath.Join(dir, "third")},
-		"is no data directory":      {"check", filepath.Join(dir, "nothing")},
+		"is not a data directory":   {"check", filepath.Join(dir, "nothing")},
 	} {
 		if what == "there is a store already" {
 			if got := command(t, nil, kelson, "data", "restore", backup, again); got.code != 0 || !strings.Contains(got.stdout, "sound: ") {

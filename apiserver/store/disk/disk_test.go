@@ -130,7 +130,7 @@ func TestWrongDirectory(t *testing.T) {
 	newer = binary.LittleEndian.AppendUint32(newer, archive.Sum(newer))
 	for _, test := range []struct{ name, dir, want string }{
 		{"a file", file, "not a directory"},
-		{"another format", with(state, append([]byte("KELSONST"), newer...)), "version 99; this program knows version 1"},
+		{"another format", with(state, append([]byte("KELSONST"), newer...)), "format version 99 is not supported, want 1"},
 		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
 		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
 		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},

@@ -81,7 +81,7 @@ func TestShared(t *testing.T) {
 	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 		t.Errorf("opened without the key: %v", err)
 	}
-	if _, err := openShared(log, ""); err == nil || !strings.Contains(err.Error(), "--encryption-provider-config must be given") {
+	if _, err := openShared(log, ""); err == nil || !strings.Contains(err.Error(), "pass --encryption-provider-config") {
 		t.Errorf("opened without a configuration: %v", err)
 	}
 
@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 	if r, err := check(file); err != nil || r.Objects != 3 {
 		t.Errorf("%v, %v", r, err)
 	}
-	if _, err := check(""); err == nil || !strings.Contains(err.Error(), "--encryption-provider-config must be given") {
+	if _, err := check(""); err == nil || !strings.Contains(err.Error(), "pass --encryption-provider-config") {
 		t.Errorf("checked without the keys: %v", err)
 	}
 }
