@@ -12,8 +12,8 @@ import (
 // process: several control planes in one process report the same values.
 type upstream struct{}
 
-// upstreamPrefixes are the beginnings of names that are shown: what evaluates expressions, what
-// checks tokens, and audit events that were lost.
+// upstreamPrefixes selects the metrics to export: expression evaluation, token validation, and lost
+// audit events.
 var upstreamPrefixes = []string{
 	"apiserver_validating_admission_policy_",
 	"apiserver_mutating_admission_policy_",

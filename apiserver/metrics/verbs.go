@@ -75,8 +75,8 @@ type measured struct {
 }
 
 var (
-	stepTypes = [...]string{"admit", "validate"}
-	operations  = [...]admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
+	stepTypes  = [...]string{"admit", "validate"}
+	operations = [...]admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 )
 
 func (m measured) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {

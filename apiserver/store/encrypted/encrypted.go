@@ -107,7 +107,9 @@ func open(cfg Config, path func(store.Key) string) (*source, error) {
 			return nil, err
 		}
 		return &providers{loaded.Transformers, path}, nil
-	}, func(err error) { cfg.Log.Error("reload of encryption configuration failed; keeping the previous one", "err", err) })
+	}, func(err error) {
+		cfg.Log.Error("reload of encryption configuration failed; keeping the previous one", "err", err)
+	})
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)

@@ -42,7 +42,8 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 	return value
 }
 
-// What several servers share is encrypted for all of them, and who lacks the key says so and shows nothing wrong. API-13
+// What several servers share is encrypted for all of them, and who lacks the key says so and shows
+// nothing wrong. API-13
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
@@ -85,7 +86,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("opened without a configuration: %v", err)
 	}
 
-	// Another server with the key reads it; a value in the place of another is refused.
+	// Another server with the key reads it; a substituted value is rejected.
 	c, err := openShared(log, file)
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ type Log struct {
 
 	asking sync.Mutex
 	ask    *revisionRequest // the request that is not sent yet; nil if there is none
-	busy   bool      // a request is in flight
+	busy   bool             // a request is in flight
 
 	reads, writes histogram.Histogram
 }
@@ -69,7 +69,8 @@ func (l *Log) Stats() store.BackendStats {
 	return store.BackendStats{Requests: map[string]histogram.Counts{"get": l.reads.Read(), "txn": l.writes.Read()}}
 }
 
-// revisionRequest is one request for the cluster's revision, of all who need one.
+// revisionRequest is one request for the revision of the cluster, shared by all goroutines that
+// wait for it.
 type revisionRequest struct {
 	done     chan struct{}
 	revision uint64
