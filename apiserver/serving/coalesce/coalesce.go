@@ -1,13 +1,15 @@
-// Package coalesce sends large answers in few calls of the operating system. TLS makes records of 16 KB and a call of each; on a connection
-// whose writer has asked for it, the records that are made during one call go together with the next.
+// Package coalesce sends large responses with few system calls. TLS splits data into records of 16
+// KB and writes each with a separate call. On a connection whose handler has requested coalescing,
+// the records produced during one system call are sent together by the next one.
 //
-//	server := http.Server{ConnContext: gather.Context}
-//	server.ServeTLS(gather.Listener(listener), "", "")
+//	server := http.Server{ConnContext: coalesce.Context}
+//	server.ServeTLS(coalesce.Listener(listener), "", "")
 //	…
-//	defer gather.Begin(req.Context())() // in a handler that has much to send
+//	defer coalesce.Begin(req.Context())() // in a handler with a large response
 //
-// Nothing is kept back while the connection is free. So it does not matter who waits for what: HTTP/2, whose clients open no window before
-// they have seen what was sent, can't come to a standstill.
+// Nothing is delayed while no call is in progress. Therefore coalescing can't cause a deadlock, not
+// even with HTTP/2 clients, which extend the flow-control window only after they have received
+// data.
 package coalesce
 
 import (
@@ -19,18 +21,19 @@ import (
 	"time"
 )
 
-// most is how much lies ready for the next call; who has more must wait.
+// most is the maximum size of the data that waits for the next call. Further writes block.
 const most = 128 << 10
 
-// mostGathering bounds how many connections gather at a time, and with them the memory that clients which do not read hold: 16 MiB.
+// mostGathering limits how many connections coalesce at a time, and with them the memory that
+// clients which do not read can hold: 16 MiB.
 const mostGathering = 64
 
 var gathering atomic.Int32
 
-// buffers are used in pairs, as long as a connection is written to.
+// buffers are used in pairs while a connection is written to.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
 
-// Listener accepts connections that can gather.
+// Listener returns a listener whose connections can coalesce writes.
 func Listener(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -45,7 +48,7 @@ func (l listener) Accept() (net.Conn, error) {
 
 type contextKey struct{}
 
-// Context is for http.Server.ConnContext: handlers find their connection by it.
+// Context is for http.Server.ConnContext. It lets Begin find the connection of a request.
 func Context(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -56,7 +59,8 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Begin lets the connection of a request gather until the function that it returns is called. Where there is none it does nothing.
+// Begin makes the connection of a request coalesce writes until the returned function is called.
+// Without a connection of a Listener it does nothing.
 func Begin(ctx context.Context) (end func()) {
 	c, ok := ctx.Value(contextKey{}).(*conn)
 	if !ok {
@@ -66,23 +70,24 @@ func Begin(ctx context.Context) (end func()) {
 	return func() { c.count(-1) }
 }
 
-// Bound limits the time of a call of Write on a connection of a Listener. A call that takes longer than stall fails, and with it the
-// connection; calls that take less than half as long do not. It must be called before the first call of Write.
+// Bound limits the duration of a Write on a connection of a Listener. A Write that takes longer
+// than stall fails, and with it the connection; one that takes less than half as long does not.
+// Bound must be called before the first Write.
 func Bound(c net.Conn, stall time.Duration) {
 	if c, ok := c.(*conn); ok {
 		c.stall = stall
 	}
 }
 
-// conn is a connection below TLS, which makes one call of Write at a time.
+// conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
 	mu      sync.Mutex
-	free    *sync.Cond // there is room, or writing is over
-	writers int        // those who have asked for gathering
-	writing bool       // a goroutine writes until nothing is ready
-	ready   *[]byte    // what its next call will send
-	err     error      // of a call: the connection is of no more use
+	free    *sync.Cond // signaled when there is room or writing has ended
+	writers int        // handlers that have requested coalescing
+	writing bool       // the goroutine of method write is running
+	ready   *[]byte    // data for its next call
+	err     error      // of a failed call; the connection is unusable
 
 	stall time.Duration // of a call of Write; 0: any
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
@@ -100,7 +105,7 @@ func (c *conn) count(n int) {
 	c.writers += n
 }
 
-// Write sends p, or sees to it that it is sent.
+// Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
 	taken, err := c.take(p)
 	switch {
@@ -112,7 +117,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.send(p)
 }
 
-// send makes a call. Setting a deadline for each would cost a tenth of it: one is set when less than half of the time is left.
+// send writes p with one call. Setting a deadline costs a tenth of a call, so send sets one only
+// when less than half of the time is left.
 func (c *conn) send(p []byte) (int, error) {
 	if c.stall > 0 {
 		if now := time.Now(); now.UnixNano() >= c.renew.Load() {
@@ -123,8 +129,8 @@ func (c *conn) send(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SetWriteDeadline sets a deadline that counts beside that of Bound: it is replaced only after it has passed, and a zero time lifts it
-// until the next call of Write.
+// SetWriteDeadline sets a deadline in addition to that of Bound, which replaces it only after it
+// has passed. A zero time removes the deadline until the next Write.
 func (c *conn) SetWriteDeadline(at time.Time) error {
 	var renew int64
 	if !at.IsZero() {
@@ -134,7 +140,7 @@ func (c *conn) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline calls SetReadDeadline and SetWriteDeadline.
 func (c *conn) SetDeadline(at time.Time) error {
 	if err := c.SetWriteDeadline(at); err != nil {
 		return err
@@ -142,8 +148,8 @@ func (c *conn) SetDeadline(at time.Time) error {
 	return c.Conn.SetReadDeadline(at)
 }
 
-// take makes p ready for the next call, when there is somebody who gathers. When there is nobody it waits for the end of what is under way:
-// the record by which TLS ends, and Close after it, must come last.
+// take queues p for the next call if a handler has requested coalescing. Otherwise it waits until
+// queued data is sent, because the final record of TLS, and Close after it, must come last.
 func (c *conn) take(p []byte) (taken bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +172,7 @@ func (c *conn) take(p []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// write makes calls as long as there is something ready.
+// write sends queued data until none is left.
 func (c *conn) write() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

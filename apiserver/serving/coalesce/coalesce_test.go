@@ -41,7 +41,8 @@ func write(t *testing.T, c *conn, size int) {
 	}
 }
 
-// What is written during a call goes with the next one; what is written when nobody gathers any more goes after all of it, by itself.
+// What is written during a call goes with the next one; what is written after coalescing has ended
+// goes after all of it, by itself.
 func TestGathers(t *testing.T) {
 	s, c, ctx := slowConn()
 	end := Begin(ctx)
@@ -92,7 +93,7 @@ func TestIsBounded(t *testing.T) {
 	s.on <- nil
 }
 
-// An error of a call is that of the next write, whoever makes it, and nobody waits for ever.
+// An error of a call is that of the next write, and no writer blocks forever.
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	s, c, ctx := slowConn()
@@ -144,7 +145,8 @@ func body(size int) []byte {
 	return b
 }
 
-// Whole answers, by both protocols, also by clients that open small windows, several at once on one connection, and at the end of a connection.
+// Whole answers, by both protocols, also by clients that open small windows, several at once on one
+// connection, and at the end of a connection.
 func TestAnswers(t *testing.T) {
 	srv := server(t)
 	config := srv.Client().Transport.(*http.Transport).TLSClientConfig
@@ -179,7 +181,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle leaves nothing behind: Close of the server waits for its handler.
+// A client that goes away in the middle leaves nothing behind: Close of the server waits for its
+// handler.
 func TestClientGone(t *testing.T) {
 	srv := server(t)
 	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), srv.Client().Transport.(*http.Transport).TLSClientConfig)
