@@ -116,8 +116,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // machines.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
-	routed := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && compiled(res) })
-	if routed || strings.HasPrefix(req.URL.Path, "/api/") {
+	inRouter := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
+	if inRouter || strings.HasPrefix(req.URL.Path, "/api/") {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
 		return
 	}
@@ -132,14 +132,12 @@ func (h *Handler) builtin(path string) bool {
 	}
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
 		_, serves := res.Serves(version)
-		return res.Group == group && compiled(res) && serves
+		return res.Group == group && serves && routed(res)
 	})
 }
 
-// compiled says whether a kind is of a Go type, not of a definition.
-func compiled(res *resource.Resource) bool {
-	return res.Owner == "builtin" || res.Owner == "apiextensions"
-}
+// routed reports whether kube-apiserver's router has the paths of a kind.
+func routed(res *resource.Resource) bool { return !res.Behavior.DispatchByVerb }
 
 // has says whether there is a legacy document at a path.
 func (h *Handler) has(path string) bool {

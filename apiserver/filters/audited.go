@@ -86,7 +86,7 @@ func (c *Chain) audited(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewInternalError(errors.New("failed to store audit event")))
 			return
 		}
-		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).lasts}
+		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).longRunning}
 		defer rec.over()
 		next.ServeHTTP(rec, req)
 	})

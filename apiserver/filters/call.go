@@ -24,15 +24,15 @@ type call struct {
 	deadline // of what the request came with
 	warnings
 
-	answer    recorder
-	received  time.Time
-	info      *request.RequestInfo // nil: not known yet
-	lasts     bool                 // it is long-running
-	allowed   bool                 // every stage let it through
-	user      user.Info            // nil: not known yet
-	audiences authenticator.Audiences
-	ticket    flowcontrol.Ticket                      // of flow control
-	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
+	answer      recorder
+	received    time.Time
+	info        *request.RequestInfo // nil: not known yet
+	longRunning bool                 // it takes as long as its client wants
+	allowed     bool                 // every stage let it through
+	user        user.Info            // nil: not known yet
+	audiences   authenticator.Audiences
+	ticket      flowcontrol.Ticket                      // of flow control
+	latencies   atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
 }
 
 // The keys of Kubernetes' libraries.

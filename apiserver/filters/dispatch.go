@@ -17,10 +17,10 @@ import (
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	callOf(req).allowed = true
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
-		if callOf(req).lasts {
+		if callOf(req).longRunning {
 			defer c.unbounded(callOf(req))()
 			if c.metrics != nil {
-				defer c.metrics.lasting(req, info)()
+				defer c.metrics.longRunning(req, info)()
 			}
 		}
 		c.cfg.Resources.ServeHTTP(w, req)

@@ -17,7 +17,7 @@ import (
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if call.lasts {
+		if call.longRunning {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -63,7 +63,7 @@ func shuttingDown() error {
 }
 
 func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
-	long := callOf(req).lasts
+	long := callOf(req).longRunning
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.draining {

@@ -6,13 +6,14 @@ import (
 	"net/url"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 )
 
@@ -27,7 +28,7 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		// No cache may keep what another user is not allowed to see, or what is old in a moment. Handlers may know better.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
-		call.info, call.lasts = info, lasts(info)
+		call.info, call.longRunning = info, longRunning(info)
 		next.ServeHTTP(w, req)
 	})
 }
@@ -55,14 +56,14 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	info.IsResourceRequest = true
 	info.APIVersion, parts = parts[0], parts[1:]
 
-	inPath := parts[0] == "watch" || parts[0] == "proxy" // verbs of old, before the resource
+	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy // deprecated: the verb precedes the resource
 	if inPath {
 		if len(parts) < 2 {
 			return info, fmt.Errorf("unable to determine kind and namespace from url, %v", req.URL)
 		}
 		info.Verb, parts = parts[0], parts[1:]
 	} else {
-		info.Verb = verb(req.Method)
+		info.Verb = resource.VerbOf(req.Method)
 	}
 
 	if parts[0] == "namespaces" && len(parts) > 1 {
@@ -77,7 +78,7 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	if len(parts) > 1 {
 		info.Name = parts[1]
 	}
-	if len(parts) > 2 && info.Verb != "proxy" {
+	if len(parts) > 2 && info.Verb != resource.Proxy {
 		info.Subresource = parts[2]
 	}
 
@@ -87,13 +88,13 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	}
 	if info.Name == "" {
 		switch info.Verb {
-		case "get":
+		case resource.Get:
 			listOrWatch(info, query)
-		case "delete":
-			info.Verb = "deletecollection"
+		case resource.Delete:
+			info.Verb = resource.DeleteCollection
 		}
 	}
-	if !inPath && (info.Verb == "list" || info.Verb == "watch" || info.Verb == "deletecollection") {
+	if !inPath && (info.Verb == resource.List || info.Verb == resource.Watch || info.Verb == resource.DeleteCollection) {
 		info.FieldSelector = query.Get("fieldSelector")
 		info.LabelSelector = query.Get("labelSelector")
 	}
@@ -108,25 +109,9 @@ func lower(method string) string {
 	return strings.ToLower(method)
 }
 
-func verb(method string) string {
-	switch method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodGet, http.MethodHead:
-		return "get"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return "delete"
-	}
-	return ""
-}
-
 // listOrWatch decides between the two, and finds the one name that a field selector asks for.
 func listOrWatch(info *request.RequestInfo, query url.Values) {
-	info.Verb = "list"
+	info.Verb = resource.List
 	if !query.Has("watch") && !query.Has("fieldSelector") {
 		return
 	}
@@ -140,7 +125,7 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 		}
 	}
 	if opts.Watch {
-		info.Verb = "watch"
+		info.Verb = resource.Watch
 	}
 	if opts.FieldSelector != nil {
 		if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
@@ -157,14 +142,7 @@ func segments(path string) []string {
 	return strings.Split(path, "/")
 }
 
-// lasts says whether a request lasts as long as its client wants.
-func lasts(info *request.RequestInfo) bool {
-	if !info.IsResourceRequest {
-		return false
-	}
-	switch info.Subresource {
-	case "proxy", "log", "exec", "attach", "portforward":
-		return true
-	}
-	return info.Verb == "watch" || info.Verb == "proxy"
+// longRunning reports whether a request takes as long as its client wants.
+func longRunning(info *request.RequestInfo) bool {
+	return info.IsResourceRequest && resource.LongRunning(info.Verb, info.Subresource)
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/resource"
 )
 
 // The limits of kube-apiserver's --max-requests-inflight and --max-mutating-requests-inflight.
@@ -101,7 +103,7 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 			c.classified(w, req)
 			next.ServeHTTP(w, req)
 			return
-		case !call.lasts:
+		case !call.longRunning:
 			short.ServeHTTP(w, req)
 			return
 		}
@@ -136,7 +138,7 @@ func (c *Chain) inFlight(next http.Handler) http.Handler {
 }
 
 func (c *Chain) kindOf(info *request.RequestInfo) *seats {
-	if reads(info.Verb) {
+	if resource.ReadOnly(info.Verb) {
 		return &c.reading
 	}
 	return &c.mutating
@@ -148,8 +150,6 @@ func refuseAfter(w http.ResponseWriter, seconds string) {
 	w.Header().Set("Retry-After", seconds)
 	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 }
-
-func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 func privileged(req *http.Request) bool {
 	u, ok := request.UserFrom(req.Context())

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/resource"
 )
 
 // metrics has the names and labels that kube-apiserver's dashboards know.
@@ -56,8 +58,8 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 	})
 }
 
-// lasting counts a long-running request while it lasts. It must be called after authorization.
-func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
+// longRunning counts a long-running request until the caller calls done. It must be called after authorization.
+func (m *metrics) longRunning(req *http.Request, info *request.RequestInfo) (done func()) {
 	s := series{verb: metricVerb(req, info)}
 	if m.known(info) {
 		s.name(info)
@@ -97,7 +99,7 @@ func (m *metrics) observe(req *http.Request, c *call) {
 		if s.resource != "" && !m.known(info) {
 			s = s.unnamed()
 		}
-		of = m.requests.of(s, c.lasts)
+		of = m.requests.count(s, c.longRunning)
 	}
 	of.total.Add(1)
 	if of.took != nil {
@@ -146,15 +148,14 @@ func metricDryRun(value string) string {
 
 func metricVerb(req *http.Request, info *request.RequestInfo) string {
 	switch info.Verb {
-	case "list":
+	case resource.List:
 		return "LIST"
-	case "watch":
+	case resource.Watch:
 		return "WATCH"
-	case "deletecollection":
+	case resource.DeleteCollection:
 		return "DELETECOLLECTION"
 	}
-	switch info.Subresource {
-	case "attach", "exec", "portforward", "proxy", "log":
+	if resource.Connects(info.Subresource) {
 		return "CONNECT"
 	}
 	switch req.Method {
@@ -171,7 +172,7 @@ func metricVerb(req *http.Request, info *request.RequestInfo) string {
 
 func scope(info *request.RequestInfo) string {
 	switch {
-	case info.Name != "" || info.Verb == "create":
+	case info.Name != "" || info.Verb == resource.Create:
 		return "resource"
 	case info.Namespace != "":
 		return "namespace"

@@ -32,7 +32,7 @@ const (
 func (c *Chain) received(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if call.lasts || req.Body == nil || req.Body == http.NoBody || req.ContentLength == 0 {
+		if call.longRunning || req.Body == nil || req.Body == http.NoBody || req.ContentLength == 0 {
 			next.ServeHTTP(w, req)
 			return
 		}

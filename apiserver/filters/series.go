@@ -51,9 +51,9 @@ type requests struct {
 	total, duration, sli *prometheus.Desc
 
 	mu    sync.RWMutex
-	all   map[series]*seriesOf // that were met
-	tooks map[series]*ladder   // by all but the code
-	slis  map[series]*ladder   // by all but the code and whether it was a dry run
+	all   map[series]*seriesCounts // that were met
+	tooks map[series]*ladder       // by all but the code
+	slis  map[series]*ladder       // by all but the code and whether it was a dry run
 }
 
 // series is what a request is counted as: the values of labels.
@@ -81,8 +81,8 @@ func (s series) kept() series {
 	return s
 }
 
-// seriesOf is what is counted. Series that differ in their code alone share their times.
-type seriesOf struct {
+// seriesCounts is what is counted. Series that differ in their code alone share their times.
+type seriesCounts struct {
 	total atomic.Uint64
 	took  *ladder // nil: it takes as long as its client wants
 	sli   *ladder // the same without webhooks
@@ -99,19 +99,20 @@ func newRequests() *requests {
 		sli: prometheus.NewDesc("apiserver_request_sli_duration_seconds",
 			"Response latency distribution (not counting webhook duration) in seconds for each verb, group, version, resource, subresource, scope and component.",
 			append([]string{"verb"}, labels[2:]...), nil),
-		all: map[series]*seriesOf{}, tooks: map[series]*ladder{}, slis: map[series]*ladder{},
+		all: map[series]*seriesCounts{}, tooks: map[series]*ladder{}, slis: map[series]*ladder{},
 	}
 }
 
 // find returns the counts of a series, or nil if no request was of it yet.
-func (r *requests) find(s series) *seriesOf {
+func (r *requests) find(s series) *seriesCounts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.all[s]
 }
 
-// of returns the counts of a series and makes them if there are none. Series are never removed: their number must be bounded by the caller.
-func (r *requests) of(s series, lasts bool) *seriesOf {
+// count returns the counts of a series and creates them if there are none. Series are never removed: the caller must bound their
+// number.
+func (r *requests) count(s series, longRunning bool) *seriesCounts {
 	if of := r.find(s); of != nil {
 		return of
 	}
@@ -121,9 +122,9 @@ func (r *requests) of(s series, lasts bool) *seriesOf {
 	if of := r.all[s]; of != nil {
 		return of
 	}
-	of := &seriesOf{}
+	of := &seriesCounts{}
 	r.all[s] = of
-	if !lasts {
+	if !longRunning {
 		s.code = 0
 		of.took = ladderOf(r.tooks, s)
 		s.dryRun = ""

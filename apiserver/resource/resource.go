@@ -53,17 +53,21 @@ type Resource struct {
 	ShortNames []string
 	Categories []string
 	Namespaced bool
-	// Verbs as discovery shows them and the verbs package allows them; nil means all eight
-	// (create delete deletecollection get list patch update watch).
+	// Verbs are the verbs that package rest allows, in the order in which discovery shows them; nil means AllVerbs.
 	Verbs []string
 
-	// Dynamic says that its objects have no Go type: they come from a definition, and hubs are *unstructured.Unstructured.
-	Dynamic bool
+	// Behavior holds what else differs between kinds.
+	Behavior Behavior
 
 	// Versions are the served ones, best first.
 	Versions []Version
 	// StorageVersion is the version of stored bytes, served or not.
 	StorageVersion string
+	// HashVersion is the version that the kind's storageVersionHash in discovery is computed from; "" means StorageVersion.
+	HashVersion string
+	// StoragePath is what kube-apiserver's keys in etcd have between /registry/ and the object; "" means Plural. Some error
+	// messages contain it.
+	StoragePath string
 	// In is the kind for requests of a version other than the storage version, where hubs are of the version that a request speaks: then a
 	// write is judged as its client wrote it, and converted once, when it is stored. nil: one form of hub serves all versions.
 	In map[string]*Resource
@@ -252,6 +256,9 @@ type UpdateView struct {
 	Replicas func(version string) fieldpath.Path
 	// Table gives the columns of the view; nil: the resource's own table knows the view's hub.
 	Table func() upstream.TableConvertor
+	// Internal says that the view has an internal type. Bodies of the view are converted to it, which also checks
+	// their kind, and errors name it.
+	Internal bool
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
 	NewView func() runtime.Object
 }

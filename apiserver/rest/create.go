@@ -141,7 +141,7 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 		return nil, apierrors.NewInternalError(err)
 	}
 	s.name = object.GetName()
-	if isNamespaces(s.res) {
+	if s.res.Behavior.IsNamespace {
 		s.ctx = request.WithNamespace(s.ctx, s.name) // a namespace is admitted as if it were in itself
 	}
 	upstream.WipeObjectMetaSystemFields(object)

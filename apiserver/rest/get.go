@@ -37,7 +37,7 @@ func (s *scope) fetch() (*store.Object, error) {
 	}
 	snap, err := s.newest(opts.ResourceVersion)
 	if err != nil {
-		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && !cached(s.res) {
+		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && s.res.Behavior.NotCached {
 			err = apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 		}
 		return nil, err
@@ -139,7 +139,7 @@ func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime
 
 // notList refuses to show one object as a list. kube-apiserver takes an object of a custom kind for a list until it looks for items.
 func (s *scope) notList() error {
-	if !compiled(s.res) {
+	if s.res.Behavior.GenericObjects {
 		return errors.New("content is not a list")
 	}
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())

@@ -41,7 +41,7 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 	kind := s.res.GVK(s.version)
 	kind.Kind = s.res.ListKind
 	var untyped schema.GroupVersionKind
-	if f.As.Empty() && compiled(s.res) {
+	if f.As.Empty() && !s.res.Behavior.TypedItems {
 		untyped = s.res.GVK(s.version)
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
@@ -97,7 +97,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		return nil, err
 	}
 	limit := opts.Limit
-	if opts.ResourceVersion == "0" && cached(s.res) {
+	if opts.ResourceVersion == "0" && !s.res.Behavior.NotCached {
 		limit = 0
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
@@ -144,9 +144,6 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	}
 	return p, nil
 }
-
-// cached says whether kube-apiserver's cacher serves a kind: all but events.
-func cached(res *resource.Resource) bool { return res.Prefix() != "events" }
 
 // snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {

@@ -32,7 +32,7 @@ func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace,
 	if strategy == nil {
 		strategy = res.Strategy
 	}
-	done, err := h.replace(inProcess(ctx, res, namespace, name, "update"), &change{
+	done, err := h.replace(inProcess(ctx, res, namespace, name, resource.Update), &change{
 		res: res, key: res.Key(namespace, name), strategy: strategy, dryRun: dryRun,
 		next: func(_ context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 			if current == nil {
@@ -53,7 +53,7 @@ func (h *Handler) Delete(ctx context.Context, res *resource.Resource, namespace,
 	if opts == nil {
 		opts = &metav1.DeleteOptions{}
 	}
-	done, err := h.remove(inProcess(ctx, res, namespace, name, "delete"), res, res.Key(namespace, name), opts, nil)
+	done, err := h.remove(inProcess(ctx, res, namespace, name, resource.Delete), res, res.Key(namespace, name), opts, nil)
 	if err != nil {
 		return nil, err
 	}

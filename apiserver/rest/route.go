@@ -15,7 +15,7 @@ import (
 // routed says what kube-apiserver's router says of a request on a built-in kind before any handler sees it: by its types alone, the
 // parameters left out, and without wildcards. Custom kinds have no router.
 func (s *scope) routed(stream bool) error {
-	if !compiled(s.res) {
+	if s.res.Behavior.DispatchByVerb {
 		return nil
 	}
 	contentType := s.req.Header.Get("Content-Type")
@@ -39,7 +39,7 @@ var anyType = []string{"*/*"}
 func (h *Handler) routes(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
-		return res.Group == info.APIGroup && compiled(res)
+		return res.Group == info.APIGroup && !res.Behavior.DispatchByVerb
 	})
 }
 

@@ -23,7 +23,7 @@ func (s *scope) serveSubresource() error {
 	switch {
 	case s.sub.Connect != nil:
 		return s.connect()
-	case len(s.info.Parts) > 3 && compiled(s.res):
+	case len(s.info.Parts) > 3 && !s.res.Behavior.DispatchByVerb:
 		return errNotFoundPath
 	case s.sub.Create != nil:
 		if s.req.Method != http.MethodPost {
@@ -34,7 +34,7 @@ func (s *scope) serveSubresource() error {
 		}
 		return s.createSubresource()
 	}
-	if verbs := s.sub.Verbs; !slices.Contains([]string{"get", "update", "patch"}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
+	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
 		return s.methodNotAllowed()
 	}
 	if err := s.routed(false); err != nil {
@@ -117,7 +117,9 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 
 // viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
 // have one.
-func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }
+func (s *scope) viewAllow() wire.Allow {
+	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
+}
 
 func (s *scope) viewBody() ([]byte, string, error) {
 	media, err := wire.BodyMedia(s.req, s.viewAllow())
@@ -143,7 +145,7 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	}
 	obj, kind, err := decoder.Decode(body, &s.kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
-		if compiled(s.res) || *kind == s.kind {
+		if s.sub.Update == nil || s.sub.Update.Internal || *kind == s.kind {
 			if err := s.strictBody(directive, strict.Errors()); err != nil {
 				return nil, err
 			}
@@ -154,8 +156,8 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if *kind != s.kind && compiled(s.res) && s.sub.Update != nil {
-		// A built-in view is decoded into its hub.
+	if *kind != s.kind && s.sub.Update != nil && s.sub.Update.Internal {
+		// The view is decoded into its hub.
 		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
 		if err == nil {
 			err = types.Convertor.Convert(obj, hub, nil)
@@ -176,11 +178,8 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 }
 
 // serveReview serves a kind that is never stored: POST is answered with the reviewed object.
-func (s *scope) serveReview(collection bool) error {
-	switch {
-	case !collection:
-		return errNotFoundPath
-	case s.req.Method != http.MethodPost:
+func (s *scope) serveReview() error {
+	if s.req.Method != http.MethodPost {
 		return s.methodNotAllowed()
 	}
 	if err := s.routed(false); err != nil {

@@ -150,7 +150,7 @@ func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
 		}
 	}
 	// A view without a resourceVersion is of the object as it is, also where an object would have to name its own.
-	if version := from.GetResourceVersion(); version != "" || compiled(s.res) {
+	if version := from.GetResourceVersion(); version != "" || !s.res.Behavior.ResourceVersionRequired {
 		object.SetResourceVersion(version)
 	}
 	return nil

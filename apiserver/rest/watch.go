@@ -15,6 +15,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"kelson.dev/apiserver/metrics"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/apiserver/store"
 )
@@ -31,7 +32,7 @@ const (
 
 // watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
 func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) error {
-	if err := s.allowed("watch", func() error { return nil }); err != nil {
+	if err := s.allowed(resource.Watch); err != nil {
 		return err
 	}
 	f, err := wire.NegotiateStream(s.req, s.allow())

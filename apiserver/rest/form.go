@@ -86,6 +86,3 @@ func verbatim(res *resource.Resource, obj *store.Object) bool {
 	v, ok := res.Codec.(resource.Verbatim)
 	return !ok || v.Verbatim(obj)
 }
-
-// compiled says whether a kind is a Go type, not a definition's.
-func compiled(res *resource.Resource) bool { return !res.Dynamic }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -264,20 +265,9 @@ func interpretUpdate(err error, key store.Key, res *resource.Resource) error {
 
 // storagePath is how kube-apiserver would name the key in etcd; it stands in some of its errors.
 func storagePath(res *resource.Resource, key store.Key) string {
-	folder := res.Plural
-	switch {
-	case !compiled(res) || res.Group == "apiextensions.k8s.io" || res.Group == "apiregistration.k8s.io":
-		folder = res.Group + "/" + folder
-	case formerFolders[folder] != "":
-		folder = formerFolders[folder]
+	path := "/registry/" + cmp.Or(res.StoragePath, res.Plural)
+	if key.Namespace != "" {
+		path += "/" + key.Namespace
 	}
-	if key.Namespace == "" {
-		return "/registry/" + folder + "/" + key.Name
-	}
-	return "/registry/" + folder + "/" + key.Namespace + "/" + key.Name
-}
-
-// formerFolders are those of kinds that had another name once.
-var formerFolders = map[string]string{
-	"replicationcontrollers": "controllers", "endpoints": "services/endpoints", "services": "services/specs", "nodes": "minions", "ingresses": "ingress",
+	return path + "/" + key.Name
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/warning"
@@ -88,4 +91,23 @@ func (h heldFields) putBack(object metav1.Object) {
 	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
 		metadata["managedFields"] = h.untyped
 	}
+}
+
+// maxManagers bounds the managedFields that a client may send. Kubernetes' library compares each manager with all others.
+const maxManagers = 1000
+
+// checkManagers refuses an object with more managers than that.
+func (s *scope) checkManagers(hub runtime.Object) error {
+	held := heldBy(hub)
+	n := len(held.typed) + len(held.untyped)
+	if n <= maxManagers {
+		return nil
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: s.res.Group, Kind: s.res.Kind}, object.GetName(), field.ErrorList{
+		field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
+	})
 }
