@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// groupList is the document at /apis.
+// groupList returns the document at /apis.
 func groupList(groups []group) *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
 	for _, g := range groups {
@@ -23,7 +23,7 @@ func groupList(groups []group) *metav1.APIGroupList {
 	return list
 }
 
-// groupDocument is the document at /apis/<group>; within a list it has no kind.
+// groupDocument returns the document at /apis/<group>. Within a list it has no kind.
 func groupDocument(g group, alone bool) metav1.APIGroup {
 	out := metav1.APIGroup{Name: g.name}
 	if alone {
@@ -38,14 +38,14 @@ func groupDocument(g group, alone bool) metav1.APIGroup {
 	return out
 }
 
-// resourceList is the document at /api/v1 and /apis/<group>/<version>.
+// resourceList returns the document at /api/v1 and /apis/<group>/<version>.
 func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourceList {
 	gv := schema.GroupVersion{Group: g.name, Version: v.name}
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
 	}
 	if g.name == "" {
-		list.APIVersion = "" // the core group is older than versions of this document
+		list.APIVersion = "" // the core group predates versions of this document
 	}
 	for _, res := range v.resources {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -83,8 +83,8 @@ func sortResources(list []metav1.APIResource, custom bool) {
 	slices.SortStableFunc(list, func(a, b metav1.APIResource) int { return strings.Compare(name(&a), name(&b)) })
 }
 
-// subKind is the kind a subresource speaks; nil when that is the resource's own. The group and version are empty when they
-// are those of the document.
+// subKind returns the kind of a subresource, or nil if it is the resource's own. Group and version are empty if they are
+// those of the document.
 func subKind(sub *resource.Subresource, gv schema.GroupVersion) *schema.GroupVersionKind {
 	if sub.GVK.Empty() {
 		return nil
@@ -128,8 +128,8 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	return slices.Compact(out)
 }
 
-// storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
-// that is not served.
+// storageHash returns the hash of the kind and version in which objects are stored. It is empty for kinds that are not
+// stored, or stored in a version that is not served.
 func storageHash(set *resource.Set, res *resource.Resource) string {
 	if res.StoredAs != "" {
 		stored, ok := set.ByPrefix(res.StoredAs)

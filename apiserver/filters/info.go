@@ -25,7 +25,7 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		// No cache may keep what another user is not allowed to see, or what is old in a moment. Handlers may know better.
+		// Caches must not store responses that another user may not see or that soon are stale. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
 		call.info, call.longRunning = info, longRunning(info)
@@ -33,8 +33,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 	})
 }
 
-// Info reads a request's method, path and query. The result is that of Kubernetes' RequestInfoFactory for the prefixes api and
-// apis; see there for the forms of paths.
+// Info parses a request's method, path and query. The result equals that of Kubernetes' RequestInfoFactory for the prefixes
+// api and apis; its documentation lists the forms of paths.
 func Info(req *http.Request) (*request.RequestInfo, error) {
 	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
 	parts := segments(req.URL.Path)
@@ -68,7 +68,7 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		info.Namespace = parts[1]
-		// Below a namespace stands a resource, unless it is one of the namespace's own subresources.
+		// A namespace is followed by a resource, or by one of its own subresources.
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
 		}
@@ -101,15 +101,15 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	return info, nil
 }
 
-// lower is a method in lower case.
+// lower returns a method in lower case.
 func lower(method string) string {
-	if method == http.MethodGet { // mostly
+	if method == http.MethodGet { // the common case, without a call
 		return "get"
 	}
 	return strings.ToLower(method)
 }
 
-// listOrWatch decides between the two, and finds the one name that a field selector asks for.
+// listOrWatch sets the verb to list or watch, and the name if a field selector requires one.
 func listOrWatch(info *request.RequestInfo, query url.Values) {
 	info.Verb = resource.List
 	if !query.Has("watch") && !query.Has("fieldSelector") {
@@ -117,7 +117,7 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 	}
 	var opts metainternalversion.ListOptions
 	if err := metainternal.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &opts); err != nil {
-		// The verb will answer with the error; until then it counts as what it was meant to be.
+		// The operation reports the error. Until then the request counts as the verb that the client meant.
 		opts = metainternalversion.ListOptions{}
 		if values := query["watch"]; len(values) > 0 {
 			meant := strings.ToLower(values[0])

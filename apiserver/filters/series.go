@@ -14,7 +14,7 @@ import (
 	show "kelson.dev/apiserver/metrics"
 )
 
-// outcomes counts decisions by their result, and how long they took. The results are known, so that each request finds its own at once.
+// outcomes counts decisions and their durations by result. The set of results is fixed, so counting needs no lock.
 type outcomes struct {
 	total, duration *prometheus.Desc
 	of              map[string]*histogram.Histogram
@@ -46,46 +46,47 @@ func (o outcomes) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// requests counts requests, and how long they took. Prometheus' own counters would cost several times as much.
+// requests counts requests and their durations. Prometheus' own counters cost several times as much.
 type requests struct {
 	total, duration, sli *prometheus.Desc
 
 	mu    sync.RWMutex
-	all   map[series]*seriesCounts // that were met
-	tooks map[series]*ladder       // by all but the code
-	slis  map[series]*ladder       // by all but the code and whether it was a dry run
+	all   map[series]*seriesCounts // seen so far
+	tooks map[series]*ladder       // keyed without the code
+	slis  map[series]*ladder       // keyed without the code and dryRun
 }
 
-// series is what a request is counted as: the values of labels.
+// series identifies a time series by its label values.
 type series struct {
 	verb, dryRun, group, version, resource, subresource, scope string
 
 	code int
 }
 
-// name takes the labels of a resource from a request.
+// name sets the labels of the resource of a request.
 func (s *series) name(info *request.RequestInfo) {
 	s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
 }
 
-// unnamed is s without the labels of a resource.
+// unnamed returns s without the labels of a resource.
 func (s series) unnamed() series {
 	s.group, s.version, s.resource, s.subresource, s.scope = "", "", "", "", ""
 	return s
 }
 
-// kept is s for keeping: methods and names are parts of request lines of up to a megabyte, which must not be held with them.
+// kept returns a copy of s for keeping. Methods and names are substrings of request lines of up to a megabyte, which
+// they would keep alive.
 func (s series) kept() series {
 	s.verb, s.group, s.version = strings.Clone(s.verb), label(s.group), label(s.version)
 	s.resource, s.subresource = label(s.resource), label(s.subresource)
 	return s
 }
 
-// seriesCounts is what is counted. Series that differ in their code alone share their times.
+// seriesCounts holds the counts of a series. Series that differ only in their code share their durations.
 type seriesCounts struct {
 	total atomic.Uint64
-	took  *ladder // nil: it takes as long as its client wants
-	sli   *ladder // the same without webhooks
+	took  *ladder // nil: long-running
+	sli   *ladder // took without the time of webhooks
 }
 
 func newRequests() *requests {
@@ -103,7 +104,7 @@ func newRequests() *requests {
 	}
 }
 
-// find returns the counts of a series, or nil if no request was of it yet.
+// find returns the counts of a series, or nil if no request of it was counted yet.
 func (r *requests) find(s series) *seriesCounts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -133,7 +134,7 @@ func (r *requests) count(s series, longRunning bool) *seriesCounts {
 	return of
 }
 
-// label copies a part of a path. Prometheus panics over labels that are not UTF-8.
+// label copies a part of a path as a label. Prometheus panics if a label is not valid UTF-8.
 func label(part string) string { return strings.Clone(strings.ToValidUTF8(part, "\uFFFD")) }
 
 func ladderOf(all map[series]*ladder, s series) *ladder {
@@ -167,14 +168,14 @@ func (r *requests) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// bounds are those of kube-apiserver's buckets. Its sli has all but the first two.
+// bounds are the upper bounds of kube-apiserver's buckets. Its SLI histogram omits the first two.
 var bounds = [...]time.Duration{
 	5 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 600 * time.Millisecond,
 	800 * time.Millisecond, time.Second, 1250 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second,
 	8 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute,
 }
 
-// ladder counts durations in these buckets; most are in the first.
+// ladder is a histogram with these buckets. Most durations fall into the first.
 type ladder struct {
 	sum   atomic.Int64
 	steps [len(bounds) + 1]atomic.Uint64
@@ -189,7 +190,7 @@ func (l *ladder) observe(d time.Duration) {
 	l.sum.Add(int64(d))
 }
 
-// metric shows the buckets from one on.
+// metric returns the histogram with the buckets from index from on.
 func (l *ladder) metric(desc *prometheus.Desc, from int, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(bounds))
 	below := uint64(0)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// watchdog calls bark when a step of a transfer is not over in time. One timer serves all steps of a request: it is started by the first
-// one, and looks at the time of the present one when it fires.
+// watchdog calls bark when a step of a transfer exceeds its time. One timer serves all steps of a request: the first step
+// starts it, and when it fires it checks the deadline of the current step.
 //
 // bark runs at most once, never after stop has returned, and must not block.
 type watchdog struct {
@@ -15,8 +15,8 @@ type watchdog struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	armed bool      // the timer will fire
-	until time.Time // when the present step must be over; zero: there is none
-	over  bool      // bark was called, or stop
+	until time.Time // deadline of the current step; zero: no step
+	over  bool      // bark or stop was called
 }
 
 // begin starts a step that must end before until.
@@ -41,7 +41,7 @@ func (d *watchdog) end() {
 	d.until = time.Time{}
 }
 
-// stop ends the watch. It returns after bark has, if that is being called.
+// stop ends the watch. If bark is running, stop returns after it.
 func (d *watchdog) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
