@@ -56,28 +56,28 @@ func (s *scope) delete() error {
 	return s.answer(code, f, done.obj)
 }
 
-// unsafeDelete says whether an object is to go that can't be read. Here all can be.
+// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded. Here all objects can.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
 }
 
-// deleting tells the kind's own rules that something is about to be deleted.
+// deleting calls the kind's hook for a DELETE.
 func (s *scope) deleting(opts *metav1.DeleteOptions) {
 	if hooks := s.res.Hooks; hooks != nil && hooks.Deleting != nil {
 		hooks.Deleting(s.ctx, opts)
 	}
 }
 
-// removed is the outcome of a deletion.
+// removed is the result of a deletion.
 type removed struct {
-	// obj is the last state; status is what most kinds answer with instead of it once it is gone.
+	// obj is the last state. status, if not nil, is the response instead of it.
 	obj    *store.Object
 	status *metav1.Status
-	gone   bool // at once: nothing held it back
+	gone   bool // the object was removed by this request
 }
 
-// remove deletes an object, or marks it as being deleted where it has finalizers or deserves a grace period.
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
 // validate may be nil.
 func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
 	sn, err := h.fresh(ctx)
@@ -88,7 +88,7 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 	for current := sn.Get(key); ; {
 		switch {
 		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
-			// Who saw that it has no grace left, as a node does, was sooner.
+			// Another client, such as a node, saw the mark and deleted the object first.
 			return (&deletion{res: res, key: key}).answer(marked, true), nil
 		case current == nil:
 			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
@@ -114,8 +114,8 @@ type deletion struct {
 	current *store.Object
 	hub     runtime.Object
 	object  metav1.Object
-	old     runtime.Object // as it was before
-	marked  *store.Object  // as this deletion has stored that no grace is left
+	old     runtime.Object // the state before
+	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -147,7 +147,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	if err != nil {
 		return nil, err
 	}
-	if pending { // it is on its way already, and nothing shortens it
+	if pending { // already being deleted, and the grace period does not get shorter
 		return d.answer(d.current, false), nil
 	}
 	if validate != nil {
@@ -177,7 +177,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	case held, graceful && *d.opts.GracePeriodSeconds > 0:
 		return d.mark(ctx)
 	case graceful:
-		// No grace is left. The state that says so is stored before the object goes, so that watchers can see it.
+		// The grace period is 0. The marked state is stored before the object is removed, so that watches see it.
 		marked, err := d.mark(ctx)
 		if err != nil || len(d.opts.DryRun) > 0 {
 			return marked, err
@@ -228,7 +228,7 @@ func (d *deletion) mark(ctx context.Context) (*removed, error) {
 	return &removed{obj: obj}, nil
 }
 
-// erase removes the object.
+// erase removes the object from the store.
 func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
@@ -241,7 +241,7 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	return d.answer(objs[0], true), nil
 }
 
-// answer is what a client hears of an object that is gone, or as good as.
+// answer returns the response for an object that is gone or will be without another request.
 func (d *deletion) answer(obj *store.Object, gone bool) *removed {
 	if d.res.ReturnsDeleted {
 		return &removed{obj: obj, gone: gone}
@@ -249,13 +249,13 @@ func (d *deletion) answer(obj *store.Object, gone bool) *removed {
 	return &removed{obj: obj, gone: gone, status: &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
-		// That Kind is the resource's plural name is what clients know.
+		// Clients expect the plural name of the resource as Kind.
 		Details: &metav1.StatusDetails{Name: d.key.Name, Group: d.res.Group, Kind: d.res.Plural, UID: obj.Head.UID},
 	}}
 }
 
-// finalizers gives the object's finalizers with those of the garbage collector as the propagation policy wants them. In this
-// order count: the options, the finalizers that are there, the kind's default.
+// finalizers returns the object's finalizers with those of the garbage collector that the propagation policy requires. The
+// policy comes from the options, else from the present finalizers, else from the kind's default.
 func (d *deletion) finalizers(ctx context.Context) []string {
 	policy := upstream.DeleteDependents
 	if gc, ok := d.res.Strategy.(upstream.GarbageCollectionDeleteStrategy); ok {
@@ -299,7 +299,7 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 	return wanted
 }
 
-// markDeleting does for kinds without a grace period what upstream.BeforeDelete does for the others.
+// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete does for the others.
 func markDeleting(object metav1.Object, now time.Time) {
 	since := object.GetDeletionTimestamp()
 	if since == nil && object.GetGeneration() > 0 {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// deleteOptions reads the options from the body, in any medium, or from the query if there is no body.
+// deleteOptions decodes the options from the body, in any media type, or from the query if there is no body.
 func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := s.body()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) err
 		return err
 	}
 	codecs := serializer.NewCodecFactory(metainternal.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
-	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // all that BodyMedia gives are there
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // the codecs have every media type that BodyMedia returns
 	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, opts)
 	if err != nil {

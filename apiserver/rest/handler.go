@@ -17,24 +17,24 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config says what a Handler serves.
+// Config configures a Handler.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	// Admission may be nil.
 	Admission admission.Interface
-	// Authorizer is asked when an update or a patch is about to create. nil allows it.
+	// Authorizer decides whether an update or a patch may create an object. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// CatchUp makes the registry agree with what others wrote to the store. It is called for paths that are not known. nil: nobody else
-	// writes to it.
+	// CatchUp updates the registry with definitions that other servers wrote to the store. It is called for unknown paths.
+	// nil: no other server writes to the store.
 	CatchUp func(context.Context) error
-	// Metrics counts what the verbs do; nil: nobody wants to know.
+	// Metrics counts the operations of the verbs; may be nil.
 	Metrics *metrics.Verbs
 	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
 }
 
-// Handler serves requests on resources and is [resource.Objects]. Make it with New.
+// Handler serves requests on resources and implements [resource.Objects]. Create it with New.
 type Handler struct {
 	store      *store.Store
 	registry   *resource.Registry
@@ -47,7 +47,7 @@ type Handler struct {
 	workers    workers
 }
 
-// New returns a Handler. It holds nothing that needs closing.
+// New returns a Handler. It need not be closed.
 func New(cfg Config) *Handler {
 	h := &Handler{
 		store:      cfg.Store,
@@ -64,7 +64,7 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// scope is one request on a resource: what was asked for, resolved.
+// scope is one request on a resource with its resolved kind, version and subresource.
 type scope struct {
 	*Handler
 	w    http.ResponseWriter
@@ -81,7 +81,7 @@ type scope struct {
 	name      string
 }
 
-// errNotFoundPath is answered with the plain text that kube-apiserver has for paths it doesn't know.
+// errNotFoundPath becomes the plain-text 404 that kube-apiserver sends for unknown paths.
 var errNotFoundPath = errors.New("404 page not found")
 
 // ServeHTTP serves a request on a resource.
@@ -97,16 +97,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err == errNotFoundPath:
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, store.ErrUnreachable):
-		wire.Error(w, req, apierrors.NewTimeoutError("it is not known whether the write was done: "+err.Error(), 0))
+		wire.Error(w, req, apierrors.NewTimeoutError("write outcome unknown: "+err.Error(), 0))
 	default:
 		wire.Error(w, req, err)
 	}
 }
 
-// impossible is what Kubernetes' libraries panic with over a value that is neither a number nor a string, which protobuf can express.
+// impossible is the text with which Kubernetes' libraries panic over an IntOrString that is neither a number nor a string, which
+// protobuf can express.
 const impossible = "impossible IntOrString.Type"
 
-// serveOrRefuse is serve, where such a value is the client's mistake.
+// serveOrRefuse calls serve and turns that panic into BadRequest.
 func (s *scope) serveOrRefuse() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
+// serveSubresource dispatches a request on a subresource.
 func (s *scope) serveSubresource() error {
 	switch {
 	case s.sub.Connect != nil:
@@ -58,7 +59,7 @@ func (s *scope) serveSubresource() error {
 	return s.methodNotAllowed()
 }
 
-// request is what a subresource handler is told.
+// request returns the request for a subresource handler.
 func (s *scope) request(dryRun bool) *resource.Request {
 	return &resource.Request{
 		Resource: s.res, Version: s.version, Namespace: s.namespace, Name: s.name, DryRun: dryRun,
@@ -84,7 +85,7 @@ func (s *scope) createSubresource() error {
 	if weight(body, media) < largeWork {
 		result, err = s.createView(body, media, opts)
 	} else {
-		result, err = apart(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
+		result, err = detached(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -115,8 +116,8 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	return s.sub.Create(s.ctx, s.request(dryRun), obj)
 }
 
-// viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
-// have one.
+// viewAllow returns the forms of a subresource's own kind. Below a kind without protobuf its subresources have none either,
+// although their own types do.
 func (s *scope) viewAllow() wire.Allow {
 	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
 }
@@ -177,7 +178,7 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	return obj, nil
 }
 
-// serveReview serves a kind that is never stored: POST is answered with the reviewed object.
+// serveReview serves a kind that is never stored: POST responds with the reviewed object.
 func (s *scope) serveReview() error {
 	if s.req.Method != http.MethodPost {
 		return s.methodNotAllowed()
@@ -201,7 +202,7 @@ func (s *scope) serveReview() error {
 	if weight(body, media) < largeWork {
 		result, err = s.review(body, media, opts)
 	} else {
-		result, err = apart(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
+		result, err = detached(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (s *scope) serveReview() error {
 	return s.answerView(http.StatusCreated, f, result)
 }
 
-// review gives the reviewed object of a body.
+// review decodes a body and returns the reviewed object.
 func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
 	hub, err := s.decodeNew(body, media, opts)
 	if err != nil {
