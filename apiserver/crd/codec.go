@@ -1,11 +1,9 @@
 package crd
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -81,7 +79,7 @@ func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, [
 
 // MergePatch implements [resource.Merger].
 func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool) {
-	if c.hub != version {
+	if c.hub != version || c.noFastPaths {
 		return nil, false
 	}
 	with, err := c.fields.Parse(patch)
@@ -117,7 +115,7 @@ func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructur
 	u = &unstructured.Unstructured{}
 	switch mediaType {
 	case resource.MediaJSON:
-		if u.Object, err = c.fields.Parse(body); err != nil {
+		if u.Object, err = c.parseTree(body); err != nil {
 			u.Object = map[string]any{}
 			strict, err = kjson.UnmarshalStrict(body, &u.Object)
 		}
@@ -160,7 +158,7 @@ func gvkOf(u *unstructured.Unstructured) *schema.GroupVersionKind {
 }
 
 func (c *codec) Load(stored []byte) (runtime.Object, error) {
-	m, err := c.fields.Parse(stored)
+	m, err := c.parseTree(stored)
 	if err != nil {
 		m = map[string]any{}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &m); err != nil {
@@ -191,12 +189,6 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
 }
 
-// buffers are where objects are written first, since what is stored should be no longer than it must be.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// largestBuffer is the largest that is kept.
-const largestBuffer = 64 << 10
-
 // Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
@@ -214,16 +206,11 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	} else if err := c.applyDefaults(u); err != nil {
 		return nil, err
 	}
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	data, err := tree.Append((*buffer)[:0], u.Object, c.fields)
+	data, err := c.encodeTree(u.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.name, err)
 	}
-	if cap(data) <= largestBuffer {
-		*buffer = data
-	}
-	return bytes.Clone(data), nil
+	return data, nil
 }
 
 func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {

@@ -29,6 +29,8 @@ type Config struct {
 	Services webhook.ServiceResolver
 	// Authentication gives the client configuration for conversion webhooks; nil means none.
 	Authentication webhook.AuthenticationInfoResolverWrapper
+	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	NoFastPaths bool
 }
 
 // Definitions keeps the custom kinds of one control plane. All methods are safe for concurrent use.
@@ -40,6 +42,8 @@ type Definitions struct {
 	resource   *resource.Resource
 	converters func() (*conversion.CRConverterFactory, error) // made when a webhook converts for the first time
 	names      nameTable
+	// noFastPaths is Config.NoFastPaths.
+	noFastPaths bool
 
 	mu    sync.Mutex
 	kinds map[string]*kind  // served definitions, by name
@@ -66,10 +70,11 @@ func New(cfg Config) (*Definitions, error) {
 		converters: sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
 			return conversion.NewCRConverterFactory(services, authentication)
 		}),
-		names:   nameTable{groups: map[string]map[string]claim{}},
-		kinds:   map[string]*kind{},
-		seen:    map[string]uint64{},
-		refused: map[string]bool{},
+		noFastPaths: cfg.NoFastPaths,
+		names:       nameTable{groups: map[string]map[string]claim{}},
+		kinds:       map[string]*kind{},
+		seen:        map[string]uint64{},
+		refused:     map[string]bool{},
 	}
 	d.resource = d.newResource()
 	return d, nil

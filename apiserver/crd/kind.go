@@ -38,7 +38,9 @@ type compiled struct {
 	// convertor is that of the library; only webhooks need it.
 	convertor func() (runtime.ObjectConvertor, error)
 	webhook   bool
-	models    *models
+	// noFastPaths leaves all work to the libraries; see Config.NoFastPaths.
+	noFastPaths bool
+	models      *models
 	// fields are what managedFields of the kind's objects are made of.
 	fields *managedfields.Cache
 }
@@ -60,17 +62,19 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
 }
 
-// compile takes nothing of d but its clients for conversion webhooks: it may be nil where there is none.
+// compile returns what follows from the spec of a definition that was stored at revision. It takes only the clients of conversion
+// webhooks and noFastPaths from d. A nil d has neither.
 func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
 	c := &compiled{
-		definition: definition,
-		group:      definition.Spec.Group,
-		name:       definition.Status.AcceptedNames.Kind,
-		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		versions:   make(map[string]*version, len(definition.Spec.Versions)),
-		since:      revision,
-		fields:     managedfields.NewCache(),
-		webhook:    definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+		definition:  definition,
+		group:       definition.Spec.Group,
+		name:        definition.Status.AcceptedNames.Kind,
+		namespaced:  definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		versions:    make(map[string]*version, len(definition.Spec.Versions)),
+		since:       revision,
+		fields:      managedfields.NewCache(),
+		noFastPaths: d != nil && d.noFastPaths,
+		webhook:     definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}
 	for i := range definition.Spec.Versions {
 		spec := &definition.Spec.Versions[i]

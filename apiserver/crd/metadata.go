@@ -4,6 +4,9 @@ import "kelson.dev/apiserver/crd/managedfields"
 
 // exactMetadata says whether metadata would come out of its Go type as it is: then it need not go into it.
 func (c *compiled) exactMetadata(metadata map[string]any) bool {
+	if c.noFastPaths {
+		return false
+	}
 	for name, value := range metadata {
 		switch name {
 		case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":

@@ -151,7 +151,7 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 func (m *models) tracked(library resource.FieldManager, types managedfields.TypeConverter, version, subresource string,
 	reset map[fieldpath.APIVersion]*fieldpath.Set,
 ) (resource.FieldManager, error) {
-	if subresource != "" && subresource != "status" || m.preserves() {
+	if subresource != "" && subresource != "status" || m.preserves() || m.noFastPaths {
 		return library, nil
 	}
 	s, err := m.versions[version].structural()

@@ -9,7 +9,7 @@ import (
 func (c *compiled) detach(u *unstructured.Unstructured) []any {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
-	if len(list) == 0 {
+	if len(list) == 0 || c.noFastPaths {
 		return nil
 	}
 	for _, entry := range list {

@@ -21,6 +21,7 @@ import (
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/discovery"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
@@ -50,8 +51,10 @@ func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
 func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane {
 	t.Helper()
 	p := &plane{t: t, store: s, registry: resource.NewRegistry()}
-	h := verbs.New(verbs.Config{Store: s, Registry: p.registry})
-	cfg := crd.Config{Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }}
+	h := verbs.New(verbs.Config{Store: s, Registry: p.registry, NoFastPaths: fastpath.DisabledByEnvironment()})
+	cfg := crd.Config{
+		Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment(),
+	}
 	for _, f := range change {
 		f(&cfg)
 	}

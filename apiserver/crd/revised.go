@@ -46,8 +46,12 @@ func read(obj *store.Object) (*revised, error) {
 	return r.(*revised), nil
 }
 
-// compile gives what follows from the spec. Where a webhook converts, it is d's own: connections belong to one control plane.
+// compile returns what follows from the spec. All control planes with fast paths share the result, except where a webhook
+// converts: connections belong to one control plane.
 func (r *revised) compile(d *Definitions) *compiled {
+	if d.noFastPaths {
+		return compile(d, r.definition, r.revision)
+	}
 	if c := r.definition.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
 		return compile(d, r.definition, r.revision)
 	}

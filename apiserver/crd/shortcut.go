@@ -27,7 +27,7 @@ var _ resource.Shortcut = (*strategy)(nil)
 // BeforeCreate implements [resource.Shortcut].
 func (s *strategy) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool) {
 	u, ok := hub.(*unstructured.Unstructured)
-	if !ok || s.status || !s.named(u) {
+	if !ok || s.noFastPaths || s.status || !s.named(u) {
 		return nil, false
 	}
 	r, err := s.rules()
@@ -152,7 +152,7 @@ func plainWord(word string, most int) bool {
 // BeforeUpdate implements [resource.Shortcut].
 func (s *strategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool) {
 	next, ok := hub.(*unstructured.Unstructured)
-	if !ok || !s.named(next) {
+	if !ok || s.noFastPaths || !s.named(next) {
 		return nil, false
 	}
 	was, ok := old.(*unstructured.Unstructured)

@@ -14,10 +14,11 @@ type certainly struct {
 	schema *certain.Schema
 }
 
-func newValidator(props *apiextensions.JSONSchemaProps) (validation.SchemaValidator, error) {
+// newValidator returns the validator of a schema: the library's own with noFastPaths.
+func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (validation.SchemaValidator, error) {
 	library, schema, err := validation.NewSchemaValidator(props)
-	if err != nil {
-		return nil, err
+	if err != nil || noFastPaths {
+		return library, err
 	}
 	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
 }

@@ -52,6 +52,9 @@ func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersi
 	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
 	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
 	v.shape = sync.OnceValue(func() *certain.Shape {
+		if c.noFastPaths {
+			return nil
+		}
 		s, _ := v.structural()
 		return certain.CompileShape(s)
 	})
@@ -111,7 +114,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	validator, err := newValidator(props)
+	validator, err := newValidator(props, c.noFastPaths)
 	if err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 	}
@@ -121,7 +124,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 		status = &apiextensions.CustomResourceSubresourceStatus{}
 		if props != nil {
 			if statusProps, ok := props.Properties["status"]; ok {
-				if statusValidator, err = newValidator(&statusProps); err != nil {
+				if statusValidator, err = newValidator(&statusProps, c.noFastPaths); err != nil {
 					return nil, fmt.Errorf("status schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 				}
 			}

@@ -135,7 +135,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return nil, err
 	}
 	// A write that would only renew the timestamps of managedFields is none.
-	if !differ(hub, old) {
+	if h.noFastPaths || !differ(hub, old) {
 		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 			return nil, err
 		}

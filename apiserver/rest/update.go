@@ -108,7 +108,7 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 		if live, err = s.empty(); err != nil {
 			return nil, err
 		}
-	} else if unchanged(next, old) {
+	} else if s.unchanged(next, old) {
 		return next, nil // nobody's fields change
 	}
 	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
@@ -120,8 +120,8 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 
 // unchanged says whether next has the content of old, and if so gives it its managedFields too. To send none is to keep those
 // that are there; to send others is a change.
-func unchanged(next, old runtime.Object) bool {
-	if differ(next, old) {
+func (h *Handler) unchanged(next, old runtime.Object) bool {
+	if !h.noFastPaths && differ(next, old) {
 		return false
 	}
 	n, err := meta.Accessor(next)

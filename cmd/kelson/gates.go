@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -45,6 +46,7 @@ func (g *gates) apply(cfg *controlplane.Config) error {
 		return err
 	}
 	cfg.Profiling = g.profiling
+	cfg.NoFastPaths = fastpath.DisabledByEnvironment()
 	return g.audit.apply(cfg)
 }
 

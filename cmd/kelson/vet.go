@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
 )
@@ -121,7 +122,7 @@ func defaultManifests() string {
 // vetPlane is a control plane that judges objects one by one. Plugins that want other objects to be there are off.
 func vetPlane() controlplane.Config {
 	return controlplane.Config{
-		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler),
+		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler), NoFastPaths: fastpath.DisabledByEnvironment(),
 		Admission: controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
 	}
 }

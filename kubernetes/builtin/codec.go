@@ -31,6 +31,8 @@ type Codec struct {
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers fieldManagers
 	raw      atomic.Value // whether objects hold JSON of their clients' own
+
+	noFastPaths bool // see Config
 }
 
 var (
@@ -124,7 +126,7 @@ var readsAlike = func() map[schema.GroupKind]bool {
 
 // Written implements [resource.Fresh]. What JSON escapes may come back as something else.
 func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
-	if !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
+	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
 		return nil, false
 	}
 	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())

@@ -52,8 +52,8 @@ func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fi
 	return func(hub runtime.Object) fields.Set { return of(hub.(T)) }
 }
 
-// build makes the Resource of an entry.
-func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
+// build returns the Resource of an entry.
+func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resource, error) {
 	hub, err := e.hubKind(scheme)
 	if err != nil {
 		return nil, err
@@ -95,6 +95,9 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 		r.Namespaced, r.Review, r.Verbs = e.review.namespaced, e.review.create, []string{"create"}
 	} else {
 		r.Namespaced, r.Strategy = e.strategy.NamespaceScoped(), e.strategy
+		if s, ok := e.strategy.(bags); ok && noFastPaths {
+			r.Strategy = s.bagStrategy
+		}
 	}
 	if e.status != nil {
 		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", Update: &resource.UpdateView{Strategy: e.status}})
@@ -105,6 +108,7 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 	}
 	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
 	codec.complete = e.complete
+	codec.noFastPaths, codec.managers.noFastPaths = noFastPaths, noFastPaths
 	r.Codec = codec
 	return r, nil
 }

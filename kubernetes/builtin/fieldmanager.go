@@ -21,6 +21,8 @@ type fieldManagers struct {
 	hub    schema.GroupVersion
 	// reset gives the fields that writes to the resource ("") or a subresource leave alone.
 	reset map[string]any
+	// noFastPaths is Config.NoFastPaths.
+	noFastPaths bool
 
 	made sync.Map // managerKey → resource.FieldManager
 }
@@ -44,6 +46,9 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, m.hub, subresource, resetFilters(m.reset[subresource]))
 	if err != nil {
 		return nil, err
+	}
+	if m.noFastPaths {
+		return resource.Tracked{FieldManager: library}, nil
 	}
 	shape, err := sharedSchemas().shape(kind)
 	if err != nil {

@@ -66,6 +66,9 @@ type Config struct {
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath.
 	Profiling bool
+	// NoFastPaths leaves all work to the libraries of Kubernetes and answers the same, only slower. It serves the triage of bugs: see
+	// package fastpath and docs/design/fastpaths.md.
+	NoFastPaths bool
 	// Log gets what the parts have to say; nil discards it. Records name objects and never show their contents: see package redact.
 	Log *slog.Logger
 }

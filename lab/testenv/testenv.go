@@ -38,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -122,6 +123,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.plane.NoFastPaths = o.plane.NoFastPaths || fastpath.DisabledByEnvironment()
 	o.plane.NodeUnconfined = true // pods are the test's own, and may use its files
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
