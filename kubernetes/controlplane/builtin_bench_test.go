@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // API-01: what an operator does to built-in objects that it owns: small ones, with labels and an owner, in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // API-01: one kilobyte, in memory, in process, from as many clients as there are processors.
 func BenchmarkConfigMaps(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		b.Fatal(err)
 	}
