@@ -25,7 +25,7 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// codec moves custom objects between their forms. Stored form: JSON in the storage version.
+// codec converts custom objects between bodies, hubs and the stored form, which is JSON in the storage version.
 type codec struct {
 	*compiled
 	hub string // the version of hubs
@@ -44,7 +44,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
 	}
-	binary := mediaType == resource.MediaCBOR // then Kubernetes has no ear for what strict validation objects to
+	binary := mediaType == resource.MediaCBOR // Kubernetes ignores strict-validation errors for CBOR
 	unknown, err := c.complete(u, !binary)
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
@@ -60,7 +60,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	return hub, strict, err
 }
 
-// DecodePatched leaves an object alone that a patch gave another version: that is for the validation to refuse.
+// DecodePatched does not convert an object whose patch changed its version: validation refuses it.
 func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
 	u, strict, err := c.parse(patched, resource.MediaJSON)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Ob
 	return u, err == nil && len(unknown) == 0
 }
 
-// complete prunes and defaults a parsed body by the schema of the version that it says it is of. unknown names what was pruned.
+// complete prunes and defaults a parsed body by the schema of the version that its apiVersion names. unknown lists the pruned fields.
 func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []error, err error) {
 	paths, err := c.coerce(u, coercion{report: report})
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []e
 	return unknown, c.applyDefaults(u)
 }
 
-// parse reads a body without any schema. strict lists duplicate fields. On error u may still tell the kind.
+// parse reads a body without a schema. strict lists duplicate fields. On error, u may still hold the kind.
 func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
 	u = &unstructured.Unstructured{}
 	switch mediaType {
@@ -169,8 +169,8 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	if c.current(u) {
 		return c.convert(u, c.hub)
 	}
-	// An object in another version than today's storage version was stored under an older spec; its own version's schema
-	// still exists, because versions with stored objects cannot be taken out.
+	// An object in another version than the current storage version was stored under an older spec. The schema of its version
+	// still exists, because versions with stored objects cannot be removed.
 	if _, err := c.version(u.GroupVersionKind().Version); err != nil {
 		return nil, fmt.Errorf("load %s: %w", c.name, err)
 	}
@@ -183,7 +183,7 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	return c.convert(u, c.hub)
 }
 
-// current says whether an object as stored has passed through this very spec.
+// current reports whether an object was stored under the present spec.
 func (c *codec) current(u *unstructured.Unstructured) bool {
 	revision, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
@@ -192,7 +192,8 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 // Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
-// Store brings the hub into shape again: appliers and webhooks may have put in what the schema doesn't know, and taken out defaults.
+// Store prunes and defaults the hub again before it encodes it: appliers and webhooks may have added unknown fields and removed
+// defaults.
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	u := hub.(*unstructured.Unstructured)
 	if c.hub != c.storage {
@@ -228,7 +229,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	return c.convert(u, c.hub)
 }
 
-// PatchMeta: custom kinds have no strategic merge patch.
+// PatchMeta returns false: custom kinds have no strategic merge patch.
 func (c *codec) PatchMeta(string) (strategicpatch.LookupPatchMeta, bool) { return nil, false }
 
 func (c *codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
@@ -247,24 +248,24 @@ func (c *codec) Interfaces() resource.Interfaces {
 	}
 }
 
-// applyDefaults fills in what the schema of an object's version says; what is of no version of the kind has none.
+// applyDefaults applies the defaults of the object's version. It leaves objects of other kinds unchanged.
 func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	s, err := c.schemaOf(u)
-	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.settled(u) {
+	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.normalized(u) {
 		return err
 	}
 	defaulting.Default(u.Object, s)
 	return nil
 }
 
-// settled says that an object has the shape that the schema of its version gives it.
-func (c *compiled) settled(u *unstructured.Unstructured) bool {
+// normalized reports whether pruning, defaulting and coercion by the schema of its version would certainly not change an object.
+func (c *compiled) normalized(u *unstructured.Unstructured) bool {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]
-	return ok && kind.Group == c.group && v.shape().Settled(u.Object)
+	return ok && kind.Group == c.group && v.shape().Unchanged(u.Object)
 }
 
-// schemaOf is the schema of an object's version; nil when it is of none.
+// schemaOf returns the schema of an object's version; nil if the kind has no such version.
 func (c *compiled) schemaOf(u *unstructured.Unstructured) (*structuralschema.Structural, error) {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]

@@ -44,7 +44,7 @@ func TestNoFastPaths(t *testing.T) {
 		for name, taken := range map[string]bool{
 			"field ownership":   tracks,
 			"validation":        rules.schema != nil,
-			"schema shape":      c.settled(object),
+			"schema shape":      c.normalized(object),
 			"metadata":          c.exactMetadata(metadata()),
 			"managedFields":     c.detach(owned()) != nil,
 			"JSON":              parsed == nil,
