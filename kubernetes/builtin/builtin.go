@@ -34,7 +34,7 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Registry is where the kinds of admission policies' parameters are found; nil: nowhere.
 	Registry *resource.Registry
-	// Rules keeps users from writing roles and bindings that give what they have not; nil: anybody may write any.
+	// Rules keeps users from writing roles and bindings that give what they have not; nil: every user may write any.
 	Rules Rules
 	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
 	Authenticator authenticator.Request
@@ -43,7 +43,8 @@ type Config struct {
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
-	// Store, where others write to it as well, is asked what they gave of the ranges of Services; nil: nobody else does.
+	// Store is needed if other servers write to the same store: it tells which addresses and ports they have allocated. nil: no other
+	// server allocates.
 	Store *store.Store
 	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means DefaultServiceRange.
 	ServiceRange string
@@ -110,7 +111,7 @@ var (
 )
 
 func buildShared(noFastPaths bool) ([]*resource.Resource, error) {
-	return build(noFastPaths, plainCore(), workloads(), others(), apiServices())
+	return build(noFastPaths, plainCore(), workloads(), clusterKinds(), apiServices())
 }
 
 func build(noFastPaths bool, tables ...[]entry) ([]*resource.Resource, error) {
