@@ -21,7 +21,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 
 .PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
-	run-welcome run-simpledeployment test race check generate build release profile faults \
+	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator \
 	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
@@ -77,6 +77,9 @@ operator-kube-apiserver: ## the operator library's tests of webhooks and of the 
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
+
+test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
+	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
 
 race: build ## make test with the race detector: about twenty minutes
 	KELSON=$(abspath $(KELSON)) $(GO) test -race $(TESTED)

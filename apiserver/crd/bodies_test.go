@@ -7,7 +7,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// CRD-02: what a body says it is.
+// CRD-02: the kind and version that a body states.
 func TestBodiesOfOtherVersions(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -37,7 +37,7 @@ func TestBodiesOfOtherVersions(t *testing.T) {
 	}
 }
 
-// CRD-02: in CBOR nobody is told of unknown fields, as in Kubernetes.
+// CRD-02: unknown fields in CBOR cause no warnings, as in Kubernetes.
 func TestUnknownFieldsInCBOR(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -52,7 +52,7 @@ func TestUnknownFieldsInCBOR(t *testing.T) {
 	}
 }
 
-// CRD-02, API-03: what is applied loses the nulls that its schema doesn't allow.
+// CRD-02, API-03: an apply drops nulls that the schema forbids.
 func TestAppliedNulls(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

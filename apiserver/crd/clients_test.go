@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// API-09: what client-go's discovery reads is what the registry says, in both forms.
+// API-09: client-go's discovery reads the contents of the registry, in both forms.
 func TestDiscoveryClient(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

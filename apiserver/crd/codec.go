@@ -1,11 +1,9 @@
 package crd
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -27,7 +25,7 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// codec moves custom objects between their forms. Stored form: JSON in the storage version.
+// codec converts custom objects between bodies, hubs and the stored form, which is JSON in the storage version.
 type codec struct {
 	*compiled
 	hub string // the version of hubs
@@ -46,7 +44,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
 	}
-	binary := mediaType == resource.MediaCBOR // then Kubernetes has no ear for what strict validation objects to
+	binary := mediaType == resource.MediaCBOR // Kubernetes ignores strict-validation errors for CBOR
 	unknown, err := c.complete(u, !binary)
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
@@ -62,7 +60,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	return hub, strict, err
 }
 
-// DecodePatched leaves an object alone that a patch gave another version: that is for the validation to refuse.
+// DecodePatched does not convert an object whose patch changed its version: validation refuses it.
 func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
 	u, strict, err := c.parse(patched, resource.MediaJSON)
 	if err != nil {
@@ -81,7 +79,7 @@ func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, [
 
 // MergePatch implements [resource.Merger].
 func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool) {
-	if c.hub != version {
+	if c.hub != version || c.noFastPaths {
 		return nil, false
 	}
 	with, err := c.fields.Parse(patch)
@@ -100,7 +98,7 @@ func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Ob
 	return u, err == nil && len(unknown) == 0
 }
 
-// complete prunes and defaults a parsed body by the schema of the version that it says it is of. unknown names what was pruned.
+// complete prunes and defaults a parsed body by the schema of the version that its apiVersion names. unknown lists the pruned fields.
 func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []error, err error) {
 	paths, err := c.coerce(u, coercion{report: report})
 	if err != nil {
@@ -112,12 +110,12 @@ func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []e
 	return unknown, c.applyDefaults(u)
 }
 
-// parse reads a body without any schema. strict lists duplicate fields. On error u may still tell the kind.
+// parse reads a body without a schema. strict lists duplicate fields. On error, u may still hold the kind.
 func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
 	u = &unstructured.Unstructured{}
 	switch mediaType {
 	case resource.MediaJSON:
-		if u.Object, err = c.fields.Parse(body); err != nil {
+		if u.Object, err = c.parseTree(body); err != nil {
 			u.Object = map[string]any{}
 			strict, err = kjson.UnmarshalStrict(body, &u.Object)
 		}
@@ -160,7 +158,7 @@ func gvkOf(u *unstructured.Unstructured) *schema.GroupVersionKind {
 }
 
 func (c *codec) Load(stored []byte) (runtime.Object, error) {
-	m, err := c.fields.Parse(stored)
+	m, err := c.parseTree(stored)
 	if err != nil {
 		m = map[string]any{}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &m); err != nil {
@@ -171,8 +169,8 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	if c.current(u) {
 		return c.convert(u, c.hub)
 	}
-	// An object in another version than today's storage version was stored under an older spec; its own version's schema
-	// still exists, because versions with stored objects cannot be taken out.
+	// An object in another version than the current storage version was stored under an older spec. The schema of its version
+	// still exists, because versions with stored objects cannot be removed.
 	if _, err := c.version(u.GroupVersionKind().Version); err != nil {
 		return nil, fmt.Errorf("load %s: %w", c.name, err)
 	}
@@ -185,22 +183,17 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	return c.convert(u, c.hub)
 }
 
-// current says whether an object as stored has passed through this very spec.
+// current reports whether an object was stored under the present spec.
 func (c *codec) current(u *unstructured.Unstructured) bool {
 	revision, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
 }
 
-// buffers are where objects are written first, since what is stored should be no longer than it must be.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// largestBuffer is the largest that is kept.
-const largestBuffer = 64 << 10
-
 // Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
-// Store brings the hub into shape again: appliers and webhooks may have put in what the schema doesn't know, and taken out defaults.
+// Store prunes and defaults the hub again before it encodes it: appliers and webhooks may have added unknown fields and removed
+// defaults.
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	u := hub.(*unstructured.Unstructured)
 	if c.hub != c.storage {
@@ -214,16 +207,11 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	} else if err := c.applyDefaults(u); err != nil {
 		return nil, err
 	}
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	data, err := tree.Append((*buffer)[:0], u.Object, c.fields)
+	data, err := c.encodeTree(u.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.name, err)
 	}
-	if cap(data) <= largestBuffer {
-		*buffer = data
-	}
-	return bytes.Clone(data), nil
+	return data, nil
 }
 
 func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
@@ -241,7 +229,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	return c.convert(u, c.hub)
 }
 
-// PatchMeta: custom kinds have no strategic merge patch.
+// PatchMeta returns false: custom kinds have no strategic merge patch.
 func (c *codec) PatchMeta(string) (strategicpatch.LookupPatchMeta, bool) { return nil, false }
 
 func (c *codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
@@ -260,24 +248,24 @@ func (c *codec) Interfaces() resource.Interfaces {
 	}
 }
 
-// applyDefaults fills in what the schema of an object's version says; what is of no version of the kind has none.
+// applyDefaults applies the defaults of the object's version. It leaves objects of other kinds unchanged.
 func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	s, err := c.schemaOf(u)
-	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.settled(u) {
+	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.normalized(u) {
 		return err
 	}
 	defaulting.Default(u.Object, s)
 	return nil
 }
 
-// settled says that an object has the shape that the schema of its version gives it.
-func (c *compiled) settled(u *unstructured.Unstructured) bool {
+// normalized reports whether pruning, defaulting and coercion by the schema of its version would certainly not change an object.
+func (c *compiled) normalized(u *unstructured.Unstructured) bool {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]
-	return ok && kind.Group == c.group && v.shape().Settled(u.Object)
+	return ok && kind.Group == c.group && v.shape().Unchanged(u.Object)
 }
 
-// schemaOf is the schema of an object's version; nil when it is of none.
+// schemaOf returns the schema of an object's version; nil if the kind has no such version.
 func (c *compiled) schemaOf(u *unstructured.Unstructured) (*structuralschema.Structural, error) {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]

@@ -10,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// coercion says how strictly an object is brought into shape.
+// coercion sets how coerce treats unknown fields and malformed metadata.
 type coercion struct {
 	report bool // collect the paths of unknown fields
-	repair bool // drop malformed metadata instead of refusing it: the object comes from the store
+	repair bool // drop malformed metadata instead of returning an error: for objects from the store
 }
 
-// coerce does to an object, by the schema of its version, what decoding into a Go type does to a built-in one: metadata gets its exact form, fields the
-// schema does not know are dropped, and so are nulls where the schema allows none. It returns the paths of what was dropped.
-// apiVersion, kind and metadata are kept whatever the schema says. Another kind than the compiled one is left alone, for the
-// validation to refuse.
+// coerce does for a custom object what decoding into a Go type does for a built-in one: it normalizes metadata, and drops fields that are
+// not in the schema of the object's version and nulls that the schema forbids. It returns the paths of the dropped fields. It keeps
+// apiVersion, kind and metadata whatever the schema says. It does not prune objects of another kind: validation refuses them.
 func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string, error) {
 	for _, field := range []string{"kind", "apiVersion"} {
 		if _, _, err := unstructured.NestedString(u.Object, field); err != nil {
@@ -48,7 +47,7 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 		unknown = append(unknown, paths...)
 		if opts.repair && meta != nil && meta.Generation == 0 {
-			meta.Generation = 1 // objects of very old servers have none
+			meta.Generation = 1 // very old servers stored objects without it
 		}
 	}
 	if kind != "" {
@@ -70,7 +69,7 @@ func (c *compiled) coerceContent(u *unstructured.Unstructured, opts coercion) (u
 	if err != nil {
 		return nil, err
 	}
-	if !c.preserves() && c.settled(u) {
+	if !c.preserves() && c.normalized(u) {
 		return nil, nil
 	}
 	if !c.preserves() {

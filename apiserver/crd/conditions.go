@@ -13,14 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// Reasons and messages here are those of the controllers of k8s.io/apiextensions-apiserver that set the same conditions.
+// The reasons and messages are those of the controllers of k8s.io/apiextensions-apiserver that set the same conditions.
 
-// settle writes the part of a definition's status that the control plane answers for. undo gives claimed names back.
-func (d *Definitions) settle(crd *apiextensions.CustomResourceDefinition) (undo func()) {
+// setStatus sets the accepted names and the conditions of a definition, and claims the names. undo releases them if the write fails.
+func (d *Definitions) setStatus(crd *apiextensions.CustomResourceDefinition) (undo func()) {
 	crd.Status.Conditions = slices.Clone(crd.Status.Conditions) // the strategy shares them with the old object
 	refusal, release := d.names.accept(crd)
-	settleNames(crd, refusal)
-	settleEstablished(crd)
+	setNamesAccepted(crd, refusal)
+	setEstablished(crd)
 	if c := nonStructural(crd); c != nil {
 		apiextensions.SetCRDCondition(crd, *c)
 	} else {
@@ -32,7 +32,7 @@ func (d *Definitions) settle(crd *apiextensions.CustomResourceDefinition) (undo 
 	return release
 }
 
-func settleNames(crd *apiextensions.CustomResourceDefinition, refusal *nameRefusal) {
+func setNamesAccepted(crd *apiextensions.CustomResourceDefinition, refusal *nameRefusal) {
 	c := apiextensions.CustomResourceDefinitionCondition{
 		Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
 	}
@@ -42,8 +42,8 @@ func settleNames(crd *apiextensions.CustomResourceDefinition, refusal *nameRefus
 	apiextensions.SetCRDCondition(crd, c)
 }
 
-// settleEstablished: once established, a definition stays so, whatever happens to its names later.
-func settleEstablished(crd *apiextensions.CustomResourceDefinition) {
+// setEstablished sets the Established condition, unless it is already true: a later name conflict does not revoke it.
+func setEstablished(crd *apiextensions.CustomResourceDefinition) {
 	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
 		return
 	}
@@ -67,8 +67,8 @@ func caBundle(crd *apiextensions.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.WebhookClientConfig.CABundle
 }
 
-// nonStructural returns the NonStructuralSchema condition, or nil. New definitions are refused when they are not structural; those that
-// were stored before that rule are not, and keep the condition until they are.
+// nonStructural returns the NonStructuralSchema condition, or nil. Validation refuses new
+// definitions that are not structural. Definitions that were stored before that rule keep the condition until they are fixed.
 func nonStructural(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinitionCondition {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields {
@@ -118,7 +118,7 @@ func approval(crd *apiextensions.CustomResourceDefinition) *apiextensions.Custom
 	return c
 }
 
-// markTerminating is what a delete call does to a definition that is not being deleted yet.
+// markTerminating updates a definition when its deletion begins.
 func markTerminating(crd *apiextensions.CustomResourceDefinition) {
 	if !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
 		crd.Finalizers = append(crd.Finalizers, apiextensions.CustomResourceCleanupFinalizer)
@@ -143,7 +143,7 @@ func removeCondition(crd *apiextensions.CustomResourceDefinition, t apiextension
 	}
 }
 
-// served says whether a definition's paths exist.
+// served reports whether the paths of a definition are served.
 func served(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) && crd.Status.AcceptedNames.Plural != ""
 }

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// convert brings an object into a version, pruned by that version's schema. It may change and return its argument.
-// Defaults of the storage version are applied on the way into it, so that what is stored needs nothing more when it is read.
+// convert converts an object to a version and prunes it by that version's schema. It may change and return its argument. On conversion
+// to the storage version it applies defaults, so that stored objects are complete.
 func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
 	from := u.GroupVersionKind()
 	to := schema.GroupVersion{Group: c.group, Version: version}
 	if from.GroupVersion() == to {
 		return u, nil
 	}
-	if _, err := c.version(version); err != nil { // as when managedFields still name a version that was removed
+	if _, err := c.version(version); err != nil { // for example, managedFields name a version that was removed
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to)
 	}
 	if _, err := c.version(from.Version); err != nil || from.Group != c.group {
@@ -51,7 +51,7 @@ func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVers
 	}
 	out, err := convertor.ConvertToVersion(u, to)
 	if err != nil {
-		// It is the webhook's failure, not the client's, wherever in a request it happens.
+		// The webhook failed, not the client.
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
 		}}
@@ -63,7 +63,7 @@ func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVers
 	return converted, nil
 }
 
-// convertor is the view of convert that admission and field managers ask for. It never changes its argument.
+// convertor implements the interface of admission and field managers with convert. It never changes its argument.
 type convertor struct{ *compiled }
 
 func (c convertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
@@ -74,7 +74,7 @@ func (c convertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	switch obj := in.(type) {
 	case *autoscalingv1.Scale:
-		return obj, nil // there is one version of it here
+		return obj, nil // Scale has one version here
 	case *unstructured.Unstructured:
 		if from.GroupVersion() == to.GroupVersion() {
 			return obj, nil
@@ -112,7 +112,7 @@ func (c convertor) ConvertFieldLabel(gvk schema.GroupVersionKind, label, value s
 	return c.fieldLabel(gvk.Version, label, value)
 }
 
-// creater makes empty custom objects, and scales of them.
+// creater creates empty custom objects and Scales.
 type creater struct{}
 
 func (creater) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
@@ -132,5 +132,5 @@ func (d defaulter) Default(in runtime.Object) {
 	if !ok {
 		return
 	}
-	_ = d.applyDefaults(u) // without a usable schema there are no defaults
+	_ = d.applyDefaults(u) // an unusable schema has no defaults
 }

@@ -25,7 +25,7 @@ func TestServedWhenCreateReturns(t *testing.T) {
 	if got := p.do("GET", widgetsPath+"/a", "").want(200).field("spec.replicas"); got != 1.0 {
 		t.Errorf("replicas %v, want the default 1", got)
 	}
-	// The same definition again, and one that is refused.
+	// The same definition again, and an invalid one.
 	p.do("POST", definitionsPath, widgets()).want(409)
 	p.do("POST", definitionsPath, widgets("widgets.example.com", "gadgets.example.com")).want(422)
 }
@@ -143,7 +143,7 @@ func TestMedia(t *testing.T) {
 		t.Errorf("replicas %v", got)
 	}
 	p.do("GET", widgetsPath+"/b", "", "Accept", "application/vnd.kubernetes.protobuf").want(406)
-	// kube-apiserver takes an object for a list until it looks for items.
+	// kube-apiserver treats an object as a list until it reads items.
 	one := p.do("GET", widgetsPath+"/b", "", "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(500)
 	if !strings.Contains(one.message(), "content is not a list") {
 		t.Errorf("message %q", one.message())
@@ -160,7 +160,7 @@ func TestTransitionRulesAndRatcheting(t *testing.T) {
 	if !strings.Contains(refused.message(), "spec: Invalid value: color is immutable") {
 		t.Error(refused.message())
 	}
-	// A tighter schema leaves what was there before alone, unless it changes.
+	// A stricter schema accepts existing values that do not change.
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
 	tighter := strings.Replace(mustJSON(t, current.Object), `"maximum":10`, `"maximum":5`, 1)
 	p.do("PUT", definitionsPath+"/widgets.example.com", tighter).want(200)

@@ -14,7 +14,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// sharedScheme knows the types of apiextensions.k8s.io and nothing else. It is never changed, so all control planes of a process share it.
+// sharedScheme returns a scheme with only the types of apiextensions.k8s.io. It never changes, so all control planes of a process share
+// it.
 var sharedScheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -22,10 +23,10 @@ var sharedScheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
-// sharedCodec is the codec of definitions: like the scheme, it is the same for all control planes.
+// sharedCodec returns the codec of definitions, which all control planes of a process share.
 var sharedCodec = sync.OnceValue(func() *definitionCodec { return newDefinitionCodec(sharedScheme()) })
 
-// newResource makes the kind CustomResourceDefinition.
+// newResource returns the Resource of CustomResourceDefinitions.
 func (d *Definitions) newResource() *resource.Resource {
 	table := tableconvertor.New()
 	return &resource.Resource{

@@ -25,12 +25,12 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// definitionKind is the kind of definitions, in the only version there is.
+// definitionKind is the kind of definitions in v1, the only version.
 func definitionKind() schema.GroupVersionKind {
 	return apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 }
 
-// definitionCodec moves CustomResourceDefinitions between v1 and the internal type.
+// definitionCodec converts CustomResourceDefinitions between v1 and the internal type.
 type definitionCodec struct {
 	scheme  *runtime.Scheme
 	codecs  serializer.CodecFactory
@@ -139,7 +139,7 @@ func (c *definitionCodec) Interfaces() resource.Interfaces {
 	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}
 }
 
-// definitionTypes is the model by which managedFields of definitions are computed.
+// definitionTypes returns the type model for managedFields of definitions.
 func definitionTypes(scheme *runtime.Scheme) (managedfields.TypeConverter, error) {
 	namer := endpoints.NewDefinitionNamer(scheme)
 	models, err := builder3.BuildOpenAPIDefinitionsForResources(&common.OpenAPIV3Config{
@@ -153,7 +153,7 @@ func definitionTypes(scheme *runtime.Scheme) (managedfields.TypeConverter, error
 	return managedfields.NewTypeConverter(models, false)
 }
 
-// unreadable words a body that cannot be decoded as Kubernetes does.
+// unreadable returns Kubernetes' error for a body that cannot be decoded.
 func unreadable(want string, got *schema.GroupVersionKind, body []byte, err error) error {
 	if _, ok := err.(apierrors.APIStatus); ok {
 		return err
@@ -164,7 +164,7 @@ func unreadable(want string, got *schema.GroupVersionKind, body []byte, err erro
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)))
 }
 
-// excerpt shows the first bytes of a body: as they are when it looks like JSON, else in hexadecimal.
+// excerpt returns the first bytes of a body: verbatim if it looks like JSON, otherwise in hexadecimal.
 func excerpt(body []byte) string {
 	const most = 30
 	more := ""

@@ -18,37 +18,41 @@ import (
 // Owner is the [resource.Resource.Owner] of every custom kind.
 const Owner = "crd"
 
-// Config says what a Definitions works with. All fields without a word on nil are needed.
+// Config configures a Definitions. All fields are required unless their comment mentions nil.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects gives the verbs by which instances and definitions are changed outside of a request. It is a function
-	// because the verbs are made after the kinds; it is called no earlier than in Run.
+	// Objects returns the verbs with which Run changes instances and definitions. It is a function because the verbs are
+	// created after the kinds. Only Run calls it.
 	Objects func() resource.Objects
-	// Services finds the address of a conversion webhook that is named by service; nil means <service>.<namespace>.svc.
+	// Services resolves the service of a conversion webhook to an address; nil resolves to <service>.<namespace>.svc.
 	Services webhook.ServiceResolver
-	// Authentication gives the client configuration for conversion webhooks; nil means none.
+	// Authentication returns the client configuration for conversion webhooks; nil means none.
 	Authentication webhook.AuthenticationInfoResolverWrapper
+	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	NoFastPaths bool
 }
 
-// Definitions keeps the custom kinds of one control plane. All methods are safe for concurrent use.
+// Definitions manages the custom kinds of one control plane. All methods are safe for concurrent use.
 type Definitions struct {
 	store      *store.Store
 	registry   *resource.Registry
 	objects    func() resource.Objects
 	scheme     *runtime.Scheme
 	resource   *resource.Resource
-	converters func() (*conversion.CRConverterFactory, error) // made when a webhook converts for the first time
+	converters func() (*conversion.CRConverterFactory, error) // created for the first conversion by a webhook
 	names      nameTable
+	// noFastPaths is Config.NoFastPaths.
+	noFastPaths bool
 
 	mu    sync.Mutex
 	kinds map[string]*kind  // served definitions, by name
 	seen  map[string]uint64 // newest revision applied, by name
-	// refused are the definitions that wait for names others hold.
+	// refused are the definitions that wait for names which other definitions hold.
 	refused map[string]bool
 }
 
-// New returns the definitions of a control plane, with none registered. Put Resource in the registry, then call Load.
+// New returns a Definitions that has registered no kind yet. Put Resource in the registry, then call Load.
 func New(cfg Config) (*Definitions, error) {
 	services := cfg.Services
 	if services == nil {
@@ -66,22 +70,23 @@ func New(cfg Config) (*Definitions, error) {
 		converters: sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
 			return conversion.NewCRConverterFactory(services, authentication)
 		}),
-		names:   nameTable{groups: map[string]map[string]claim{}},
-		kinds:   map[string]*kind{},
-		seen:    map[string]uint64{},
-		refused: map[string]bool{},
+		noFastPaths: cfg.NoFastPaths,
+		names:       nameTable{groups: map[string]map[string]claim{}},
+		kinds:       map[string]*kind{},
+		seen:        map[string]uint64{},
+		refused:     map[string]bool{},
 	}
 	d.resource = d.newResource()
 	return d, nil
 }
 
-// Resource is the kind CustomResourceDefinition itself.
+// Resource returns the kind CustomResourceDefinition itself.
 func (d *Definitions) Resource() *resource.Resource { return d.resource }
 
 // Load registers every definition that the store holds. Call it once, before requests are served.
 func (d *Definitions) Load() error { return d.load(d.store.Snapshot()) }
 
-// CatchUp registers what others wrote to the store before the call.
+// CatchUp registers the definitions that other servers wrote to the store before the call.
 func (d *Definitions) CatchUp(ctx context.Context) error {
 	sn, err := d.store.Fresh(ctx)
 	if err != nil {
@@ -99,7 +104,7 @@ func (d *Definitions) load(sn *store.Snapshot) error {
 	return nil
 }
 
-// observe applies a stored definition, whoever wrote it.
+// observe applies a stored definition unless this revision or a newer one has been applied.
 func (d *Definitions) observe(obj *store.Object) error {
 	d.mu.Lock()
 	known := d.seen[obj.Key.Name] >= obj.Revision
@@ -115,7 +120,7 @@ func (d *Definitions) observe(obj *store.Object) error {
 	return nil
 }
 
-// apply makes the registry agree with one revision of a definition; older revisions than already applied are ignored.
+// apply updates the registry to one revision of a definition. It ignores revisions older than the newest applied one.
 func (d *Definitions) apply(r *revised) {
 	hub, definition, revision := r.hub, r.definition, r.revision
 	d.mu.Lock()
@@ -124,7 +129,7 @@ func (d *Definitions) apply(r *revised) {
 		return
 	}
 	d.seen[definition.Name] = revision
-	d.names.settle(definition.Spec.Group, definition.Name, claimed(&hub.Status.AcceptedNames))
+	d.names.assign(definition.Spec.Group, definition.Name, claimed(&hub.Status.AcceptedNames))
 	if apiextensions.IsCRDConditionFalse(hub, apiextensions.NamesAccepted) {
 		d.refused[definition.Name] = true
 	} else {
@@ -143,13 +148,13 @@ func (d *Definitions) apply(r *revised) {
 	d.registry.Put(k.resource)
 }
 
-// takenByOthers says whether the paths of a definition belong to a kind that is not custom: that kind goes before.
+// takenByOthers reports whether a kind that is not custom serves the paths of a definition. Such a kind takes precedence.
 func (d *Definitions) takenByOthers(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	res, ok := d.registry.Current().ByName(groupResource(definition))
 	return ok && res.Owner != Owner
 }
 
-// forget takes a deleted definition out.
+// forget removes a deleted definition.
 func (d *Definitions) forget(name string, revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +162,7 @@ func (d *Definitions) forget(name string, revision uint64) {
 		return
 	}
 	d.seen[name] = revision
-	d.names.settle(groupOf(name), name, claim{})
+	d.names.assign(groupOf(name), name, claim{})
 	delete(d.refused, name)
 	if old := d.kinds[name]; old != nil {
 		delete(d.kinds, name)
@@ -165,14 +170,14 @@ func (d *Definitions) forget(name string, revision uint64) {
 	}
 }
 
-// hooks settle names and conditions within the write, and make paths live with its commit.
+// hooks sets names and conditions within the write of a definition, and serves its paths after the commit.
 func (d *Definitions) hooks() *resource.Hooks {
 	return &resource.Hooks{
 		OnCreate: func(_ context.Context, hub runtime.Object, _ bool) ([]store.Op, func(), error) {
-			return nil, d.settle(hub.(*apiextensions.CustomResourceDefinition)), nil
+			return nil, d.setStatus(hub.(*apiextensions.CustomResourceDefinition)), nil
 		},
 		OnUpdate: func(_ context.Context, hub, _ runtime.Object, _ bool) ([]store.Op, func(), error) {
-			return nil, d.settle(hub.(*apiextensions.CustomResourceDefinition)), nil
+			return nil, d.setStatus(hub.(*apiextensions.CustomResourceDefinition)), nil
 		},
 		OnDelete: func(_ context.Context, hub runtime.Object, _ bool) error {
 			markTerminating(hub.(*apiextensions.CustomResourceDefinition))
@@ -183,7 +188,7 @@ func (d *Definitions) hooks() *resource.Hooks {
 				d.forget(old.(*apiextensions.CustomResourceDefinition).Name, revision)
 				return
 			}
-			// The only error is that of a conversion that validation has done before.
+			// The only possible error comes from a conversion that validation has already done.
 			if r, err := revise(hub.(*apiextensions.CustomResourceDefinition).DeepCopy(), revision); err == nil {
 				d.apply(r)
 			}

@@ -16,34 +16,35 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// kind is one served definition. It is immutable; what it compiles lazily lives in compiled, which successive kinds of the
-// same spec share.
+// kind is one served definition. It is immutable. Lazily compiled parts are in compiled, which successive kinds of the same spec share.
 type kind struct {
 	*compiled
 	definition *apiextensionsv1.CustomResourceDefinition
 	resource   *resource.Resource
 }
 
-// compiled is what follows from a definition's spec and accepted names alone.
+// compiled is everything that depends only on a definition's spec and accepted names.
 type compiled struct {
-	definition *apiextensionsv1.CustomResourceDefinition // the one it was made of; only spec and accepted names count
+	definition *apiextensionsv1.CustomResourceDefinition // only its spec and accepted names matter
 	group      string
 	name       string // kind
 	storage    string // version
 	namespaced bool
 	versions   map[string]*version
-	// since is the oldest revision at which objects were certainly stored under this spec.
+	// since is the revision after which objects were certainly stored under this spec.
 	since uint64
 
-	// convertor is that of the library; only webhooks need it.
+	// convertor returns the library's converter, which only webhooks need.
 	convertor func() (runtime.ObjectConvertor, error)
 	webhook   bool
-	models    *models
-	// fields are what managedFields of the kind's objects are made of.
+	// noFastPaths leaves all work to the libraries; see Config.NoFastPaths.
+	noFastPaths bool
+	models      *models
+	// fields caches the field sets in the managedFields of the kind's objects.
 	fields *managedfields.Cache
 }
 
-// newKind makes the kind of a definition at a revision, taking over from old what is still true.
+// newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the spec is the same.
 func newKind(d *Definitions, r *revised, old *kind) *kind {
 	k := &kind{definition: r.definition}
 	if old != nil && sameSpec(old.definition, r.definition) {
@@ -60,17 +61,19 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
 }
 
-// compile takes nothing of d but its clients for conversion webhooks: it may be nil where there is none.
+// compile returns what follows from the spec of a definition that was stored at revision. It takes only the clients of conversion
+// webhooks and noFastPaths from d. A nil d has neither.
 func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
 	c := &compiled{
-		definition: definition,
-		group:      definition.Spec.Group,
-		name:       definition.Status.AcceptedNames.Kind,
-		namespaced: definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
-		versions:   make(map[string]*version, len(definition.Spec.Versions)),
-		since:      revision,
-		fields:     managedfields.NewCache(),
-		webhook:    definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+		definition:  definition,
+		group:       definition.Spec.Group,
+		name:        definition.Status.AcceptedNames.Kind,
+		namespaced:  definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		versions:    make(map[string]*version, len(definition.Spec.Versions)),
+		since:       revision,
+		fields:      managedfields.NewCache(),
+		noFastPaths: d != nil && d.noFastPaths,
+		webhook:     definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}
 	for i := range definition.Spec.Versions {
 		spec := &definition.Spec.Versions[i]
@@ -91,15 +94,15 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 	return c
 }
 
-// gvk is the kind in one version.
+// gvk returns the kind in a version.
 func (c *compiled) gvk(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: c.group, Version: version, Kind: c.name}
 }
 
-// preserves says whether unknown fields are kept everywhere, as definitions of v1beta1 could ask for.
+// preserves reports whether unknown fields are kept everywhere, as definitions of v1beta1 could request.
 func (c *compiled) preserves() bool { return c.definition.Spec.PreserveUnknownFields }
 
-// version finds one version, served or not.
+// version returns a version, served or not.
 func (c *compiled) version(name string) (*version, error) {
 	if v, ok := c.versions[name]; ok {
 		return v, nil
@@ -107,8 +110,7 @@ func (c *compiled) version(name string) (*version, error) {
 	return nil, fmt.Errorf("%s in version %q: %w", c.name, name, ErrNoVersion)
 }
 
-// newResource describes the kind to the rest of the control plane: once for each version, for hubs are of the version that a request
-// speaks.
+// newResource returns the Resource of the kind. Its field In has one more for each version, because hubs are in the version of the request.
 func (k *kind) newResource() *resource.Resource {
 	res := k.resourceIn(k.storage)
 	if len(k.versions) == 1 {
@@ -133,7 +135,7 @@ var customBehavior = resource.Behavior{
 	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
 }
 
-// resourceIn describes the kind with hubs of a version.
+// resourceIn returns the Resource whose hubs are in a version.
 func (k *kind) resourceIn(hub string) *resource.Resource {
 	names := k.definition.Status.AcceptedNames
 	res := &resource.Resource{
@@ -170,7 +172,7 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 	return res
 }
 
-// deprecation is the warning that comes with every request in a version; empty when it is not deprecated.
+// deprecation returns the warning for requests in a version; "" if the version is not deprecated.
 func deprecation(definition *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
 	if !v.Deprecated {
 		return ""

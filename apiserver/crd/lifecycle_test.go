@@ -43,7 +43,7 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
 		p.do("GET", widgetsPath, "").want(404)
 
-		// The name can be used again, and begins empty.
+		// A new definition of the name has no instances.
 		p.do("POST", definitionsPath, widgets()).want(201)
 		if items := p.do("GET", widgetsPath, "").want(200).field("items").([]any); len(items) != 0 {
 			t.Errorf("%d objects are left", len(items))
@@ -93,7 +93,7 @@ func TestApprovalCondition(t *testing.T) {
 	}
 }
 
-// CRD-02: what was stored before gets today's defaults and pruning when it is read.
+// CRD-02: a read applies the current defaults and pruning to objects that were stored before.
 func TestSchemaChange(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -138,12 +138,12 @@ func TestVersions(t *testing.T) {
 	if a.field("apiVersion") != "example.com/v1" || a.field("spec.replicas") != 1.0 {
 		t.Errorf("in the storage version: %s", a.body)
 	}
-	// Rules are those of the version that is spoken: the enum is v1's, the length is v1beta1's.
+	// The rules of the request's version apply: the enum is v1's, the length is v1beta1's.
 	p.do("POST", path, strings.NewReplacer("green", "violet", `"a"`, `"b"`).Replace(body)).want(422)
 	p.do("POST", path, strings.NewReplacer("green", "pink", `"a"`, `"b"`).Replace(body)).want(201)
 	p.do("PATCH", path+"/b/status", `{}`, "Content-Type", "application/merge-patch+json").want(404)
 
-	// Who applied in a version that is no more is told so, and the object stays.
+	// An apply by a manager whose version was removed fails and does not change the object.
 	apply := func(path, version, color string) *answer {
 		body := strings.Replace(widget("c", `{"color":"`+color+`"}`), "example.com/v1", "example.com/"+version, 1)
 		return p.do("PATCH", path+"/c?fieldManager=m", body, "Content-Type", "application/apply-patch+yaml")
@@ -179,7 +179,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// CRD-01: a deletion that nobody finished is finished after a restart.
+// CRD-01: a restarted server finishes an interrupted deletion.
 func TestRunFinishesOldDeletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane(t)

@@ -2,8 +2,12 @@ package crd
 
 import "kelson.dev/apiserver/crd/managedfields"
 
-// exactMetadata says whether metadata would come out of its Go type as it is: then it need not go into it.
+// exactMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not change it. coerce then skips the
+// conversion.
 func (c *compiled) exactMetadata(metadata map[string]any) bool {
+	if c.noFastPaths {
+		return false
+	}
 	for name, value := range metadata {
 		switch name {
 		case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":

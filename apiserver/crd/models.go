@@ -17,11 +17,11 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	fieldsets "kelson.dev/apiserver/crd/managedfields"
+	fastfields "kelson.dev/apiserver/crd/managedfields"
 	"kelson.dev/apiserver/resource"
 )
 
-// models makes the field managers of a kind. The type models of all versions are built when the first one is asked for.
+// models creates the field managers of a kind. The first one builds the type models of all versions.
 type models struct {
 	*compiled
 	types    func() (managedfields.TypeConverter, error)
@@ -59,10 +59,10 @@ func (m *models) newTypes() (managedfields.TypeConverter, error) {
 
 const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// sharedMetadata is what metadataModels gives, for all kinds of all control planes.
+// sharedMetadata returns the result of metadataModels, which all control planes share.
 var sharedMetadata = sync.OnceValues(func() (map[string]*spec.Schema, error) { return metadataModels(sharedScheme()) })
 
-// metadataModels describes ObjectMeta, which all kinds share.
+// metadataModels returns the model of ObjectMeta.
 func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
 	models, err := builder3.BuildOpenAPIDefinitionsForResources(&common.OpenAPIV3Config{
 		Info:              &spec.Info{},
@@ -75,8 +75,8 @@ func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
 	return models, nil
 }
 
-// modelOf describes one version of a kind as far as managedFields need it: the structure and the list types. The documents of
-// /openapi say the same and more, but cost ten times as much.
+// modelOf returns the model of one version of a kind with what managedFields need: the structure and the list types. The documents of
+// /openapi contain it too, but cost ten times as much.
 func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.Schema {
 	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	if s != nil {
@@ -90,14 +90,14 @@ func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.
 	return model
 }
 
-// addTypeMeta gives an object what every object has.
+// addTypeMeta adds apiVersion, kind and metadata to a schema.
 func addTypeMeta(s *spec.Schema) {
 	s.SetProperty("apiVersion", *spec.StringProperty())
 	s.SetProperty("kind", *spec.StringProperty())
 	s.SetProperty("metadata", *spec.RefSchema("#/components/schemas/" + objectMeta))
 }
 
-// addEmbedded does it to every embedded resource.
+// addEmbedded calls addTypeMeta on every embedded resource of a schema.
 func addEmbedded(s *spec.Schema) {
 	if s == nil {
 		return
@@ -117,7 +117,7 @@ func addEmbedded(s *spec.Schema) {
 	}
 }
 
-// manager tracks managedFields of writes in a version.
+// manager returns the field manager of a version and subresource.
 func (m *models) manager(version, subresource string) (resource.FieldManager, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,11 +147,11 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	return made, nil
 }
 
-// tracked does what is ordinary itself, and leaves the rest to the library.
+// tracked returns the fast path in front of library, or library itself where the fast path does not apply.
 func (m *models) tracked(library resource.FieldManager, types managedfields.TypeConverter, version, subresource string,
 	reset map[fieldpath.APIVersion]*fieldpath.Set,
 ) (resource.FieldManager, error) {
-	if subresource != "" && subresource != "status" || m.preserves() {
+	if subresource != "" && subresource != "status" || m.preserves() || m.noFastPaths {
 		return library, nil
 	}
 	s, err := m.versions[version].structural()
@@ -164,7 +164,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 			names = append(names, *path[0].FieldName)
 		}
 	}
-	return fieldsets.New(fieldsets.Config{
+	return fastfields.New(fastfields.Config{
 		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Schema: s,
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) }, // without a usable schema there are none
 	}), nil

@@ -14,7 +14,7 @@ import (
 	merge "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// Our lean models lead to the same merge schema as those of the documents Kubernetes builds.
+// The models of this package produce the same merge schema as the documents that Kubernetes builds.
 func TestModelsAsKubernetes(t *testing.T) {
 	for name, text := range map[string]string{
 		"everything": `{"type":"object","properties":{"spec":{"type":"object","properties":{
@@ -86,7 +86,7 @@ func mergeTypes(t *testing.T, models map[string]*spec.Schema) map[string]merge.A
 	return out
 }
 
-// sortFields takes the accident of map order out of a type.
+// sortFields sorts the fields of a type, whose order is random.
 func sortFields(a *merge.Atom) {
 	if a.List != nil {
 		sortFields(&a.List.ElementType.Inlined)
@@ -98,7 +98,7 @@ func sortFields(a *merge.Atom) {
 	for i := range a.Map.Fields {
 		sortFields(&a.Map.Fields[i].Type.Inlined)
 	}
-	// A copy without the index that the type keeps of its fields.
+	// A copy without the type's index of its fields.
 	a.Map = &merge.Map{Fields: a.Map.Fields, Unions: a.Map.Unions, ElementType: a.Map.ElementType, ElementRelationship: a.Map.ElementRelationship}
 	slices.SortFunc(a.Map.Fields, func(x, y merge.StructField) int { return strings.Compare(x.Name, y.Name) })
 }

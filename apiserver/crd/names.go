@@ -9,14 +9,14 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// nameTable knows which names the definitions of each group have taken. A name is claimed before the write that takes it is
-// committed, so that of two definitions that are created at once only one gets it.
+// nameTable records which names the definitions of each group hold. A write claims names before its commit, so that of two
+// definitions that are created at the same time only one gets a name.
 type nameTable struct {
 	mu     sync.Mutex
 	groups map[string]map[string]claim // group → definition → names
 }
 
-// claim is the set of names one definition holds, or is about to hold.
+// claim is the set of names that one definition holds or is about to hold.
 type claim struct {
 	resources []string // plural, singular and short names share one space
 	kinds     []string // kind and list kind share another
@@ -37,8 +37,8 @@ func claimed(names *apiextensions.CustomResourceDefinitionNames) claim {
 	return c
 }
 
-// settle makes a definition hold exactly the names of c.
-func (t *nameTable) settle(group, definition string, c claim) {
+// assign makes a definition hold exactly the names of c.
+func (t *nameTable) assign(group, definition string, c claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.set(group, definition, c)
@@ -55,8 +55,8 @@ func (t *nameTable) set(group, definition string, c claim) {
 	t.groups[group][definition] = c
 }
 
-// accept gives a definition the names of its spec that no other definition of the group holds, and returns what is wrong with
-// the rest. It writes status.acceptedNames. release undoes the claim when the write does not happen.
+// accept claims those names of a definition's spec that no other definition of the group holds, writes them to status.acceptedNames,
+// and returns why it refused the others, or nil. release undoes the claim if the write fails.
 func (t *nameTable) accept(crd *apiextensions.CustomResourceDefinition) (refusal *nameRefusal, release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,19 +76,19 @@ func (t *nameTable) accept(crd *apiextensions.CustomResourceDefinition) (refusal
 	refusal = acceptNames(&crd.Status.AcceptedNames, &crd.Spec.Names,
 		taken(func(c claim) []string { return c.resources }), taken(func(c claim) []string { return c.kinds }))
 
-	// Until the write is settled the definition holds both its old names and its new ones.
+	// Until the write is committed, the definition holds both its old and its new names.
 	now := claimed(&crd.Status.AcceptedNames)
 	t.set(group, name, claim{
 		resources: append(slices.Clone(before.resources), now.resources...),
 		kinds:     append(slices.Clone(before.kinds), now.kinds...),
 	})
-	return refusal, func() { t.settle(group, name, before) }
+	return refusal, func() { t.assign(group, name, before) }
 }
 
-// nameRefusal is the first part of a NamesAccepted condition that is False.
+// nameRefusal is the reason and message of a NamesAccepted condition that is False.
 type nameRefusal struct{ reason, message string }
 
-// acceptNames copies each wanted name to accepted unless it is taken. Of several refusals the last one is reported, as
+// acceptNames copies each wanted name to accepted unless it is taken. It returns the last of several refusals, as
 // Kubernetes' naming controller does.
 func acceptNames(accepted, wanted *apiextensions.CustomResourceDefinitionNames, resourceTaken, kindTaken func(string) bool) *nameRefusal {
 	var refusal *nameRefusal

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// OpenAPIHashes gives every served group version with a hash of the definitions in it.
+// OpenAPIHashes returns a hash of the definitions in every served group version.
 func (d *Definitions) OpenAPIHashes() map[schema.GroupVersion]string {
 	in := map[schema.GroupVersion][]*kind{}
 	d.mu.Lock()
@@ -29,7 +29,7 @@ func (d *Definitions) OpenAPIHashes() map[schema.GroupVersion]string {
 		sortKinds(kinds)
 		sum := sha256.New()
 		for _, k := range kinds {
-			// Names may be accepted later than the spec that asks for them.
+			// The names of a spec may be accepted later.
 			fmt.Fprintf(sum, "%s %d %v\n", k.definition.UID, k.definition.Generation, k.definition.Status.AcceptedNames)
 		}
 		out[gv] = fmt.Sprintf("%X", sum.Sum(nil))
@@ -37,7 +37,7 @@ func (d *Definitions) OpenAPIHashes() map[schema.GroupVersion]string {
 	return out
 }
 
-// OpenAPIV3 describes the kinds of a group version.
+// OpenAPIV3 returns the OpenAPI v3 document of a group version.
 func (d *Definitions) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 	var specs []*spec3.OpenAPI
 	for _, k := range d.kindsIn(gv) {
@@ -54,7 +54,7 @@ func (d *Definitions) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) 
 	return merged, nil
 }
 
-// OpenAPIV2 describes the kinds of a group version for the document of all.
+// OpenAPIV2 returns the part of a group version in the OpenAPI v2 document.
 func (d *Definitions) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
@@ -77,7 +77,7 @@ func (d *Definitions) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 	return out, nil
 }
 
-// kindsIn are the kinds served in a group version, by name.
+// kindsIn returns the kinds served in a group version, sorted by name.
 func (d *Definitions) kindsIn(gv schema.GroupVersion) []*kind {
 	d.mu.Lock()
 	defer d.mu.Unlock()

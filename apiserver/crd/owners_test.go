@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// API-08: objects share what their managedFields have in common; many writers at once, in all ways, do not disturb each other's.
+// API-08: objects share the memory of equal field sets. Concurrent writers with all verbs do not affect each other's managedFields.
 func TestWritersAtOnceOwnWhatTheyWrote(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
-	story := func(name string) string { // of the managers and their fields at the end
+	story := func(name string) string { // the managers and their fields at the end
 		path, merge, apply := widgetsPath+"/"+name, "application/merge-patch+json", "application/apply-patch+yaml"
 		var last *answer
 		for _, step := range [][]string{
@@ -31,7 +31,7 @@ func TestWritersAtOnceOwnWhatTheyWrote(t *testing.T) {
 		for _, entry := range last.object().GetManagedFields() {
 			owners = append(owners, entry.Manager+" "+entry.FieldsV1.GetRawString())
 		}
-		slices.Sort(owners) // theirs is the order of seconds
+		slices.Sort(owners) // the server sorts them by time, in seconds
 		return strings.Join(owners, "\n")
 	}
 	want := story("first")

@@ -21,6 +21,7 @@ import (
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/discovery"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
@@ -28,7 +29,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// plane is a control plane that knows nothing but definitions and their kinds.
+// plane is a control plane that serves only definitions and their kinds.
 type plane struct {
 	t           testing.TB
 	store       *store.Store
@@ -50,8 +51,10 @@ func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
 func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane {
 	t.Helper()
 	p := &plane{t: t, store: s, registry: resource.NewRegistry()}
-	h := verbs.New(verbs.Config{Store: s, Registry: p.registry})
-	cfg := crd.Config{Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }}
+	h := verbs.New(verbs.Config{Store: s, Registry: p.registry, NoFastPaths: fastpath.DisabledByEnvironment()})
+	cfg := crd.Config{
+		Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment(),
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -98,7 +101,7 @@ func packedDocuments(t testing.TB) string {
 	return string(data)
 }
 
-// run starts the definitions' loop and returns what ends it.
+// run starts Definitions.Run and returns a function that stops it.
 func (p *plane) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -202,7 +205,7 @@ const (
 	widgetsPath     = "/apis/example.com/v1/namespaces/default/widgets"
 )
 
-// widgets is a definition that uses most of what schemas offer. mods replace pieces of it: old, new, old, new …
+// widgets returns a definition that uses most features of schemas. mods replace pieces of it: old, new, old, new …
 func widgets(mods ...string) string {
 	return strings.NewReplacer(mods...).Replace(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"widgets.example.com"},

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale. The view works on hubs, therefore by the paths of their
-// version; where that has no scale, nobody asks for one.
+// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale. The view uses the paths of
+// the hub's version. Clients cannot request a scale in a version without one.
 func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresource {
 	paths := k.versions[hub].scale()
 	if paths == nil {
@@ -40,7 +40,7 @@ func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresou
 	}
 }
 
-// scaleColumns are those of a Scale, read from the Scale itself.
+// scaleColumns returns the table columns of a Scale.
 func scaleColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 	return []apiextensionsv1.CustomResourceColumnDefinition{
 		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
@@ -49,7 +49,7 @@ func scaleColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 	}
 }
 
-// replicasPath is where a version has its replicas; nil when it has no scale.
+// replicasPath returns the path of spec.replicas in a version; nil if the version has no scale.
 func (k *kind) replicasPath(version string) fieldpath.Path {
 	v, ok := k.versions[version]
 	if !ok || v.scale() == nil {
@@ -71,7 +71,7 @@ func split(path string) []string { return strings.Split(strings.TrimPrefix(path,
 
 func (v *scaleView) get(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
 	paths := v.paths
-	// An object without the field shows 0 replicas, so that it can be scaled (a scale is read before it is written).
+	// An object without the field shows 0 replicas, so that clients can scale it: they read a scale before they write it.
 	wanted, _, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
 	if err != nil {
 		return nil, err

@@ -16,8 +16,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// strategy runs the library's rules for a kind: those of one version, on hubs in that version, so that errors name the fields the client
-// knows.
+// strategy runs the library's rules of one version on hubs in that version, so that errors name fields of the client's version.
 type strategy struct {
 	*compiled
 	hub    string
@@ -106,7 +105,7 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, hub, old runtime.Object
 	}
 }
 
-// GetResetFields names what a write cannot own: status for the main resource, everything else for status.
+// GetResetFields returns the fields that a write cannot own: status for the main resource, everything else for status.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for name, v := range s.versions {
@@ -122,7 +121,7 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return reset
 }
 
-// hooks refuse new objects of a kind that is going away.
+// hooks refuses to create objects of a kind whose definition is being deleted.
 func (k *kind) hooks() *resource.Hooks {
 	if k.definition.DeletionTimestamp.IsZero() {
 		return nil

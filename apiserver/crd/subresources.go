@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// subresources are those that at least one version has, for hubs of a version.
+// subresources returns the subresources that at least one version has, for hubs in the version hub.
 func (k *kind) subresources(hub string) []resource.Subresource {
 	var status, scale []string
 	for _, spec := range k.definition.Spec.Versions {
@@ -38,7 +38,7 @@ func (k *kind) subresources(hub string) []resource.Subresource {
 	return out
 }
 
-// fieldLabel checks a field selector's label.
+// fieldLabel checks the label of a field selector.
 func (c *compiled) fieldLabel(version, label, value string) (string, string, error) {
 	switch {
 	case label == "metadata.name", label == "metadata.namespace" && c.namespaced:
@@ -61,7 +61,7 @@ func (v *version) selectableNames() []string {
 	return out
 }
 
-// selectable gives the values of the fields that the version declares selectable; nil when there are none.
+// selectable returns a function for the values of the fields that the version declares selectable; nil if it declares none.
 func (v *version) selectable() func(runtime.Object) fields.Set {
 	paths := map[string]*jsonpath.JSONPath{}
 	for i, name := range v.selectableNames() {

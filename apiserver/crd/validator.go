@@ -8,16 +8,17 @@ import (
 	"kelson.dev/apiserver/crd/certain"
 )
 
-// certainly is the library's, which is asked only where it is not certain that an object is valid.
+// certainly is a validator that calls the library only for objects that are not certainly valid.
 type certainly struct {
 	validation.SchemaValidator
 	schema *certain.Schema
 }
 
-func newValidator(props *apiextensions.JSONSchemaProps) (validation.SchemaValidator, error) {
+// newValidator returns the validator of a schema: the library's own with noFastPaths.
+func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (validation.SchemaValidator, error) {
 	library, schema, err := validation.NewSchemaValidator(props)
-	if err != nil {
-		return nil, err
+	if err != nil || noFastPaths {
+		return library, err
 	}
 	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
 }
@@ -34,15 +35,16 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// maxDoubts is how many elements and members of an object that may be wrong are shown to the library at first. If it finds errors, they are enough.
+// maxDoubts bounds the elements and members that are not certainly valid in the first part of an object that the library validates.
+// If the library finds errors in that part, it does not validate the rest.
 const maxDoubts = 500
 
-// ValidateUpdate lets what did not change be invalid, as the library does: what is certainly valid needs no such leave.
+// ValidateUpdate ignores errors in parts that did not change, as the library does.
 func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if v.schema.Valid(object) {
 		return &validate.Result{}
 	}
-	if v.schema.Valid(old) { // then nothing that was wrong before is left as it is
+	if v.schema.Valid(old) { // then no error can be in an unchanged part
 		if part, cut := v.schema.Cut(object, maxDoubts); cut {
 			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 				return result

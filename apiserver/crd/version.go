@@ -19,16 +19,16 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// version is one version of a kind. Its functions compile on first call and answer from memory afterwards.
+// version is one version of a kind. Its functions compile on the first call and return the same result afterwards.
 type version struct {
 	spec *apiextensionsv1.CustomResourceDefinitionVersion
 	// internal is the schema in the library's internal type; nil when the version has none.
 	internal func() (*apiextensions.JSONSchemaProps, error)
-	// structural is what pruning, defaulting and CEL go by; nil when the version has no schema.
+	// structural is the schema for pruning, defaulting and CEL; nil when the version has no schema.
 	structural func() (*structuralschema.Structural, error)
-	// shape knows which objects need neither.
+	// shape decides which objects need neither pruning nor defaulting; nil without fast paths.
 	shape func() *certain.Shape
-	// rules validate. This is where CEL programs are compiled.
+	// rules validates. It compiles the CEL programs.
 	rules func() (*rules, error)
 	table func() upstream.TableConvertor
 }
@@ -39,10 +39,11 @@ type rules struct {
 	status upstream.RESTUpdateStrategy
 
 	structural *structuralschema.Structural
-	// schema knows which objects are valid, statusSchema which statuses; statusChecked says that there are rules for these.
+	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only the library can. statusChecked says
+	// that the version validates statuses.
 	schema, statusSchema *certain.Schema
 	statusChecked        bool
-	// plain is a version without rules in CEL, embedded objects and scale, of which these schemas don't know.
+	// plain says that the version has no CEL rules, embedded objects or scale, which the two schemas do not cover.
 	plain bool
 	lists *certain.Lists
 }
@@ -52,6 +53,9 @@ func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersi
 	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
 	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
 	v.shape = sync.OnceValue(func() *certain.Shape {
+		if c.noFastPaths {
+			return nil
+		}
 		s, _ := v.structural()
 		return certain.CompileShape(s)
 	})
@@ -64,7 +68,7 @@ func (v *version) hasStatus() bool {
 	return v.spec.Subresources != nil && v.spec.Subresources.Status != nil
 }
 
-// scale is the version's scale subresource, or nil.
+// scale returns the version's scale subresource, or nil.
 func (v *version) scale() *apiextensionsv1.CustomResourceSubresourceScale {
 	if v.spec.Subresources == nil {
 		return nil
@@ -90,7 +94,7 @@ func (v *version) newStructural(c *compiled) (*structuralschema.Structural, erro
 	}
 	s, err := structuralschema.NewStructural(props)
 	if c.preserves() {
-		return s, nil // it may be nil: nothing is pruned or defaulted by it
+		return s, nil // s may be nil: the version neither prunes nor defaults
 	}
 	if err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
@@ -111,7 +115,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	validator, err := newValidator(props)
+	validator, err := newValidator(props, c.noFastPaths)
 	if err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 	}
@@ -121,7 +125,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 		status = &apiextensions.CustomResourceSubresourceStatus{}
 		if props != nil {
 			if statusProps, ok := props.Properties["status"]; ok {
-				if statusValidator, err = newValidator(&statusProps); err != nil {
+				if statusValidator, err = newValidator(&statusProps, c.noFastPaths); err != nil {
 					return nil, fmt.Errorf("status schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
 				}
 			}
@@ -146,7 +150,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	return r, nil
 }
 
-// plainSchema says that a schema has nothing but what schemas in general have.
+// plainSchema reports whether a schema has neither CEL rules nor embedded objects.
 func plainSchema(s *structuralschema.Structural) bool {
 	plain := s != nil
 	visit(s, func(s *structuralschema.Structural) {
@@ -172,7 +176,7 @@ func visit(s *structuralschema.Structural, each func(*structuralschema.Structura
 	visit(s.Items, each)
 }
 
-// newTable makes the printer columns. Columns that cannot be parsed are left out with all that follow, as Kubernetes does.
+// newTable returns the printer columns. Like Kubernetes, it drops a column that it cannot parse and all that follow.
 func newTable(spec *apiextensionsv1.CustomResourceDefinitionVersion) upstream.TableConvertor {
 	columns := spec.AdditionalPrinterColumns
 	if len(columns) == 0 {

@@ -49,7 +49,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// serveWebhook answers conversion reviews with convert, over TLS. It returns how to reach it.
+// serveWebhook answers conversion reviews with convert, over TLS. It returns its CA bundle and a dial function.
 func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
@@ -102,7 +102,7 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 	return authority.PEM, l.dial
 }
 
-// reaching makes webhooks be called by dial.
+// reaching makes the control plane call webhooks through dial.
 func reaching(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
 	return func(c *crd.Config) {
 		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
@@ -113,7 +113,7 @@ func reaching(dial func(context.Context, string, string) (net.Conn, error)) func
 	}
 }
 
-// converted is what a definition says whose webhook converts.
+// converted returns the conversion section of a definition whose webhook converts.
 func converted(ca []byte) string {
 	return `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
 		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
@@ -169,7 +169,7 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
-// What a webhook adds for itself when it converts belongs to nobody: a write is judged in the version it was sent in. CRD-06
+// No manager owns fields that a webhook adds in a conversion: ownership is computed in the version of the request. CRD-06
 func TestConversionWebhookOwnsNothing(t *testing.T) {
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)
@@ -199,7 +199,7 @@ func TestConversionWebhookOwnsNothing(t *testing.T) {
 			t.Errorf("%s\nowned: %s", a.body, fields)
 		}
 	}
-	// What is missing is missed by the rules of the version that was sent.
+	// The rules of the request's version report the missing field.
 	refused := p.do("POST", path, strings.Replace(body, `"old":"x"`, "", 1))
 	if refused.code != 422 || !strings.Contains(refused.message(), "spec.old: Required value") {
 		t.Errorf("%d %s", refused.code, refused.message())

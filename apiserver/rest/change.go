@@ -136,7 +136,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return nil, err
 	}
 	// A write that would only update the timestamps of managedFields changes nothing.
-	if !differ(hub, old) {
+	if h.noFastPaths || !differ(hub, old) {
 		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 			return nil, err
 		}

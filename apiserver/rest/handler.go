@@ -32,6 +32,8 @@ type Config struct {
 	Metrics *metrics.Verbs
 	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
+	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	NoFastPaths bool
 }
 
 // Handler serves requests on resources and implements [resource.Objects]. Create it with New.
@@ -43,20 +45,23 @@ type Handler struct {
 	catchUp    func(context.Context) error
 	metrics    *metrics.Verbs
 	maxBody    int64
-	crowds     crowds
-	workers    workers
+	// noFastPaths is Config.NoFastPaths.
+	noFastPaths bool
+	crowds      crowds
+	workers     workers
 }
 
 // New returns a Handler. It need not be closed.
 func New(cfg Config) *Handler {
 	h := &Handler{
-		store:      cfg.Store,
-		registry:   cfg.Registry,
-		admission:  cfg.Admission,
-		authorizer: cfg.Authorizer,
-		catchUp:    cfg.CatchUp,
-		metrics:    cfg.Metrics,
-		maxBody:    cfg.MaxBody,
+		store:       cfg.Store,
+		registry:    cfg.Registry,
+		admission:   cfg.Admission,
+		authorizer:  cfg.Authorizer,
+		catchUp:     cfg.CatchUp,
+		metrics:     cfg.Metrics,
+		maxBody:     cfg.MaxBody,
+		noFastPaths: cfg.NoFastPaths,
 	}
 	if h.maxBody == 0 {
 		h.maxBody = 3 << 20

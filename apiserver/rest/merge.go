@@ -181,7 +181,7 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 		}
 	}
 	config, plain := &unstructured.Unstructured{}, false
-	if p.kind == types.ApplyYAMLPatchType {
+	if p.kind == types.ApplyYAMLPatchType && !p.noFastPaths {
 		config.Object, plain = plainJSON(p.body)
 	}
 	if plain {

@@ -108,7 +108,7 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 		if live, err = s.empty(); err != nil {
 			return nil, err
 		}
-	} else if unchanged(next, old) {
+	} else if s.unchanged(next, old) {
 		return next, nil // no manager's fields change
 	}
 	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
@@ -120,8 +120,8 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 
 // unchanged reports whether next has the content of old, and if so copies the managedFields of old to it. A body without
 // managedFields keeps the present ones; a body with different ones is a change.
-func unchanged(next, old runtime.Object) bool {
-	if differ(next, old) {
+func (h *Handler) unchanged(next, old runtime.Object) bool {
+	if !h.noFastPaths && differ(next, old) {
 		return false
 	}
 	n, err := meta.Accessor(next)

@@ -20,6 +20,7 @@ import (
 
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/resource"
@@ -55,12 +56,12 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Cleanup(func() { st.Close() })
 	storetest.Guard(t, st)
 	var h *rest.Handler
-	resources, err := builtin.Resources(builtin.Config{Objects: func() resource.Objects { return h }})
+	resources, err := builtin.Resources(builtin.Config{Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	registry := resource.NewRegistry(resources...)
-	cfg := rest.Config{Store: st, Registry: registry}
+	cfg := rest.Config{Store: st, Registry: registry, NoFastPaths: fastpath.DisabledByEnvironment()}
 	for _, option := range options {
 		option(&cfg)
 	}
@@ -76,7 +77,9 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 // Define makes the plane serve custom kinds, and creates definitions.
 func (p *Plane) Define(t testing.TB, definitions ...string) {
 	t.Helper()
-	kinds, err := crd.New(crd.Config{Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects { return p.verbs }})
+	kinds, err := crd.New(crd.Config{
+		Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects { return p.verbs }, NoFastPaths: fastpath.DisabledByEnvironment(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

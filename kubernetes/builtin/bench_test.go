@@ -60,7 +60,7 @@ func BenchmarkSchemas(b *testing.B) {
 	kind := resources(b, Config{})("", "pods").GVK("v1")
 	for b.Loop() {
 		s := &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}}
-		if _, err := s.of(kind); err != nil {
+		if _, err := s.typeOf(kind); err != nil {
 			b.Fatal(err)
 		}
 	}

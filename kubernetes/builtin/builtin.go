@@ -34,7 +34,7 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Registry is where the kinds of admission policies' parameters are found; nil: nowhere.
 	Registry *resource.Registry
-	// Rules keeps users from writing roles and bindings that give what they have not; nil: anybody may write any.
+	// Rules keeps users from writing roles and bindings that give what they have not; nil: every user may write any.
 	Rules Rules
 	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
 	Authenticator authenticator.Request
@@ -43,12 +43,16 @@ type Config struct {
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
-	// Store, where others write to it as well, is asked what they gave of the ranges of Services; nil: nobody else does.
+	// Store is needed if other servers write to the same store: it tells which addresses and ports they have allocated. nil: no other
+	// server allocates.
 	Store *store.Store
 	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means DefaultServiceRange.
 	ServiceRange string
 	// NodePorts is the range of node ports as "first-last"; "" means DefaultNodePorts.
 	NodePorts string
+
+	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	NoFastPaths bool
 }
 
 // The ranges of Services where the Config says nothing.
@@ -77,11 +81,11 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := build(k.core(services), k.reviews())
+	own, err := build(cfg.NoFastPaths, k.core(services), k.reviews())
 	if err != nil {
 		return nil, err
 	}
-	shared, err := sharedResources()
+	shared, err := sharedResources(cfg.NoFastPaths)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +96,29 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	return all, nil
 }
 
-// sharedResources are the kinds that know nothing of one control plane. As Resources never change, all control planes of a process share them,
-// and what their codecs make at the first use.
-var sharedResources = sync.OnceValues(func() ([]*resource.Resource, error) {
-	return build(plainCore(), workloads(), others(), apiServices())
-})
+// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all control planes of a process
+// share them, and what their codecs compile on first use. Control planes without fast paths share a set of their own.
+func sharedResources(noFastPaths bool) ([]*resource.Resource, error) {
+	if noFastPaths {
+		return sharedWithoutFastPaths()
+	}
+	return sharedWithFastPaths()
+}
 
-func build(tables ...[]entry) ([]*resource.Resource, error) {
+var (
+	sharedWithFastPaths    = sync.OnceValues(func() ([]*resource.Resource, error) { return buildShared(false) })
+	sharedWithoutFastPaths = sync.OnceValues(func() ([]*resource.Resource, error) { return buildShared(true) })
+)
+
+func buildShared(noFastPaths bool) ([]*resource.Resource, error) {
+	return build(noFastPaths, plainCore(), workloads(), clusterKinds(), apiServices())
+}
+
+func build(noFastPaths bool, tables ...[]entry) ([]*resource.Resource, error) {
 	var out []*resource.Resource
 	for _, table := range tables {
 		for i := range table {
-			r, err := table[i].build(Scheme())
+			r, err := table[i].build(Scheme(), noFastPaths)
 			if err != nil {
 				return nil, err
 			}

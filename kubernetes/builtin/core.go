@@ -56,7 +56,7 @@ func allocatable(versioned runtime.Object) {
 func plainCore() []entry {
 	return []entry{
 		{hub: &core.ConfigMap{}, plural: "configmaps", versions: v1, short: []string{"cm"},
-			strategy: bags{configmap.Strategy}},
+			strategy: dataStrategy{configmap.Strategy}},
 		{hub: &core.Endpoints{}, plural: "endpoints", versions: v1, short: []string{"ep"}, storagePath: "services/endpoints",
 			strategy: endpoint.Strategy},
 		{hub: &core.Event{}, plural: "events", versions: v1, short: []string{"ev"}, behavior: resource.Behavior{NotCached: true},
@@ -85,7 +85,7 @@ func plainCore() []entry {
 		{hub: &core.ResourceQuota{}, plural: "resourcequotas", versions: v1, short: []string{"quota"}, returned: true,
 			strategy: resourcequota.Strategy, status: resourcequota.StatusStrategy},
 		{hub: &core.Secret{}, plural: "secrets", versions: v1,
-			strategy: bags{secret.Strategy}, fields: selectable(secret.SelectableFields)},
+			strategy: dataStrategy{secret.Strategy}, fields: selectable(secret.SelectableFields)},
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Kubernetes stores built-in kinds as protobuf, which can't tell a list without items from none. So a list that a client empties, in a field
-// that is always shown, reads null afterwards.
+// Kubernetes stores built-in kinds as protobuf, which cannot distinguish an empty list from a missing one. A list that a client empties
+// therefore reads null afterwards if its field has no omitempty.
 
-// fillBytes makes empty bytes of none, in maps, where protobuf knows no nothing either.
+// fillBytes replaces nil byte slices in maps with empty ones: protobuf cannot encode nil.
 func fillBytes(obj runtime.Object) {
 	var maps []map[string][]byte
 	switch obj := obj.(type) {
@@ -29,7 +29,7 @@ func fillBytes(obj runtime.Object) {
 	}
 }
 
-// nullEmptyLists replaces [] by null in JSON without superfluous space.
+// nullEmptyLists replaces [] by null in compact JSON.
 func nullEmptyLists(data []byte) []byte {
 	if !bytes.Contains(data, []byte(":[]")) {
 		return data
@@ -53,7 +53,7 @@ func nullEmptyLists(data []byte) []byte {
 	return out
 }
 
-// holdsRaw says whether values of a type may hold JSON of the client's own, which must stay as it is.
+// holdsRaw reports whether values of a type can contain raw JSON from clients, which must not change.
 func holdsRaw(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if t == reflect.TypeFor[runtime.RawExtension]() {
 		return true

@@ -44,19 +44,19 @@ type entry struct {
 	review *review
 }
 
-// v1 is what most kinds are served in.
+// v1 is the only version of most kinds.
 var v1 = []string{"v1"}
 
 // all is the category of `kubectl get all`.
 var all = []string{"all"}
 
-// selectable adapts a registry's function on its own type.
+// selectable adapts a registry's function from its own type to runtime.Object.
 func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fields.Set {
 	return func(hub runtime.Object) fields.Set { return of(hub.(T)) }
 }
 
-// build makes the Resource of an entry.
-func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
+// build returns the Resource of an entry.
+func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resource, error) {
 	hub, err := e.hubKind(scheme)
 	if err != nil {
 		return nil, err
@@ -101,6 +101,9 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 		r.Namespaced, r.Review, r.Verbs = e.review.namespaced, e.review.create, []string{"create"}
 	} else {
 		r.Namespaced, r.Strategy = e.strategy.NamespaceScoped(), e.strategy
+		if s, ok := e.strategy.(dataStrategy); ok && noFastPaths {
+			r.Strategy = s.libraryStrategy
+		}
 	}
 	if e.status != nil {
 		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", Update: &resource.UpdateView{Strategy: e.status}})
@@ -111,11 +114,12 @@ func (e *entry) build(scheme *runtime.Scheme) (*resource.Resource, error) {
 	}
 	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
 	codec.complete = e.complete
+	codec.noFastPaths, codec.managers.noFastPaths = noFastPaths, noFastPaths
 	r.Codec = codec
 	return r, nil
 }
 
-// hubKind finds the kind of the hub type. Some types are registered in two groups, one of them "extensions", which is no longer served.
+// hubKind returns the kind of the hub type. Some types are also registered in the group "extensions", which is no longer served.
 func (e *entry) hubKind(scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	kinds, _, err := scheme.ObjectKinds(e.hub)
 	if err != nil {
@@ -130,7 +134,7 @@ func (e *entry) hubKind(scheme *runtime.Scheme) (schema.GroupVersionKind, error)
 	return hub, nil
 }
 
-// newCodec makes the codec of a resource.
+// newCodec returns the codec of a resource.
 func newCodec(scheme *runtime.Scheme, hub, storage schema.GroupVersionKind, d decoders, r *resource.Resource) *Codec {
 	c := &Codec{kind: hub.GroupKind(), hub: hub, storage: storage, scheme: scheme, decoders: d}
 	c.managers.scheme, c.managers.kind, c.managers.hub = scheme, hub.GroupKind(), hub.GroupVersion()

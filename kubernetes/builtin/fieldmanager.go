@@ -11,16 +11,18 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/apiserver/resource"
-	fieldsets "kelson.dev/kubernetes/builtin/managedfields"
+	fastfields "kelson.dev/kubernetes/builtin/managedfields"
 )
 
-// fieldManagers makes and keeps the field managers of one kind.
+// fieldManagers creates and caches the field managers of one kind.
 type fieldManagers struct {
 	scheme *runtime.Scheme
 	kind   schema.GroupKind
 	hub    schema.GroupVersion
-	// reset gives the fields that writes to the resource ("") or a subresource leave alone.
+	// reset has the strategy of the resource ("") and of each subresource. Strategies list the fields that their writes reset.
 	reset map[string]any
+	// noFastPaths is Config.NoFastPaths.
+	noFastPaths bool
 
 	made sync.Map // managerKey → resource.FieldManager
 }
@@ -45,6 +47,9 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	if err != nil {
 		return nil, err
 	}
+	if m.noFastPaths {
+		return resource.Tracked{FieldManager: library}, nil
+	}
 	shape, err := sharedSchemas().shape(kind)
 	if err != nil {
 		return nil, err
@@ -53,12 +58,12 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	if shape == nil || !ok {
 		return resource.Tracked{FieldManager: library}, nil
 	}
-	return fieldsets.New(fieldsets.Config{
+	return fastfields.New(fastfields.Config{
 		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
 	})
 }
 
-// resetFilters asks a strategy which fields it resets.
+// resetFilters returns filters for the fields that a strategy resets.
 func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 	switch s := strategy.(type) {
 	case upstream.ResetFieldsFilterStrategy:
@@ -69,7 +74,7 @@ func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 	return nil
 }
 
-// resetNames gives the top-level fields that a strategy resets in a version. ok is false if it resets others, too.
+// resetNames returns the top-level fields that a strategy resets in a version. ok is false if it resets other fields too.
 func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
 	s, resets := strategy.(upstream.ResetFieldsStrategy)
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {

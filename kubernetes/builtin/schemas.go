@@ -11,25 +11,25 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	fieldsets "kelson.dev/kubernetes/builtin/managedfields"
+	fastfields "kelson.dev/kubernetes/builtin/managedfields"
 )
 
-// schemas is the managedfields.TypeConverter of all built-in kinds: it knows which lists merge by which keys. It makes the schema
-// of a kind when an object of the kind is first seen, of the types that the kind reaches and no others. Safe for concurrent use.
+// schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge by which keys. It builds the schema
+// of a kind on first use, from the types that the kind reaches. It is safe for concurrent use.
 //
-// Kubernetes makes its own from the OpenAPI definitions of all types, which costs a process 10 ms and as many megabytes. Ours
-// come from a text that a test writes from those definitions.
+// Kubernetes builds its converter from the OpenAPI definitions of all types, which costs 10 ms and 10 MB per process. This one reads
+// a text that a test generates from those definitions.
 type schemas struct {
 	mu     sync.Mutex
 	lines  map[string]string // name of a type → how the text describes it; nil until it is needed
 	types  map[string]smd.TypeDef
 	kinds  map[schema.GroupVersionKind]*typed.ParseableType
-	shapes map[schema.GroupVersionKind]*fieldsets.Shape
+	shapes map[schema.GroupVersionKind]*fastfields.Shape
 }
 
-// sharedSchemas is one for the process: schemas never change.
+// sharedSchemas returns the schemas that all control planes of a process share.
 var sharedSchemas = sync.OnceValue(func() *schemas {
-	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*fieldsets.Shape{}}
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*fastfields.Shape{}}
 })
 
 //go:generate go test -run TestSchemaText -update .
@@ -37,7 +37,7 @@ var sharedSchemas = sync.OnceValue(func() *schemas {
 var schemaText string
 
 func (s *schemas) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	t, err := s.of(obj.GetObjectKind().GroupVersionKind())
+	t, err := s.typeOf(obj.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *schemas) TypedToObject(value *typed.TypedValue) (runtime.Object, error)
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-// noSchemas answers for kinds that are not known, with the error by which managedfields recognises that.
+// noSchemas returns the error by which the library recognizes unknown kinds.
 var noSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	none, err := managedfields.NewTypeConverter(nil, false)
 	if err != nil {
@@ -64,8 +64,8 @@ var noSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	return none
 })
 
-// of gives the type of a kind, or nil for one that is not in the text.
-func (s *schemas) of(kind schema.GroupVersionKind) (*typed.ParseableType, error) {
+// typeOf returns the type of a kind, or nil for one that is not in the text.
+func (s *schemas) typeOf(kind schema.GroupVersionKind) (*typed.ParseableType, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.kinds[kind]; ok {
@@ -99,9 +99,9 @@ func (s *schemas) of(kind schema.GroupVersionKind) (*typed.ParseableType, error)
 	return &t, nil
 }
 
-// shape gives that of a kind, or nil for one that is not in the text.
-func (s *schemas) shape(kind schema.GroupVersionKind) (*fieldsets.Shape, error) {
-	t, err := s.of(kind)
+// shape returns the Shape of a kind, or nil for one that is not in the text.
+func (s *schemas) shape(kind schema.GroupVersionKind) (*fastfields.Shape, error) {
+	t, err := s.typeOf(kind)
 	if t == nil || err != nil {
 		return nil, err
 	}
@@ -109,13 +109,13 @@ func (s *schemas) shape(kind schema.GroupVersionKind) (*fieldsets.Shape, error) 
 	defer s.mu.Unlock()
 	shape, ok := s.shapes[kind]
 	if !ok {
-		shape = fieldsets.ShapeOf(t)
+		shape = fastfields.ShapeOf(t)
 		s.shapes[kind] = shape
 	}
 	return shape, nil
 }
 
-// collect adds a type and all that it refers to.
+// collect adds a type and all types that it refers to.
 func (s *schemas) collect(name string, reached map[string]smd.TypeDef) error {
 	if _, ok := reached[name]; ok {
 		return nil
@@ -137,7 +137,7 @@ func (s *schemas) collect(name string, reached map[string]smd.TypeDef) error {
 	return references(def.Atom, func(name string) error { return s.collect(name, reached) })
 }
 
-// references calls each with every type that an atom names.
+// references calls each with every type that an atom refers to.
 func references(a smd.Atom, each func(name string) error) error {
 	ref := func(r smd.TypeRef) error {
 		if r.NamedType != nil {

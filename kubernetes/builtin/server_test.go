@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
@@ -40,11 +41,12 @@ func serveStore(t testing.TB, cfg Config, st *store.Store) *server {
 	t.Cleanup(func() { st.Close() })
 	var handler *rest.Handler
 	cfg.Objects = func() resource.Objects { return handler }
+	cfg.NoFastPaths = cfg.NoFastPaths || fastpath.DisabledByEnvironment()
 	list, err := Resources(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler = rest.New(rest.Config{Store: st, Registry: resource.NewRegistry(list...)})
+	handler = rest.New(rest.Config{Store: st, Registry: resource.NewRegistry(list...), NoFastPaths: cfg.NoFastPaths})
 	return &server{t, handler, st}
 }
 

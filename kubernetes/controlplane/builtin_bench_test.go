@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // API-01: typical writes of an operator to small built-in objects that it owns, with labels and an
 // owner reference; in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		b.Fatal(err)
 	}

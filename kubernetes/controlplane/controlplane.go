@@ -104,12 +104,12 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: may, Rules: rules, Registry: p.registry,
+		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
 	}
-	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects})
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, NoFastPaths: cfg.NoFastPaths})
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
@@ -123,8 +123,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Admission: counts.Admission(cfg.Audit.annotated(plugins)),
 		Metrics:   counts,
 		// A PUT or an apply that creates an object needs permission to create.
-		Authorizer: may,
-		CatchUp:    catchUp(p.store, definitions),
+		Authorizer:  may,
+		CatchUp:     catchUp(p.store, definitions),
+		NoFastPaths: cfg.NoFastPaths,
 	})
 	flows, err := p.newFlowControl(cfg, registry)
 	if err != nil {

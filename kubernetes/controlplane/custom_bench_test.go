@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -24,7 +25,7 @@ const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 
 // CRD-01: the verbs on a custom resource of one kilobyte; in memory, in process, one client.
 func BenchmarkCustomResources(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		b.Fatal(err)
 	}

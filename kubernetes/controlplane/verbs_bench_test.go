@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // API-01: objects of one kilobyte, in memory, in process, with as many clients as CPUs.
 func BenchmarkConfigMaps(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
+	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		b.Fatal(err)
 	}

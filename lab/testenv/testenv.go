@@ -42,6 +42,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -127,6 +128,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.plane.NoFastPaths = o.plane.NoFastPaths || fastpath.DisabledByEnvironment()
 	o.plane.NodeUnconfined = true // the test trusts its own pods
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()

@@ -1,8 +1,8 @@
-// Package certain finds objects that are valid beyond doubt, in one walk without allocations.
+// Package certain decides, in one walk without allocations, whether an object is certainly valid.
 //
-// The library that validates custom objects makes a tree of validators for each object, which costs more than all else about a write.
-// Most objects are valid by plain means: types, properties, bounds, patterns. A [Schema] knows these, and says of an object either that
-// the library would find nothing, or that it does not know: then the library is asked, whose errors are what clients see.
+// The library that validates custom objects builds a tree of validators for each object, at a higher cost than the rest of the write.
+// Most schemas use simple rules only: types, properties, bounds, patterns. A [Schema] implements these. Of an object it says either that
+// the library would find no error, or that it does not know. In the second case the caller asks the library, whose errors clients see.
 //
 //	schema := certain.Compile(openAPI)
 //	if schema.Valid(object) {
@@ -10,8 +10,8 @@
 //	}
 //	return library.Validate(object)
 //
-// A Schema never says yes where the library has an objection; a test holds random schemas and objects to that. It is safe for concurrent
-// use.
+// [Shape] and [Lists] do the same for pruning and defaulting, and for the uniqueness of list elements. All three are safe for concurrent
+// use. Tests compare them with the library on random schemas and objects.
 package certain
 
 import (
@@ -24,14 +24,14 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Schema is a compiled schema; nil is one of which nothing is known.
+// Schema is a compiled schema. nil is a schema that only the library understands: no value is certainly valid.
 type Schema struct {
 	types      types
 	properties map[string]*Schema
 	required   []string
-	closed     bool    // no other properties than those named
-	others     *Schema // of the properties that are not named; unless open
-	open       bool    // they may be anything
+	closed     bool    // properties that are not in properties are forbidden
+	others     *Schema // the schema of properties that are not in properties, unless open
+	open       bool    // properties that are not in properties may have any value
 	items      *Schema // unless anyItems
 	anyItems   bool
 	minItems, maxItems,
@@ -42,9 +42,9 @@ type Schema struct {
 	int32                              bool
 	pattern                            *regexp.Regexp
 	format                             string
-	enum                               map[string]bool // of strings; nil: any
-	all                                []*Schema       // that it must be valid by, too
-	some                               []*Schema       // of which one is enough; none: there is no such rule
+	enum                               map[string]bool // of strings; nil allows any
+	all                                []*Schema       // allOf
+	some                               []*Schema       // anyOf
 }
 
 // types is a set of JSON's types.
@@ -64,10 +64,10 @@ var typeNames = map[string]types{
 	"object": object, "array": array, "string": text, "integer": integer, "number": number | integer, "boolean": boolean,
 }
 
-// exact is up to where floating point numbers have all integers.
+// exact is the bound below which float64 represents every integer.
 const exact = 1 << 53
 
-// Compile reads a schema as the library has it.
+// Compile returns the Schema of a schema in the library's form. It returns nil if only the library understands the schema.
 func Compile(s *spec.Schema) *Schema {
 	if s == nil || !plain(s.SchemaProps) {
 		return nil
@@ -88,7 +88,7 @@ func Compile(s *spec.Schema) *Schema {
 	}
 	for _, bound := range []*float64{s.Minimum, s.Maximum} {
 		if bound != nil && (*bound != math.Trunc(*bound) || math.Abs(*bound) >= exact) {
-			return nil // how the library rounds is its own affair
+			return nil // the library may round it
 		}
 	}
 	if !c.setFormat(s) || !c.setEnum(s) {
@@ -131,10 +131,10 @@ func Compile(s *spec.Schema) *Schema {
 	return c
 }
 
-// plain says whether a schema has no rules but those that are known here.
+// plain reports whether a schema has only rules that this package implements.
 func plain(props spec.SchemaProps) bool {
-	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil // these are no rules
-	props.Nullable = false                                                                      // null is for the library
+	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil // not rules
+	props.Nullable = false                                                                      // null is left to the library
 	props.Type, props.Format, props.Enum, props.Pattern = nil, "", nil, ""
 	props.Minimum, props.Maximum, props.ExclusiveMinimum, props.ExclusiveMaximum = nil, nil, false, false
 	props.MinLength, props.MaxLength, props.MinItems, props.MaxItems, props.MinProperties, props.MaxProperties = nil, nil, nil, nil, nil, nil
@@ -154,7 +154,7 @@ func (c *Schema) setFormat(s *spec.Schema) bool {
 	default:
 		return false
 	}
-	// Bounds beyond a format's range are errors of their own.
+	// The library reports bounds beyond a format's range as errors.
 	for _, bound := range []*float64{s.Minimum, s.Maximum} {
 		if bound != nil && c.int32 && math.Abs(*bound) > math.MaxInt32 {
 			return false
@@ -178,7 +178,7 @@ func (c *Schema) setEnum(s *spec.Schema) bool {
 	return c.types == text && len(s.Type) == 1
 }
 
-// Valid says whether the library would find nothing wrong. false means that it must be asked.
+// Valid reports whether the library would certainly find no error in a value. If it returns false, the caller must ask the library.
 func (c *Schema) Valid(value any) bool {
 	if c == nil {
 		return false
@@ -208,7 +208,7 @@ func (c *Schema) Valid(value any) bool {
 		if c.types&boolean == 0 {
 			return false
 		}
-	default: // null among them
+	default: // including null
 		return false
 	}
 	for _, s := range c.all {

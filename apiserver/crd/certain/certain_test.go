@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: what is certainly valid is valid to the library, whatever the schema says; and most that is valid is certain.
+// CRD-01: whatever Valid accepts is valid to the library, for random schemas, and Valid accepts most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 1))}
@@ -66,7 +66,7 @@ func TestCertain(t *testing.T) {
 		{`{"type":"string","enum":["a","b"]}`, `"c"`, false},
 		{`{"anyOf":[{"type":"integer"},{"type":"string"}]}`, `"10%"`, true},
 		{`{"type":"string","maxLength":2}`, `"äö"`, true},
-		// These are for the library, valid or not.
+		// Only the library decides these, valid or not.
 		{`{"type":"string","nullable":true}`, `null`, false},
 		{`{"type":"integer","multipleOf":2}`, `4`, false},
 		{`{"not":{"type":"string"}}`, `4`, false},
@@ -90,7 +90,7 @@ func parsed(t *testing.T, text string) (value any) {
 	return whole(value)
 }
 
-// whole has integers where JSON's parser of Kubernetes makes them.
+// whole returns a value with integers where Kubernetes' JSON parser produces them.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -222,7 +222,7 @@ func (g generator) value(depth int) any {
 	return m
 }
 
-// fitting is a value of a schema's type, so that more than types are looked at.
+// fitting returns a value of a schema's type, so that rules beyond types are tested.
 func (g generator) fitting(s *spec.Schema, depth int) any {
 	kind := ""
 	if len(s.Type) > 0 {

@@ -1,22 +1,22 @@
 package certain
 
-// Cut gives a part of a value that has at most n doubtful elements of lists and members of maps, and whether anything was left out. The library
-// compares each error with all others, so that it would take minutes over a list of a hundred thousand wrong elements; what it finds wrong
-// with the part is also wrong with the value, at the same path. The part shares what it can with the value.
+// Cut returns a part of a value with at most n elements and members that are not certainly valid, and whether it left anything out. The
+// library compares each error with all others and would need minutes for a list of a hundred thousand invalid elements. Errors that it
+// finds in the part are also errors of the value, at the same path. The part shares memory with the value.
 func (c *Schema) Cut(value any, n int) (part any, cut bool) {
 	k := &cutter{left: n}
 	part = k.value(c, value)
 	return part, k.cut
 }
 
-// cutter counts doubtful parts.
+// cutter counts the parts that are not certainly valid.
 type cutter struct {
 	left int
 	cut  bool
 }
 
 func (k *cutter) value(c *Schema, value any) any {
-	if c == nil || len(c.some) > 0 || c.Valid(value) { // what is left out could change which alternative holds
+	if c == nil || len(c.some) > 0 || c.Valid(value) { // omissions could change which alternative of anyOf holds
 		return value
 	}
 	switch v := value.(type) {
@@ -32,7 +32,7 @@ func (k *cutter) value(c *Schema, value any) any {
 	return value
 }
 
-// list keeps the elements up to the last one that may be doubtful.
+// list keeps the elements up to the nth that is not certainly valid.
 func (k *cutter) list(c *Schema, v []any) any {
 	out := make([]any, 0, min(len(v), 1024))
 	for _, element := range v {
@@ -49,7 +49,7 @@ func (k *cutter) list(c *Schema, v []any) any {
 	return out
 }
 
-// members leaves out doubtful members that the schema does not name.
+// members leaves out members that are neither in the schema's properties nor certainly valid.
 func (k *cutter) members(c *Schema, v map[string]any) any {
 	out := make(map[string]any, len(c.properties))
 	for name, member := range v {

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/apiserver/crd/certain"
 )
 
-// A part keeps as many doubtful elements as it may, with all that lies before them, and everything if that is few.
+// Cut keeps n elements that are not certainly valid and everything before them, or the whole value if it has no more.
 func TestCut(t *testing.T) {
 	words := spec.ArrayProperty(spec.StringProperty())
 	schema := certain.Compile(&spec.Schema{SchemaProps: spec.SchemaProps{

@@ -4,7 +4,8 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// Lists knows of objects whose sets are sets and whose lists of keyed elements have no key twice. nil is a schema that has none.
+// Lists checks that lists of type set have no duplicate elements, and that lists of type map have no duplicate keys. nil is a schema
+// without such lists.
 type Lists struct {
 	members map[string]*Lists
 	others  *Lists
@@ -13,7 +14,7 @@ type Lists struct {
 	keys    []string
 }
 
-// CompileLists reads a structural schema.
+// CompileLists returns the Lists of a structural schema, or nil if it has no sets and no lists with keys.
 func CompileLists(s *structuralschema.Structural) *Lists {
 	if s == nil {
 		return nil
@@ -42,10 +43,10 @@ func CompileLists(s *structuralschema.Structural) *Lists {
 	return c
 }
 
-// fewElements is how many are compared each with each.
+// fewElements is the longest list, in elements, that Valid compares pairwise.
 const fewElements = 32
 
-// Valid says that nothing is there twice; false: that may be, or not.
+// Valid reports whether a value certainly has no duplicates. If it returns false, the caller must ask the library.
 func (c *Lists) Valid(value any) bool {
 	if c == nil {
 		return true
@@ -92,7 +93,7 @@ func (c *Lists) Valid(value any) bool {
 	return true
 }
 
-// alone says that an element is surely not among others, which have been looked at.
+// alone reports whether an element certainly differs from all others, which Valid has checked before.
 func (c *Lists) alone(element any, others []any) bool {
 	if c.set {
 		word, ok := element.(string)
@@ -113,7 +114,7 @@ func (c *Lists) alone(element any, others []any) bool {
 	for _, key := range c.keys {
 		switch fields[key].(type) {
 		case string, int64, bool:
-		default: // it may have a default
+		default: // the key may have a default
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-02: where nothing is certain to be twice, the library finds nothing twice.
+// CRD-02: the library finds no duplicates in a value that Lists.Valid accepts.
 func TestListsAgreeWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 3))}
@@ -48,7 +48,7 @@ func asObject(value any) map[string]any {
 	return object
 }
 
-// special makes sets and keyed lists of some of the lists.
+// special turns some lists of a schema into sets and lists with keys.
 func (g generator) special(s *structuralschema.Structural) {
 	if s == nil {
 		return

@@ -4,16 +4,16 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// Shape knows which objects have their shape already: pruning, defaulting and coercing them by their structural schema would change
-// nothing. They are most of those that are stored, and many of those that are sent. nil is one of which nothing is known.
+// Shape decides whether pruning, defaulting and coercion by a structural schema would leave an object unchanged, as they do with most
+// stored and many submitted objects. nil is a schema that only the library understands.
 type Shape struct {
 	properties map[string]*Shape
-	defaulted  []string // those of them that have a default
-	others     *Shape   // what properties have that are not named; nil: there are none, as far as is known
+	defaulted  []string // the properties that have a default
+	others     *Shape   // the shape of properties that are not in properties; nil: such properties may be pruned
 	items      *Shape
 }
 
-// CompileShape reads a structural schema.
+// CompileShape returns the Shape of a structural schema, or nil if only the library understands the schema.
 func CompileShape(s *structuralschema.Structural) *Shape {
 	if s == nil || s.XPreserveUnknownFields || s.XEmbeddedResource {
 		return nil
@@ -33,12 +33,13 @@ func CompileShape(s *structuralschema.Structural) *Shape {
 	return c
 }
 
-// Settled says that an object has its shape. Its apiVersion, kind and metadata are not looked at: all objects have these.
-func (c *Shape) Settled(object map[string]any) bool {
-	return c != nil && c.settledMap(object, true)
+// Unchanged reports whether pruning, defaulting and coercion would certainly not change an object. It ignores apiVersion, kind and
+// metadata, which every object has. It returns false if c is nil.
+func (c *Shape) Unchanged(object map[string]any) bool {
+	return c != nil && c.unchangedMap(object, true)
 }
 
-func (c *Shape) settledMap(object map[string]any, root bool) bool {
+func (c *Shape) unchangedMap(object map[string]any, root bool) bool {
 	for name, value := range object {
 		if root && (name == "apiVersion" || name == "kind" || name == "metadata") {
 			continue
@@ -47,7 +48,7 @@ func (c *Shape) settledMap(object map[string]any, root bool) bool {
 		if !ok {
 			property = c.others
 		}
-		if !property.settled(value) {
+		if !property.unchanged(value) {
 			return false
 		}
 	}
@@ -59,18 +60,18 @@ func (c *Shape) settledMap(object map[string]any, root bool) bool {
 	return true
 }
 
-func (c *Shape) settled(value any) bool {
+func (c *Shape) unchanged(value any) bool {
 	if c == nil {
 		return false
 	}
 	switch v := value.(type) {
-	case nil: // may be dropped, or replaced by a default
+	case nil: // the library may drop it or replace it by a default
 		return false
 	case map[string]any:
-		return c.settledMap(v, false)
+		return c.unchangedMap(v, false)
 	case []any:
 		for _, item := range v {
-			if !c.items.settled(item) {
+			if !c.items.unchanged(item) {
 				return false
 			}
 		}

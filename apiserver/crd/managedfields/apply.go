@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Apply merges what by wants of an object into its live state, and gives the new state. The errors are the library's: conflicts with others
-// unless they are forced, and what is wrong with config.
+// Apply merges a configuration of the manager by into the live state and returns the new state. Errors come from the library:
+// conflicts with other managers, unless force is set, and invalid configurations.
 func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	l, isCustom := live.(*unstructured.Unstructured)
 	c, isToo := config.(*unstructured.Unstructured)
@@ -27,19 +27,19 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 	return m.Library.Apply(live, config, by, force)
 }
 
-// lastApplied is the annotation of kubectl's client-side apply, which the library keeps in step.
+// lastApplied is the annotation of kubectl's client-side apply, which the library updates.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// apply is for somebody who has no fewer fields than when he applied before, so that nothing has to go, which is what operators do all day; ok is false
-// else, and where there is an error to tell.
+// apply is the fast path of Apply. It handles configurations that have at least the fields of the manager's previous one, so that no
+// field must be removed, as is usual for operators. ok is false for all others and for errors.
 func (m *Manager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
-	if !m.mine(live) || !m.mine(config) || by == "" || by == "kubectl" && live.GetAnnotations()[lastApplied] != "" {
+	if !m.matches(live) || !m.matches(config) || by == "" || by == "kubectl" && live.GetAnnotations()[lastApplied] != "" {
 		return nil, false
 	}
 	if _, given := listOf(config); given {
 		return nil, false
 	}
-	if len(live.Object) == 2 { // there is none yet
+	if len(live.Object) == 2 { // the object does not exist yet
 		return m.made(config, by)
 	}
 	managers, ok := m.read(live)
@@ -96,7 +96,7 @@ func (m *Manager) apply(live, config *unstructured.Unstructured, by string, forc
 	return next, m.applied(next, managers, c, self, own, true)
 }
 
-// made gives the object that a configuration makes where there is none.
+// made returns the object that a configuration creates.
 func (m *Manager) made(config *unstructured.Unstructured, by string) (next *unstructured.Unstructured, ok bool) {
 	own, ok := m.fresh(config.Object, true)
 	if !ok {
@@ -108,7 +108,7 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (next *unst
 	return next, true
 }
 
-// keeps says whether all that somebody applied before is in what he applies now.
+// keeps reports whether own contains all fields that self applied before.
 func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
 	at := managers.find(self)
 	if at < 0 || managers[at].fields == own {
@@ -122,9 +122,10 @@ func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
 	return err == nil && contains(has, had)
 }
 
-// applied writes the managers after somebody has applied own, by which c changed. Without a change the time of the last apply stays.
+// applied writes the managers after self has applied own, which caused the change c. If changed is false, self keeps the time of its
+// last apply. applied returns false if the library must decide.
 func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *change, self identity, own *fields, changed bool) bool {
-	managers = slices.Clone(managers) // should it come to nothing, they are needed as they were
+	managers = slices.Clone(managers) // if this returns false, the caller still needs the old ones
 	if at := managers.find(self); at >= 0 && managers[at].fields != own {
 		managers[at].fields, managers[at].raw = own, nil
 	} else if at < 0 {
@@ -145,7 +146,7 @@ func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *
 	return true
 }
 
-// overlaid is apply for whoever wants fields that are there already, with other values in some of them at most.
+// overlaid is apply for configurations whose fields all exist in the live object; their values may differ.
 func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, self identity, force bool) (next *unstructured.Unstructured, ok bool) {
 	own, ok := m.fresh(config.Object, true)
 	if !ok || !m.keeps(managers, self, own) {
@@ -167,14 +168,14 @@ func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers ent
 	return next, m.applied(next, managers, c, self, own, len(o.paths) > 0)
 }
 
-// overlay puts the values of a configuration over those of an object.
+// overlay replaces values of an object by those of a configuration.
 type overlay struct {
 	path  fieldpath.Path
-	paths []fieldpath.Path // of what has another value
+	paths []fieldpath.Path // of the values that differ
 }
 
-// root gives a new object, which shares with the old one what is not in the configuration. ok is false if the configuration has anything that the object has
-// not, or that is not plain.
+// root returns a new object, which shares with the old one everything that is not in the configuration. ok is false if the
+// configuration has fields that the object lacks, or parts that only the library understands.
 func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]any, bool) {
 	out := shallow(object)
 	metadata, ok := out["metadata"].(map[string]any)
@@ -216,7 +217,7 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 	return out, true
 }
 
-// over gives the value that stands where both are.
+// over returns was with the members and elements of value. ok is false if only the library can merge them.
 func (o *overlay) over(was, value any, s *shape) (any, bool) {
 	if s == nil {
 		return nil, false
@@ -228,7 +229,7 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 			return nil, false
 		}
 		if s.atomic {
-			return o.instead(old, v)
+			return o.replace(old, v)
 		}
 		var out map[string]any
 		for name, value := range v {
@@ -260,28 +261,28 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 		if !ok || s.kind != list || !s.atomic || len(v) == 0 || len(old) == 0 {
 			return nil, false
 		}
-		return o.instead(old, v)
+		return o.replace(old, v)
 	default:
 		if !s.has(was) || !s.has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
 			return nil, false
 		}
-		return o.instead(was, value)
+		return o.replace(was, value)
 	}
 }
 
-// instead gives what is wanted in the place of what was.
-func (o *overlay) instead(was, wanted any) (any, bool) {
+// replace returns wanted and records the path if it differs from was. ok is false if the library might see them as equal.
+func (o *overlay) replace(was, wanted any) (any, bool) {
 	if tree.Same(was, wanted) {
 		return was, true
 	}
-	if tree.Differ(was, wanted) { // else they may mean the same
+	if tree.Differ(was, wanted) { // otherwise they may be equal to the library
 		o.paths = append(o.paths, slices.Clone(o.path))
 		return wanted, true
 	}
 	return nil, false
 }
 
-// conflicts says whether others have fields that change.
+// conflicts reports whether other managers own fields in c.set.
 func (m *Manager) conflicts(managers entries, c *change, self identity) bool {
 	if c.set == nil {
 		return false

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Cache keeps the field sets of a kind: as they are encoded, as the trees that objects have of them, and as sets. What is written of
-// objects of one kind by one program is mostly alike, so a few sets do for a million objects. It may be used by several goroutines at once.
+// Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a set. A program mostly writes the
+// same fields of all objects of a kind, so a few sets suffice for a million objects. It is safe for concurrent use.
 type Cache struct {
 	mu     sync.RWMutex
 	byRaw  map[string]*fields
@@ -24,24 +24,24 @@ type Cache struct {
 	texts intern.Pool
 }
 
-// fields is one field set. It never changes.
+// fields is one field set. It is immutable.
 type fields struct {
-	raw  []byte // as objects are stored: names in order
+	raw  []byte // encoded with sorted names, as in stored objects
 	tree map[string]any
 	set  func() (*fieldpath.Set, error)
 
-	settled sync.Map // the versions of which settle is true
+	reconciled sync.Map // the versions for which reconcile returned true
 }
 
-// isSettled says that settle was true before.
-func (f *fields) isSettled(version string) bool {
-	_, ok := f.settled.Load(version)
+// isReconciled reports whether reconcile returned true for a version before.
+func (f *fields) isReconciled(version string) bool {
+	_, ok := f.reconciled.Load(version)
 	return ok
 }
 
-// settle says that a set is one that writes in a version give: the schema of the version, which value has, takes it as it is (no part of it was
-// made when a list or map was atomic and is not, or the other way around), and it has nothing that is nobody's.
-func (f *fields) settle(version string, value *typed.TypedValue) bool {
+// reconcile reports whether the set fits the schema of a version and has no unowned fields. A set does not fit if it was recorded when
+// a list or map was atomic and no longer is, or the other way around. value is any value with that schema.
+func (f *fields) reconcile(version string, value *typed.TypedValue) bool {
 	set, err := f.set()
 	if err != nil || !set.Intersection(unowned).Empty() {
 		return false
@@ -50,18 +50,18 @@ func (f *fields) settle(version string, value *typed.TypedValue) bool {
 	if err != nil || changed != nil {
 		return false
 	}
-	f.settled.Store(version, nil)
+	f.reconciled.Store(version, nil)
 	return true
 }
 
 const (
-	// most is how many sets a kind's cache has; when it is full, it begins anew.
+	// most is the number of sets that a Cache holds. A full Cache is emptied.
 	most = 512
-	// longest is the most bytes that are kept of one.
+	// longest is the size, in bytes of its encoding, of the largest set that a Cache holds.
 	longest = 16 << 10
 )
 
-// NewCache makes an empty one.
+// NewCache returns an empty Cache.
 func NewCache() *Cache {
 	c := &Cache{}
 	c.clear()
@@ -74,21 +74,21 @@ func (c *Cache) clear() {
 
 func address(tree map[string]any) unsafe.Pointer { return reflect.ValueOf(tree).UnsafePointer() }
 
-// of finds what is known of a tree that came from this cache.
-func (c *Cache) of(tree map[string]any) (*fields, bool) {
+// lookup returns the fields of a tree that came from this cache.
+func (c *Cache) lookup(tree map[string]any) (*fields, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	f, ok := c.byTree[address(tree)]
 	return f, ok
 }
 
-// known says whether a tree is one that this cache gave: then it is made of maps only, and nobody changes it.
+// known reports whether a tree came from this cache. Such a tree consists of maps only, and no caller changes it.
 func (c *Cache) known(tree map[string]any) bool {
-	_, ok := c.of(tree)
+	_, ok := c.lookup(tree)
 	return ok
 }
 
-// read gives the fields of encoded ones.
+// read returns the fields of an encoded set.
 func (c *Cache) read(raw []byte) (*fields, error) {
 	c.mu.RLock()
 	f, ok := c.byRaw[string(raw)]
@@ -103,7 +103,7 @@ func (c *Cache) read(raw []byte) (*fields, error) {
 	return c.keep(raw, content)
 }
 
-// keep adds fields, whose encoding may have its names in any order.
+// keep adds a set. The names in raw may have any order.
 func (c *Cache) keep(raw []byte, content map[string]any) (*fields, error) {
 	if !onlyMaps(content) {
 		return nil, tree.ErrUnusual
@@ -146,7 +146,7 @@ func (c *Cache) keep(raw []byte, content map[string]any) (*fields, error) {
 	return f, nil
 }
 
-// ofSet gives the fields of a set.
+// ofSet returns the fields of a set.
 func (c *Cache) ofSet(set *fieldpath.Set) (*fields, error) {
 	c.mu.RLock()
 	f, ok := c.bySet[set]
@@ -161,9 +161,9 @@ func (c *Cache) ofSet(set *fieldpath.Set) (*fields, error) {
 	return c.read(raw)
 }
 
-// ofTree gives the fields of a tree, whether it came from this cache or not.
+// ofTree returns the fields of a tree, which may come from this cache or not.
 func (c *Cache) ofTree(content map[string]any) (*fields, error) {
-	if f, ok := c.of(content); ok {
+	if f, ok := c.lookup(content); ok {
 		return f, nil
 	}
 	raw, err := tree.Append(nil, content, nil)
@@ -185,20 +185,20 @@ func onlyMaps(content map[string]any) bool {
 
 // Bytes implements [tree.Bytes].
 func (c *Cache) Bytes(content map[string]any) ([]byte, bool) {
-	if f, ok := c.of(content); ok {
+	if f, ok := c.lookup(content); ok {
 		return f.raw, true
 	}
 	return nil, false
 }
 
-// Parse reads an object whose field sets are those of this cache. An error is [tree.ErrUnusual].
+// Parse parses a JSON object. Its managedFields share the trees of this cache. The only error is [tree.ErrUnusual].
 func (c *Cache) Parse(data []byte) (map[string]any, error) {
 	t := c.texts.Get()
 	defer c.texts.Put(t)
 	return tree.Parse(data, sharing{c, t})
 }
 
-// sharing is what objects of a kind have in common while one of them is read.
+// sharing gives the parser the strings and field sets that objects of a kind have in common.
 type sharing struct {
 	*Cache
 	*intern.Texts
@@ -213,5 +213,5 @@ func (s sharing) Fields(raw []byte) (map[string]any, bool) {
 	return nil, false
 }
 
-// Keep implements [tree.Sharing]. A tree that is known by other bytes stays what it is in the object, unknown.
+// Keep implements [tree.Sharing]. If the cache already holds the set with another tree, the object keeps its own tree.
 func (s sharing) Keep(raw []byte, content map[string]any) { _, _ = s.keep(raw, content) }

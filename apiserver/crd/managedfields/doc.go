@@ -1,12 +1,14 @@
-// Package managedfields keeps track of who set which fields of custom objects: what the managedFields of their metadata say.
+// Package managedfields tracks which manager set which fields of custom objects, as metadata.managedFields records it.
 //
-//	manager := fieldsets.New(fieldsets.Config{Library: library, Types: types, Kind: gvk, Cache: cache, …})
+//	manager := managedfields.New(managedfields.Config{Library: library, Types: types, Kind: gvk, Cache: cache, …})
 //	next := manager.UpdateNoErrors(live, next, "kubectl-edit")
 //	next, err := manager.Apply(live, config, "my-operator", force)
 //
-// What the outcome is, is for Kubernetes' own field manager to say (k8s.io/apimachinery/pkg/util/managedfields), and for the merge library
-// below it. That manager is made for all kinds and all versions of an object at once, and spends most of its time between forms: from maps to Go types, from
-// these to JSON, from that to sets, and all the way back, for sets that are the same in each object of a kind. So what is ordinary is done
-// here, on the maps themselves, with sets that are remembered ([Cache]): writes of objects in the version that all their managers wrote
-// in. The rest goes to the library; tests hold the two together.
+// Kubernetes' own field manager (k8s.io/apimachinery/pkg/util/managedfields), with the merge library below it, defines the
+// results. It serves all kinds and all versions of an object at once. It spends most of its time on conversions: from maps to Go
+// types, to JSON, to field sets and back, although most objects of a kind have the same few field sets.
+//
+// This package is a fast path for the common writes: those of objects whose managers all wrote in the manager's version. It works
+// on the maps themselves and remembers field sets ([Cache]). It passes all other writes, and all errors, to the library.
+// TestManagerMatchesLibrary compares the two.
 package managedfields

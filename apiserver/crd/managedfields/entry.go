@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// identity is who a manager is, within an object in one version.
+// identity identifies a manager of an object, within one version.
 type identity struct{ name, operation, subresource string }
 
 const (
@@ -15,25 +15,25 @@ const (
 	operationUpdate = "Update"
 )
 
-// entry is one of an object's managers, and what it set.
+// entry is one manager of an object, with the fields that it owns.
 type entry struct {
 	identity
 	fields *fields
-	time   string         // RFC 3339, in UTC; "": it has none
-	raw    map[string]any // as it stands in the object; nil for a new one
+	time   string         // RFC 3339, in UTC; "" if the entry has none
+	raw    map[string]any // the entry as the object has it; nil for a new one
 }
 
-// entries are an object's managers, in their order.
+// entries are an object's managers, in order.
 type entries []entry
 
-// listOf is metadata.managedFields as it is; set says whether there is one.
+// listOf returns metadata.managedFields. set reports whether the object has it.
 func listOf(u *unstructured.Unstructured) (list any, set bool) {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	list, set = metadata["managedFields"]
 	return list, set
 }
 
-// read gives an object's managers. ok is false where something about them is out of the ordinary.
+// read returns an object's managers. ok is false if only the library understands them.
 func (m *Manager) read(u *unstructured.Unstructured) (_ entries, ok bool) {
 	value, set := listOf(u)
 	if !set {
@@ -95,14 +95,14 @@ func (m *Manager) read(u *unstructured.Unstructured) (_ entries, ok bool) {
 	return out, true
 }
 
-// ordered says that a time can be compared as text with others: none is before all.
+// ordered reports whether a time compares as text with others. The empty time is before all others.
 func ordered(word string) bool { return word == "" || ExactTime(word) && word > "1970-01-01T00:00:00Z" }
 
 func (es entries) find(who identity) int {
 	return slices.IndexFunc(es, func(e entry) bool { return e.identity == who })
 }
 
-// write sets an object's managers.
+// write sets an object's managers. It sorts es as the library does.
 func (m *Manager) write(u *unstructured.Unstructured, es entries) {
 	metadata, ok := u.Object["metadata"].(map[string]any)
 	if len(es) == 0 {

@@ -16,38 +16,39 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Library is Kubernetes' own field manager, as far as it is used.
+// Library is the part of Kubernetes' own field manager that a Manager uses.
 type Library interface {
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
-// Config is what a Manager is made of.
+// Config configures a Manager. All fields but Subresource, Reset and Schema are required.
 type Config struct {
-	Library     Library
-	Types       managedfields.TypeConverter
-	Cache       *Cache // shared by all managers of a kind
+	Library Library
+	Types   managedfields.TypeConverter
+	// Cache is shared by all Managers of a kind.
+	Cache       *Cache
 	Kind        schema.GroupVersionKind
 	Subresource string
-	// Reset are the top-level fields that a write can't set and so nobody gets.
+	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
-	// Schema is that of the version; nil if it has none.
+	// Schema is the schema of the version; nil if the version has none.
 	Schema *structuralschema.Structural
 	// Default applies the version's defaults to an object.
 	Default func(*unstructured.Unstructured)
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or one of its subresources. It may be used by
-// several goroutines at once.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
+// concurrent use.
 type Manager struct {
 	Config
 	cache   *Cache
 	version string
-	filter  fieldpath.Filter // nil: nothing is reset
+	filter  fieldpath.Filter // nil if Reset is empty
 	shape   *shape
 }
 
-// New makes a manager.
+// New returns a Manager.
 func New(c Config) *Manager {
 	m := &Manager{Config: c, cache: c.Cache, version: c.Kind.GroupVersion().String(), shape: shapeOf(c.Schema)}
 	if len(c.Reset) > 0 {
@@ -60,7 +61,7 @@ func New(c Config) *Manager {
 	return m
 }
 
-// unowned are the fields that are nobody's: what the server sets, and what says which object it is.
+// unowned are the fields that no manager owns: those that the server sets and those that identify the object.
 var unowned = func() *fieldpath.Set {
 	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
 	for name := range identifying {
@@ -69,17 +70,17 @@ var unowned = func() *fieldpath.Set {
 	return set
 }()
 
-// identifying are those of them in metadata.
+// identifying are the unowned fields of metadata.
 var identifying = map[string]bool{
 	"name": true, "namespace": true, "creationTimestamp": true, "selfLink": true, "uid": true, "clusterName": true, "generation": true,
 	"managedFields": true, "resourceVersion": true,
 }
 
-// mostUpdaters is how many managers an object has that did not apply; beyond that the library puts the oldest together.
+// mostUpdaters is the number of Update managers up to which the library keeps each manager apart. It merges the oldest beyond that.
 const mostUpdaters = 10
 
-// UpdateNoErrors brings the managedFields of a new state up to date, which becomes the caller's: by has set what is not as in live. Where that
-// can't be told, next keeps the managers of live.
+// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that differs from live. It may change and
+// return next. If the library cannot compute the difference, next keeps the managers of live.
 func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
 	l, isCustom := live.(*unstructured.Unstructured)
 	n, isToo := next.(*unstructured.Unstructured)
@@ -89,14 +90,14 @@ func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.O
 	return m.Library.UpdateNoErrors(live, next, by)
 }
 
-// update is false where it is for the library to say; then it has changed nothing.
+// update is the fast path of UpdateNoErrors. It returns false, without having changed anything, if the library must decide.
 func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool {
-	if !m.mine(live) || !m.mine(next) {
+	if !m.matches(live) || !m.matches(next) {
 		return false
 	}
 	before, isSet := listOf(live)
 	if given, ok := listOf(next); ok && m.Subresource == "" && (!isSet || !tree.Same(given, before)) {
-		return false // the client changes managedFields themselves
+		return false // the client changes managedFields itself
 	}
 	managers, ok := m.read(live)
 	if !ok {
@@ -107,7 +108,7 @@ func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool 
 	}
 	self := identity{by, operationUpdate, m.Subresource}
 	if len(managers) == 0 {
-		if live.GetUID() != "" { // whose fields are not tracked
+		if live.GetUID() != "" { // the fields of this object are not tracked
 			return false
 		}
 		if f, ok := m.fresh(next.Object, false); ok {
@@ -127,20 +128,20 @@ func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool 
 	return true
 }
 
-// mine says whether an object is of the manager's kind and version.
-func (m *Manager) mine(u *unstructured.Unstructured) bool {
+// matches reports whether an object has the manager's kind and version.
+func (m *Manager) matches(u *unstructured.Unstructured) bool {
 	version, _ := u.Object["apiVersion"].(string)
 	kind, _ := u.Object["kind"].(string)
 	return version == m.version && kind == m.Kind.Kind
 }
 
-// change is what is not as it was.
+// change is the difference between two states of an object.
 type change struct {
-	set, removed *fieldpath.Set // nil if there is nothing
+	set, removed *fieldpath.Set // nil if empty
 	live         *typed.TypedValue
 }
 
-// compare says how next differs from live in what can be somebody's.
+// compare returns how next differs from live in the fields that managers can own. ok is false if only the library can tell.
 func (m *Manager) compare(live, next *unstructured.Unstructured) (*change, bool) {
 	if d, ok := m.plainly(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked {
 		return &change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
@@ -180,7 +181,7 @@ func (m *Manager) filteredPaths(paths []fieldpath.Path) *fieldpath.Set {
 	return m.filtered(fieldpath.NewSet(paths...))
 }
 
-// bare is an object without its managedFields; it shares the rest.
+// bare returns an object without its managedFields. It shares everything else with u.
 func bare(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if _, ok := listOf(u); !ok {
 		return u
@@ -190,7 +191,7 @@ func bare(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// shallow is an object that has maps of its own at the top and for metadata, and shares the rest.
+// shallow copies an object's top-level map and its metadata map. The copy shares everything else.
 func shallow(object map[string]any) map[string]any {
 	out := maps.Clone(object)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -199,7 +200,7 @@ func shallow(object map[string]any) map[string]any {
 	return out
 }
 
-// taken gives the managers after somebody has taken what changed, and what was removed is nobody's any more.
+// taken returns the managers after self has set c.set and c.removed has been removed. ok is false if the library must decide.
 func (m *Manager) taken(managers entries, c *change, self identity) (entries, bool) {
 	managers, ok := m.lost(managers, c, self)
 	if !ok {
@@ -243,11 +244,12 @@ func (m *Manager) taken(managers entries, c *change, self identity) (entries, bo
 	return managers, true
 }
 
-// lost takes from the managers what somebody else has set, and what was removed. Of what self has, only the latter is taken: what it sets again stays its own.
+// lost returns the managers without the fields in c.removed and, except for self, without those in c.set: self keeps the fields that it
+// sets again.
 func (m *Manager) lost(managers entries, c *change, self identity) (entries, bool) {
 	out := make(entries, 0, len(managers)+1)
 	for _, e := range managers {
-		if !m.settled(e.fields, c) {
+		if !m.reconciled(e.fields, c) {
 			return nil, false
 		}
 		had, err := e.fields.set()
@@ -279,9 +281,9 @@ func (m *Manager) lost(managers entries, c *change, self identity) (entries, boo
 	return out, true
 }
 
-// settled says that a set fits the schema, and has nothing that is nobody's.
-func (m *Manager) settled(f *fields, c *change) bool {
-	if f.isSettled(m.version) {
+// reconciled reports whether a set fits the schema of the version and has no unowned fields.
+func (m *Manager) reconciled(f *fields, c *change) bool {
+	if f.isReconciled(m.version) {
 		return true
 	}
 	if c.live == nil { // the schema comes with a value
@@ -293,10 +295,10 @@ func (m *Manager) settled(f *fields, c *change) bool {
 		}
 		c.live = value
 	}
-	return f.settle(m.version, c.live)
+	return f.reconcile(m.version, c.live)
 }
 
-// contains says whether all of b is in a.
+// contains reports whether b is a subset of a.
 func contains(a, b *fieldpath.Set) bool { return b.Difference(a).Empty() }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -12,9 +12,9 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// plainly tells what is otherwise in b: which fields have other values or are new, and which are gone, if all of it is made of plain parts: maps,
-// values, lists that are owned as a whole, and lists whose elements have keys and stay in their order. This is what most writes are. Of metadata it looks over
-// what is nobody's. What a write can't set does not count: its metadata may be any, and other fields may be left out.
+// plainly returns how b differs from a: the fields that are new or have other values, and those that are gone. ok is false unless
+// the difference consists of maps, scalars, atomic lists, and lists with keys whose elements keep their order, as most differences
+// do. It ignores the unowned fields of metadata and the fields in Reset: metadata may differ then, and other fields may be missing.
 func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
 	if m.shape == nil {
 		return nil, false
@@ -81,10 +81,10 @@ func sameMetadata(a, b any) bool {
 	return others == 0
 }
 
-// differences are the paths of what is not as it was.
+// differences are the paths of the fields that differ.
 type differences struct {
 	path  fieldpath.Path
-	paths []fieldpath.Path // of what is new or has another value
+	paths []fieldpath.Path // new, or with another value
 	gone  []fieldpath.Path
 }
 
@@ -93,7 +93,7 @@ func (d *differences) add(to *[]fieldpath.Path) bool {
 	return true
 }
 
-// at does something with the path one element longer.
+// at calls do with the path extended by an element.
 func (d *differences) at(element fieldpath.PathElement, do func() bool) bool {
 	d.path = append(d.path, element)
 	ok := do()
@@ -101,7 +101,7 @@ func (d *differences) at(element fieldpath.PathElement, do func() bool) bool {
 	return ok
 }
 
-// between is false where it can't tell.
+// between adds the differences of two values at the current path. It returns false if only the library can tell.
 func (d *differences) between(a, b any, s *shape) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -163,7 +163,7 @@ func (d *differences) betweenMembers(x, y map[string]any, s *shape) bool {
 	return true
 }
 
-// betweenElements compares lists of elements with keys. Those that are in both must stand in the same order at the beginning of both.
+// betweenElements compares lists with keys. The shorter list must be a prefix of the longer one, as far as keys are concerned.
 func (d *differences) betweenElements(x, y []any, s *shape) bool {
 	seen := make([]fieldpath.PathElement, 0, max(len(x), len(y)))
 	for i := range max(len(x), len(y)) {
@@ -189,7 +189,7 @@ func (d *differences) betweenElements(x, y []any, s *shape) bool {
 	return true
 }
 
-// key is what an element of a list is known by.
+// key returns the key of an element of a list. ok is false if a key member is missing or is not a scalar with exact equality.
 func (s *shape) key(element any) (fieldpath.PathElement, bool) {
 	members, ok := element.(map[string]any)
 	if !ok || s.items == nil || s.items.atomic {
@@ -207,7 +207,7 @@ func (s *shape) key(element any) (fieldpath.PathElement, bool) {
 	return fieldpath.PathElement{Key: &key}, true
 }
 
-// whole adds the paths of a value that is there on one side only.
+// whole adds the paths of a value that only one of the two objects has. It returns false if only the library can tell.
 func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
 	if s == nil {
 		return false
@@ -249,8 +249,9 @@ func (d *differences) whole(value any, s *shape, to *[]fieldpath.Path) bool {
 	}
 }
 
-// fresh gives the fields of a new object, all of which are of the one who made it, or of an applied configuration: who applies owns no maps, only
-// what is in them. ok is false if it is not made of plain parts, or they are of other kinds than the schema says, which the library has an error for.
+// fresh returns the fields that the creator of an object owns, or, with applied, the applier of a configuration: an applier owns the
+// members of a map but not the map. ok is false if the object has parts that only the library understands, or that violate the schema,
+// for which the library has an error.
 func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	if m.shape == nil {
 		return nil, false
@@ -260,7 +261,7 @@ func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch {
 		case name == "apiVersion" || name == "kind":
-		case slices.Contains(m.Reset, name): // nobody's, but the library would look at it
+		case slices.Contains(m.Reset, name): // unowned, but the library checks its types
 			before := len(w.raw)
 			if name != "metadata" && !w.member(name, object[name], m.shape.member(name)) {
 				return nil, false
@@ -281,7 +282,7 @@ func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	return f, err == nil
 }
 
-// writer writes a field set, encoded.
+// writer encodes a field set.
 type writer struct {
 	raw     []byte
 	applied bool
@@ -339,7 +340,7 @@ func (w *writer) member(name string, value any, s *shape) bool {
 	return true
 }
 
-// What labels and annotations are.
+// The shapes of a label and of labels and annotations.
 var (
 	word  = &shape{kind: text}
 	words = &shape{kind: object, others: word}

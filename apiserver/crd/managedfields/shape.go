@@ -6,14 +6,14 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// shape is what a schema says about who can own what. nil is one with rules of its own, or of which nothing is known.
+// shape is the part of a schema that determines ownership of fields. nil stands for a schema that only the library understands.
 type shape struct {
 	kind    kind
-	atomic  bool     // of lists and maps: owned as a whole
-	keys    []string // of lists whose elements are known by these members
-	items   *shape   // of lists
+	atomic  bool     // lists and maps: owned as a whole
+	keys    []string // lists of type map: the sorted names of the key members
+	items   *shape   // lists
 	members map[string]*shape
-	others  *shape // the members that are not named
+	others  *shape // the shape of members that are not in members
 }
 
 type kind int
@@ -73,7 +73,7 @@ func (s *shape) member(name string) *shape {
 	return s.others
 }
 
-// has says whether a plain value is of the kind.
+// has reports whether a scalar has the shape's kind.
 func (s *shape) has(value any) bool {
 	switch value.(type) {
 	case string:
@@ -88,7 +88,7 @@ func (s *shape) has(value any) bool {
 	return false
 }
 
-// takes says that all parts of a value are known and of their kinds.
+// takes reports whether all parts of a value are in the schema and have the right kinds.
 func (s *shape) takes(value any) bool {
 	if s == nil {
 		return false

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// again applies a configuration with the fields that its manager applied before, all of which are still there: then nothing has to go, and what
-// changes is the values of some at most. ok is false else, and where others have what changes.
+// again applies a configuration with exactly the fields that its manager applied before, if the object still has all of them. No field
+// is removed then; only values change. ok is false otherwise, and if other managers own a field that changes.
 func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, by string) (next runtime.Object, ok bool) {
 	accessor, err := meta.Accessor(live)
 	if err != nil || by == "" || by == "kubectl" || !m.names(config) {
@@ -59,7 +59,7 @@ func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, 
 	return m.applied(versioned, self)
 }
 
-// applied makes a hub of what was applied to, and notes when.
+// applied converts the result of an apply to a hub and sets the manager's time.
 func (m *Manager) applied(versioned reflect.Value, self int) (hub runtime.Object, ok bool) {
 	obj := versioned.Addr().Interface().(runtime.Object)
 	m.Scheme.Default(obj)
@@ -78,7 +78,7 @@ func (m *Manager) applied(versioned reflect.Value, self int) (hub runtime.Object
 	return hub, true
 }
 
-// toVersion gives an object in the manager's version. It may share the object's parts.
+// toVersion converts an object to the manager's version. The result may share memory with the object.
 func (m *Manager) toVersion(hub runtime.Object) (reflect.Value, bool) {
 	versioned, err := m.Scheme.UnsafeConvertToVersion(hub, m.Kind.GroupVersion())
 	if err != nil {
@@ -91,12 +91,12 @@ func (m *Manager) toVersion(hub runtime.Object) (reflect.Value, bool) {
 	return v.Elem(), true
 }
 
-// names says whether a configuration is of the manager's kind and version.
+// names reports whether a configuration has the manager's kind and version.
 func (m *Manager) names(config *unstructured.Unstructured) bool {
 	return config.Object["apiVersion"] == m.version && config.Object["kind"] == m.Kind.Kind
 }
 
-// inOrder is the order in which an object has its managers.
+// inOrder compares two managers in the order in which objects have them.
 func inOrder(a, b metav1.ManagedFieldsEntry) int {
 	return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)), cmp.Compare(a.Manager, b.Manager),
 		cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Subresource, b.Subresource))
@@ -109,7 +109,7 @@ func seconds(t *metav1.Time) int64 {
 	return t.Unix()
 }
 
-// orderly says that all managers are such as this server writes, in their order, and wrote in the manager's version.
+// orderly reports whether all managers have the form and order that this server writes, and wrote in the manager's version.
 func (m *Manager) orderly(managers []metav1.ManagedFieldsEntry) bool {
 	for i, e := range managers {
 		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !plain(e.Manager) || !plain(e.Subresource) ||
@@ -125,7 +125,7 @@ func (m *Manager) orderly(managers []metav1.ManagedFieldsEntry) bool {
 	return true
 }
 
-// left says that all managers keep what they have after one has changed something.
+// left reports whether all other managers keep their fields after a change.
 func (m *Manager) left(managers []metav1.ManagedFieldsEntry, self int, changed []byte) bool {
 	var change *fieldpath.Set
 	for i, e := range managers {
@@ -152,7 +152,7 @@ func (m *Manager) left(managers []metav1.ManagedFieldsEntry, self int, changed [
 	return true
 }
 
-// settled says that a set is written as the library writes it and fits the schema, so that a write that does not concern it leaves it as it is.
+// settled reports whether a set has the library's encoding and fits the schema, so that the library would not rewrite it.
 func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	if set.Empty() {
 		return false
@@ -169,16 +169,17 @@ func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	return err == nil && changed == nil
 }
 
-// sets are those of other managers, as they are encoded: of one kind they are mostly alike. The zero value is ready for use.
+// sets caches the field sets of other managers by their encoding. Objects of a kind mostly have the same few. The zero value is ready
+// for use.
 type sets struct {
 	mu  sync.RWMutex
-	all map[string]*fieldpath.Set // nil: one that is not settled
+	all map[string]*fieldpath.Set // nil if the set is not settled
 }
 
 const (
-	// mostSets is how many are kept; when they are all there, it begins anew.
+	// mostSets is the number of sets in the cache. A full cache is emptied.
 	mostSets = 256
-	// longestSet is the most bytes of one that is kept.
+	// longestSet is the size, in bytes of its encoding, of the largest set in the cache.
 	longestSet = 16 << 10
 )
 

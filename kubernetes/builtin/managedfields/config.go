@@ -2,8 +2,8 @@ package managedfields
 
 import "slices"
 
-// configuration writes what is owned by whoever applies a configuration. ok is false if it is not made of plain parts, or they are not of the kinds that
-// the schema says, for which the library has an error.
+// configuration writes the fields that the manager of an applied configuration owns. ok is false if the configuration has parts that
+// only the library understands, or that violate the schema, for which the library has an error.
 func (w *writer) configuration(config map[string]any, s *Shape, reset []string) (ok bool) {
 	_, ok = w.within(false, func() bool {
 		return w.sorted(config, func(name string) bool {
@@ -38,7 +38,7 @@ func (w *writer) configuredMetadata(metadata map[string]any, s *Shape) (owned, o
 	})
 }
 
-// sorted calls each with the names of a map, in order.
+// sorted calls each with the names of a map, sorted.
 func (w *writer) sorted(members map[string]any, each func(name string) bool) bool {
 	base := len(w.names)
 	for name := range members {
@@ -54,7 +54,7 @@ func (w *writer) sorted(members map[string]any, each func(name string) bool) boo
 	return true
 }
 
-// configured writes what is owned of a value; self says whether it is owned even if it has parts.
+// configured writes the owned parts of a value. self says whether the value itself is owned even if it has parts.
 func (w *writer) configured(value any, s *Shape, self bool) (owned, ok bool) {
 	if s == nil {
 		return false, false
@@ -138,7 +138,7 @@ func (w *writer) configuredElements(v []any, s *Shape, self bool) (owned, ok boo
 	return w.end(start, parts, self), true
 }
 
-// takes says that all of a value that is owned as a whole is of the kinds that the schema says.
+// takes reports whether all parts of a value that is owned as a whole have the kinds of the schema.
 func (w *writer) takes(value any, s *Shape) bool {
 	switch v := value.(type) {
 	case nil:
@@ -175,7 +175,7 @@ func (w *writer) takes(value any, s *Shape) bool {
 	return s != nil && s.has(value)
 }
 
-// markAll marks the elements of a list, in their order.
+// markAll marks the elements of a list, in order.
 func (s *Shape) markAll(w *writer, elements []any) bool {
 	base := len(w.marks)
 	for i, element := range elements {
@@ -189,7 +189,7 @@ func (s *Shape) markAll(w *writer, elements []any) bool {
 	return w.sortMarks(base)
 }
 
-// mark gives what an element of a list is known by.
+// mark returns the key of an element of a list.
 func (s *Shape) mark(element any) (m mark, ok bool) {
 	if len(s.keys) == 0 {
 		m.key[0], ok = scalarOf(element)

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Config is what a Manager is made of.
+// Config configures a Manager. All fields but Subresource and Reset are required.
 type Config struct {
 	Library     resource.FieldManager
 	Types       managedfields.TypeConverter
@@ -24,14 +24,14 @@ type Config struct {
 	Kind        schema.GroupVersionKind
 	Hub         schema.GroupVersion
 	Subresource string
-	// Shape is that of the version.
+	// Shape is the shape of the version's type.
 	Shape *Shape
-	// Reset are the top-level fields that a write can't set and so nobody gets.
+	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or one of its subresources. It may be used by
-// several goroutines at once.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
+// concurrent use.
 type Manager struct {
 	Config
 	version string
@@ -41,7 +41,7 @@ type Manager struct {
 
 var _ resource.FieldManager = (*Manager)(nil)
 
-// New makes a manager.
+// New returns a Manager. It returns an error if Scheme has no type for Kind.
 func New(c Config) (*Manager, error) {
 	obj, err := c.Scheme.New(c.Kind)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 	return m.Library.Apply(live, config, by, force)
 }
 
-// isEmpty says whether an object is of the version's type, as no stored one is, and has nothing in it.
+// isEmpty reports whether an object has the version's type, which stored objects never have, and no content.
 func (m *Manager) isEmpty(obj runtime.Object) bool {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem() != m.empty.Type() {
@@ -87,7 +87,7 @@ func (m *Manager) isEmpty(obj runtime.Object) bool {
 	return true
 }
 
-// created notes that all that is in a new object was set by one.
+// created records that the manager by owns all fields of a new object. It returns false if only the library can.
 func (m *Manager) created(hub runtime.Object, by string) bool {
 	accessor, err := meta.Accessor(hub)
 	if err != nil || accessor.GetManagedFields() != nil || m.Subresource != "" || !plain(by) {
@@ -109,7 +109,7 @@ func (m *Manager) created(hub runtime.Object, by string) bool {
 	return true
 }
 
-// made gives the object that a configuration makes where there is none.
+// made returns the object that a configuration creates. ok is false if only the library can.
 func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtime.Object, ok bool) {
 	if by == "" || by == "kubectl" || m.Subresource != "" || !m.names(config) {
 		return nil, false
@@ -138,7 +138,7 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtim
 	return hub, true
 }
 
-// entries are the managers of an object that one has made.
+// entries returns the managedFields of an object with a single manager, whose encoded field set is raw.
 func (m *Manager) entries(by string, operation metav1.ManagedFieldsOperationType, raw []byte) []metav1.ManagedFieldsEntry {
 	set := &metav1.FieldsV1{}
 	set.SetRawBytes(bytes.Clone(raw))

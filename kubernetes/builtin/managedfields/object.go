@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// typeInfo is what the merge library knows of a Go type: which members it has as JSON, in their order, and when they are left out.
+// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when they are omitted.
 type typeInfo = value.TypeReflectCacheEntry
 
-// created writes what is in a new object, which has the Go type of its version, and not in an empty one of the type. ok is false where that can't be told
-// for sure.
+// created writes the fields by which a new object, in the Go type of its version, differs from an empty one. ok is false if only the
+// library can tell.
 func (w *writer) created(empty, object reflect.Value, s *Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	_, ok = w.within(false, func() bool {
@@ -47,7 +47,7 @@ func (w *writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *Shape
 	})
 }
 
-// fields calls each with the members of a struct, in their order. A member that was left out before is the zero Value there.
+// fields calls each with the members of a struct, in order. was is the zero Value for a member that was omitted before.
 func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
@@ -58,7 +58,7 @@ func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name st
 	return true
 }
 
-// states gives a member of a struct before and now, and whether it is there now. ok is false if it was removed.
+// states returns a member of a struct before and now, and whether it is present now. ok is false if it was removed.
 func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
 	now = f.GetFrom(is)
 	if was.IsValid() {
@@ -70,7 +70,7 @@ func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflec
 	return before, now, there, there || !before.IsValid()
 }
 
-// changed writes what is otherwise in a value than in what was there, which was zero, or nothing if it is not valid.
+// changed writes the fields by which a value differs from was, which is zero, or invalid if there was no value.
 func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
 	switch {
 	case s == nil || s.kind == unknown:
@@ -82,7 +82,7 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 	case info.CanConvertToUnstructured():
 		return false, false
 	}
-	self := !was.IsValid() // whoever makes it has it
+	self := !was.IsValid() // the creator owns it
 	if is.Kind() == reflect.Pointer {
 		if is.IsNil() {
 			w.leaf()
@@ -155,7 +155,7 @@ func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape,
 	return w.end(start, parts, self), true
 }
 
-// newElements writes the elements of a list, all of which are new.
+// newElements writes the elements of a new list.
 func (w *writer) newElements(is reflect.Value, s *Shape, self bool) (owned, ok bool) {
 	start, parts := w.begin(self)
 	base := len(w.marks)
@@ -185,12 +185,12 @@ func (w *writer) newElements(is reflect.Value, s *Shape, self bool) (owned, ok b
 	return w.end(start, parts, self), true
 }
 
-// numberOrName is the type of a mixed scalar that is never anything else.
+// numberOrName is the type of a mixed scalar that is never a list or map.
 var numberOrName = reflect.TypeFor[intstr.IntOrString]()
 
-// changedLeaf is changed for what has no parts.
+// changedLeaf is changed for a scalar.
 func (w *writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
-	if s.keyed { // of which the library looks whether they are known
+	if s.keyed { // the library checks whether the keys are known
 		return false, false
 	}
 	if t := is.Type(); s.mixed && t != numberOrName && t != reflect.PointerTo(numberOrName) {
@@ -228,7 +228,7 @@ func (w *writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *Shape) (o
 	return true, true
 }
 
-// blank says that nothing is seen of a struct as JSON.
+// blank reports whether the JSON of a struct is empty.
 func blank(v reflect.Value, info *typeInfo) bool {
 	if v.Kind() != reflect.Struct {
 		return false
@@ -241,7 +241,7 @@ func blank(v reflect.Value, info *typeInfo) bool {
 	return true
 }
 
-// differs says that a struct surely shows something that a zero one does not.
+// differs reports whether the JSON of a struct certainly differs from that of a zero one.
 func differs(v reflect.Value, info *typeInfo) bool {
 	for _, f := range info.OrderedFields() {
 		member := f.GetFrom(v)
@@ -262,7 +262,7 @@ func differs(v reflect.Value, info *typeInfo) bool {
 	return false
 }
 
-// entries writes the members of a map, all of which are new.
+// entries writes the members of a new map.
 func (w *writer) entries(members reflect.Value, s *Shape) bool {
 	base := len(w.names)
 	switch m := members.Interface().(type) {
@@ -294,7 +294,7 @@ func (w *writer) entries(members reflect.Value, s *Shape) bool {
 	return true
 }
 
-// markOf gives what an element of a list is known by.
+// markOf returns the key of an element of a list.
 func (s *Shape) markOf(element reflect.Value) (m mark, ok bool) {
 	if len(s.keys) == 0 {
 		m.key[0], ok = scalarIn(element)

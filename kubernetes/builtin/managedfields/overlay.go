@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// overlay lays an applied configuration over an object that has all fields of it already. The writer gets those that have other values.
+// overlay merges an applied configuration into an object that already has all of its fields. The writer records fields whose values
+// differ.
 type overlay struct {
 	*writer
-	set bool // put the values into the object; else they are only compared
+	set bool // write the values into the object; otherwise only compare them
 }
 
-// over lays a configuration over an object. ok is false if the object has not all fields, or has others than plain ones instead.
+// over merges a configuration into an object. ok is false if the object lacks a field, or only the library can merge it.
 func (o *overlay) over(config map[string]any, object reflect.Value, s *Shape, reset []string) (changed, ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	return o.within(false, func() bool {
@@ -43,7 +44,7 @@ func (o *overlay) overMetadata(config map[string]any, object reflect.Value, info
 	})
 }
 
-// members calls each with the members of a struct that a configuration names, in order.
+// members calls each with the members of a struct that a configuration has, in order.
 func (o *overlay) members(config map[string]any, object reflect.Value, info *typeInfo, each func(name string, v reflect.Value, info *typeInfo) (changed, ok bool)) bool {
 	fields := info.Fields()
 	return o.sorted(config, func(name string) bool {
@@ -59,7 +60,7 @@ func (o *overlay) members(config map[string]any, object reflect.Value, info *typ
 	})
 }
 
-// value lays a value over another.
+// value merges a value into another.
 func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (changed, ok bool) {
 	if s == nil || config == nil {
 		return false, false
@@ -82,7 +83,7 @@ func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (
 	switch c := config.(type) {
 	case map[string]any:
 		switch {
-		case s.kind != object || len(c) == 0 && !blank(v, info): // the library takes out what nobody has there
+		case s.kind != object || len(c) == 0 && !blank(v, info): // the library removes unowned members
 			return false, false
 		case v.Kind() == reflect.Struct:
 			return o.within(false, func() bool {
@@ -103,7 +104,7 @@ func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (
 	return false, false
 }
 
-// whole puts one value in the place of another that is owned as a whole.
+// whole replaces a value that is owned as a whole.
 func (o *overlay) whole(config any, v reflect.Value, info *typeInfo, s *Shape) (changed, ok bool) {
 	switch {
 	case o.same(config, v, info, s):
@@ -121,7 +122,7 @@ func (o *overlay) whole(config any, v reflect.Value, info *typeInfo, s *Shape) (
 	return true, true
 }
 
-// certain says that a value is not empty and is the same as another only if it looks the same.
+// certain reports whether a value is not empty and equals another only if their JSON is equal.
 func certain(config any) bool {
 	switch c := config.(type) {
 	case map[string]any:
@@ -144,7 +145,7 @@ func certain(config any) bool {
 	return false
 }
 
-// decoded makes a Go value of a configured one.
+// decoded returns the Go value of a configured one.
 func decoded(config any, t reflect.Type) (reflect.Value, bool) {
 	data, err := json.Marshal(config)
 	if err != nil {
@@ -157,7 +158,7 @@ func decoded(config any, t reflect.Type) (reflect.Value, bool) {
 	return v.Elem(), true
 }
 
-// scalar puts one value in the place of another.
+// scalar replaces a scalar.
 func (o *overlay) scalar(config any, v reflect.Value, s *Shape) (changed, ok bool) {
 	switch c := config.(type) {
 	case string:
@@ -197,7 +198,7 @@ func (o *overlay) scalar(config any, v reflect.Value, s *Shape) (changed, ok boo
 	return true, true
 }
 
-// entries lays members over those of a map.
+// entries merges members into a map.
 func (o *overlay) entries(config map[string]any, v reflect.Value, s *Shape) (changed, ok bool) {
 	return o.within(false, func() bool {
 		return o.sorted(config, func(name string) bool {
@@ -249,7 +250,7 @@ func (o *overlay) entries(config map[string]any, v reflect.Value, s *Shape) (cha
 	})
 }
 
-// elements lays elements over those of a list, which has them in the same order, perhaps with others between them.
+// elements merges elements into a list that has them in the same order, possibly with others in between.
 func (o *overlay) elements(config []any, v reflect.Value, s *Shape) (changed, ok bool) {
 	if s.items == nil {
 		return false, false
@@ -299,7 +300,7 @@ func (o *overlay) elements(config []any, v reflect.Value, s *Shape) (changed, ok
 	})
 }
 
-// same says that a value surely is what it is to be.
+// same reports whether a Go value certainly equals a configured one.
 func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *Shape) bool {
 	if s == nil || config == nil {
 		return false

@@ -8,22 +8,23 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Shape is what a schema says about who can own what. nil is one of which nothing is known. It never changes once it is made.
+// Shape is the part of a schema that determines ownership of fields. nil is a schema that only the library understands. A Shape is
+// immutable.
 type Shape struct {
 	kind    kind
-	atomic  bool // of lists and maps: owned as a whole
-	mixed   bool // of scalars: it may be a list or a map as well, as a number or a name may be by their schema
-	keyed   bool // it has lists in it whose elements are known by something
+	atomic  bool // lists and maps: owned as a whole
+	mixed   bool // scalars: the schema allows a list or a map too, as for IntOrString
+	keyed   bool // contains lists whose elements have keys
 	keys    []key
-	items   *Shape // of lists
+	items   *Shape // lists
 	members map[string]*Shape
-	others  *Shape // the members that are not named
+	others  *Shape // the shape of members that are not in members
 }
 
-// key is one of the members that elements of a list are known by.
+// key is one key member of a list's elements.
 type key struct {
 	name     string
-	fallback scalar // what it is where an element has none; of no kind: then there must be one
+	fallback scalar // the default; of kind unknown if elements must have the member
 }
 
 type kind int
@@ -40,7 +41,7 @@ const (
 
 var scalars = map[smd.Scalar]kind{smd.String: text, smd.Numeric: number, smd.Boolean: boolean, smd.Untyped: anyScalar}
 
-// ShapeOf gives the shape of a type; nil if there is none.
+// ShapeOf returns the Shape of a type; nil if t is nil.
 func ShapeOf(t *typed.ParseableType) *Shape {
 	if t == nil {
 		return nil
@@ -51,7 +52,7 @@ func ShapeOf(t *typed.ParseableType) *Shape {
 	return root
 }
 
-// shapes makes those of one schema. Types may refer to themselves.
+// shapes creates the Shapes of one schema. Types may be recursive.
 type shapes struct {
 	schema *smd.Schema
 	made   map[string]*Shape
@@ -103,7 +104,7 @@ func (m *shapes) of(ref smd.TypeRef) *Shape {
 	return s
 }
 
-// fallback is the default of a member that elements of a list are known by.
+// fallback returns the default of a key member.
 func (m *shapes) fallback(l *smd.List, name string) scalar {
 	a, ok := m.schema.Resolve(l.ElementType)
 	if !ok || a.Map == nil {
@@ -114,7 +115,7 @@ func (m *shapes) fallback(l *smd.List, name string) scalar {
 	return s
 }
 
-// findKeyed carries keyed from parts to wholes.
+// findKeyed sets keyed on all shapes that contain a keyed one.
 func (m *shapes) findKeyed() {
 	for again := true; again; {
 		again = false
@@ -140,7 +141,7 @@ func (s *Shape) hasKeyed() bool {
 
 func (s *Shape) isKeyed() bool { return s != nil && s.keyed }
 
-// member gives the shape of a member, and whether it is one that the type names.
+// member returns the shape of a member, and whether the type names the member.
 func (s *Shape) member(name string) (member *Shape, declared bool) {
 	if m, ok := s.members[name]; ok {
 		return m, true
@@ -148,10 +149,10 @@ func (s *Shape) member(name string) (member *Shape, declared bool) {
 	return s.others, false
 }
 
-// leaf says that it has no parts that could be owned.
+// leaf reports whether the shape has no parts that managers can own.
 func (s *Shape) leaf() bool { return s.kind > list || s.atomic }
 
-// has says whether a value of a tree is of the kind.
+// has reports whether a value of a tree has the shape's kind.
 func (s *Shape) has(value any) bool {
 	switch value.(type) {
 	case string:

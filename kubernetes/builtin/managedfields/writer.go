@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// writer writes a field set as the library encodes it: members in order, and each that is owned itself and has parts that are with a "." first.
+// writer encodes a field set as the library does: members sorted, and "." first in a value that is owned itself and has owned parts.
 type writer struct {
 	raw   []byte
-	names []string // of the maps it is in
-	marks []mark   // of the lists it is in
+	names []string // of the enclosing maps
+	marks []mark   // of the enclosing lists
 }
 
-// mark is what an element of a list is known by.
+// mark is the key of an element of a list.
 type mark struct {
 	at  int // where it is
 	in  int // where it is in another list
 	key [mostKeys]scalar
 }
 
-// mostKeys is how many keys a list may have here.
+// mostKeys is the number of key members of a list that the writer supports.
 const mostKeys = 3
 
-// scalar is a value that an element can be known by.
+// scalar is the value of a key member.
 type scalar struct {
 	kind   kind // text or number; unknown: there is none
 	text   string
@@ -62,7 +62,7 @@ func (a mark) compare(b mark) int {
 
 var writers = sync.Pool{New: func() any { return &writer{raw: make([]byte, 0, 1<<10)} }}
 
-// How large a writer may be to be used again: in bytes, names and marks.
+// The sizes, in bytes, names and marks, above which a writer is not reused.
 const (
 	mostBytes = 64 << 10
 	mostNames = 1 << 10
@@ -81,7 +81,7 @@ func (w *writer) free() {
 	writers.Put(w)
 }
 
-// plain says that a text stands for itself in JSON, and in a text in JSON.
+// plain reports whether a string needs no escapes in JSON, nor in a JSON string within JSON.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -97,7 +97,7 @@ func (w *writer) comma() {
 	}
 }
 
-// name begins a member of a map.
+// name writes the name of a member of a map.
 func (w *writer) name(name string) bool {
 	if !plain(name) {
 		return false
@@ -109,7 +109,7 @@ func (w *writer) name(name string) bool {
 	return true
 }
 
-// element begins an element of a list.
+// element writes the key of an element of a list.
 func (w *writer) element(m *mark, keys []key) bool {
 	w.comma()
 	if len(keys) == 0 {
@@ -152,9 +152,9 @@ func (w *writer) scalar(s scalar) bool {
 
 func (w *writer) leaf() { w.raw = append(w.raw, "{}"...) }
 
-// The walks below are plain loops that call themselves: a request's stack is small at first, and has to be copied when it is not enough.
+// The walks below call themselves directly, without closures, to keep stack frames small: a goroutine's stack is copied when it grows.
 
-// begin opens a value that has parts; self says whether it is owned itself as well.
+// begin opens a value with parts. self says whether the value itself is owned too.
 func (w *writer) begin(self bool) (start, parts int) {
 	start = len(w.raw)
 	w.raw = append(w.raw, '{')
@@ -164,7 +164,7 @@ func (w *writer) begin(self bool) (start, parts int) {
 	return start, len(w.raw)
 }
 
-// end closes it. owned is false if it has come to nothing, which then is not written.
+// end closes the value. If no part is owned, end removes it and returns false.
 func (w *writer) end(start, parts int, self bool) (owned bool) {
 	if len(w.raw) > parts {
 		w.raw = append(w.raw, '}')
@@ -177,7 +177,7 @@ func (w *writer) end(start, parts int, self bool) (owned bool) {
 	return self
 }
 
-// within writes a value that has parts.
+// within writes a value with parts.
 func (w *writer) within(self bool, write func() bool) (owned, ok bool) {
 	start, parts := w.begin(self)
 	if !write() {
@@ -186,7 +186,7 @@ func (w *writer) within(self bool, write func() bool) (owned, ok bool) {
 	return w.end(start, parts, self), true
 }
 
-// member writes a member, unless value comes to nothing.
+// member writes a member, unless no part of it is owned.
 func (w *writer) member(name string, value func() (owned, ok bool)) bool {
 	start := len(w.raw)
 	if !w.name(name) {
@@ -199,7 +199,7 @@ func (w *writer) member(name string, value func() (owned, ok bool)) bool {
 	return ok
 }
 
-// unwritten judges a value without writing it.
+// unwritten checks a value without writing it.
 func (w *writer) unwritten(value func() (owned, ok bool)) bool {
 	start := len(w.raw)
 	_, ok := value()
@@ -207,7 +207,7 @@ func (w *writer) unwritten(value func() (owned, ok bool)) bool {
 	return ok
 }
 
-// sortMarks brings the elements that were marked since base in order. ok is false if two are known by the same.
+// sortMarks sorts the elements marked since base. ok is false if two have the same key.
 func (w *writer) sortMarks(base int) (ok bool) {
 	marks := w.marks[base:]
 	if len(marks) < 2 {
@@ -222,9 +222,9 @@ func (w *writer) sortMarks(base int) (ok bool) {
 	return true
 }
 
-// The fields that are nobody's: what the server sets, and what says which object it is.
+// The fields that no manager owns: those that the server sets and those that identify the object.
 
-// identifying are those of them in metadata.
+// identifying are the unowned fields of metadata.
 var identifying = map[string]bool{
 	"name": true, "namespace": true, "creationTimestamp": true, "selfLink": true, "uid": true, "clusterName": true, "generation": true,
 	"managedFields": true, "resourceVersion": true,

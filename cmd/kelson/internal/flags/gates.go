@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -50,6 +51,7 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 		return err
 	}
 	cfg.Profiling = g.profiling
+	cfg.NoFastPaths = fastpath.DisabledByEnvironment()
 	return g.audit.Apply(cfg)
 }
 

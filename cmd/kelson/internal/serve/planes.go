@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
@@ -53,7 +54,7 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 	}
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
-			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Log: log.With("plane", start.ID)}
+			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
 			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
@@ -127,7 +128,7 @@ func defaultManifests() string {
 // the existence of other objects are disabled.
 func planeConfig() controlplane.Config {
 	return controlplane.Config{
-		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler),
+		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler), NoFastPaths: fastpath.DisabledByEnvironment(),
 		Admission: controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
 	}
 }

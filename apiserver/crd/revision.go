@@ -10,7 +10,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// revised is one revision of a definition in both of its forms. It is immutable.
+// revised is one revision of a definition, in the internal type and in v1. It is immutable.
 type revised struct {
 	revision   uint64
 	hub        *apiextensions.CustomResourceDefinition
@@ -20,7 +20,7 @@ type revised struct {
 	shared *compiled
 }
 
-// revise takes hub over: nobody may change it afterwards.
+// revise returns a revision. It keeps hub: the caller must not change it afterwards.
 func revise(hub *apiextensions.CustomResourceDefinition, revision uint64) (*revised, error) {
 	r := &revised{revision: revision, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
 	if err := sharedScheme().Convert(hub.DeepCopy(), r.definition, nil); err != nil {
@@ -31,7 +31,7 @@ func revise(hub *apiextensions.CustomResourceDefinition, revision uint64) (*revi
 
 type revisedKey struct{}
 
-// read gives a stored definition. It stays with the object, so that of all forks of a store only the first decodes and compiles it.
+// read returns a stored definition. The object memoizes it, so that only one of all forks of a store decodes and compiles it.
 func read(obj *store.Object) (*revised, error) {
 	r, err := obj.Memo(revisedKey{}, func() (any, error) {
 		hub, err := sharedCodec().Load(obj.Data)
@@ -46,8 +46,12 @@ func read(obj *store.Object) (*revised, error) {
 	return r.(*revised), nil
 }
 
-// compile gives what follows from the spec. Where a webhook converts, it is d's own: connections belong to one control plane.
+// compile returns what follows from the spec. All control planes with fast paths share the result, except where a webhook
+// converts: connections belong to one control plane.
 func (r *revised) compile(d *Definitions) *compiled {
+	if d.noFastPaths {
+		return compile(d, r.definition, r.revision)
+	}
 	if c := r.definition.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
 		return compile(d, r.definition, r.revision)
 	}

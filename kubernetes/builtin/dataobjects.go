@@ -15,28 +15,29 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The library validates an object in three passes and more, over the metadata in its two forms, with a path for whatever could be wrong. Of ConfigMaps and
-// Secrets, of which there are many, one look says that nothing is. Of the others it says nothing: they are the library's, and so are the errors.
+// The library validates an object in three or more passes, over both forms of its metadata, and builds a path for every check. The fast
+// path in this file decides in one pass that a ConfigMap or an opaque Secret is certainly valid. All others, and all errors, are left to
+// the library.
 
-// bags is the strategy of a kind that holds no more than data.
-type bags struct{ bagStrategy }
+// dataStrategy is the strategy of ConfigMaps or Secrets with the fast path.
+type dataStrategy struct{ libraryStrategy }
 
-type bagStrategy interface {
+type libraryStrategy interface {
 	resource.Strategy
 	upstream.DeclarativeValidationStrategy
 }
 
-var _ resource.Shortcut = bags{}
+var _ resource.Shortcut = dataStrategy{}
 
-// BeforeCreate implements [resource.Shortcut]. These kinds have nothing that must be prepared.
-func (bags) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool) {
-	m, ok := soundBag(ctx, hub)
+// BeforeCreate implements [resource.Shortcut]. The library prepares nothing in these kinds.
+func (dataStrategy) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool) {
+	m, ok := soundData(ctx, hub)
 	return nil, ok && m.UID != "" && !m.CreationTimestamp.IsZero() && m.Generation >= 0
 }
 
 // BeforeUpdate implements [resource.Shortcut].
-func (bags) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool) {
-	next, ok := soundBag(ctx, hub)
+func (dataStrategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool) {
+	next, ok := soundData(ctx, hub)
 	if !ok || next.ResourceVersion == "" {
 		return nil, false
 	}
@@ -49,26 +50,26 @@ func (bags) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs fie
 	return nil, true
 }
 
-// soundBag gives the metadata of an object if there is nothing to object to in it and in the data.
-func soundBag(ctx context.Context, hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
+// soundData returns the metadata of an object if it and the data are certainly valid.
+func soundData(ctx context.Context, hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
 	size := 0
-	switch bag := hub.(type) {
+	switch data := hub.(type) {
 	case *core.ConfigMap:
-		m = &bag.ObjectMeta
-		if len(bag.BinaryData) > 0 {
+		m = &data.ObjectMeta
+		if len(data.BinaryData) > 0 {
 			return nil, false
 		}
-		for key, value := range bag.Data {
+		for key, value := range data.Data {
 			if size += len(value); !soundKey(key) {
 				return nil, false
 			}
 		}
 	case *core.Secret:
-		m = &bag.ObjectMeta
-		if bag.Type != core.SecretTypeOpaque {
+		m = &data.ObjectMeta
+		if data.Type != core.SecretTypeOpaque {
 			return nil, false
 		}
-		for key, value := range bag.Data {
+		for key, value := range data.Data {
 			if size += len(value); !soundKey(key) {
 				return nil, false
 			}
@@ -79,18 +80,18 @@ func soundBag(ctx context.Context, hub runtime.Object) (m *metav1.ObjectMeta, ok
 	return m, size <= core.MaxSecretSize && soundMetadata(ctx, m)
 }
 
-// mutable gives the metadata of an object whose data may change.
+// mutable returns the metadata of an object, and whether its data may change.
 func mutable(hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
-	switch bag := hub.(type) {
+	switch data := hub.(type) {
 	case *core.ConfigMap:
-		return &bag.ObjectMeta, bag.Immutable == nil || !*bag.Immutable
+		return &data.ObjectMeta, data.Immutable == nil || !*data.Immutable
 	case *core.Secret:
-		return &bag.ObjectMeta, bag.Type == core.SecretTypeOpaque && (bag.Immutable == nil || !*bag.Immutable)
+		return &data.ObjectMeta, data.Type == core.SecretTypeOpaque && (data.Immutable == nil || !*data.Immutable)
 	}
 	return nil, false
 }
 
-// soundMetadata says that there is nothing to object to in the metadata of an object in a namespace that is not being deleted.
+// soundMetadata reports whether the metadata of a namespaced object that is not being deleted is certainly valid.
 func soundMetadata(ctx context.Context, m *metav1.ObjectMeta) bool {
 	namespace, ok := request.NamespaceFrom(ctx)
 	if !ok || m.Namespace != namespace || !isLabelOfDNS(namespace) || !isSubdomain(m.Name) || m.GenerateName != "" ||
@@ -109,7 +110,7 @@ func soundMetadata(ctx context.Context, m *metav1.ObjectMeta) bool {
 		}
 	}
 	for _, finalizer := range m.Finalizers {
-		if !isQualified(finalizer) || !strings.Contains(finalizer, "/") { // those without have rules of their own
+		if !isQualified(finalizer) || !strings.Contains(finalizer, "/") { // finalizers without a domain have other rules
 			return false
 		}
 	}
@@ -133,7 +134,7 @@ func soundOwners(owners []metav1.OwnerReference) bool {
 	return controllers < 2
 }
 
-// soundManagers says that managers are such as this server writes.
+// soundManagers reports whether managers have the form that this server writes.
 func soundManagers(managers []metav1.ManagedFieldsEntry) bool {
 	for _, e := range managers {
 		if e.Operation != metav1.ManagedFieldsOperationApply && e.Operation != metav1.ManagedFieldsOperationUpdate || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil ||
@@ -149,7 +150,7 @@ func soundManagers(managers []metav1.ManagedFieldsEntry) bool {
 	return true
 }
 
-// soundKey says that something can be the key of data.
+// soundKey reports whether a key of data is valid.
 func soundKey(key string) bool {
 	if len(key) == 0 || len(key) > 253 || key == "." || strings.HasPrefix(key, "..") {
 		return false
@@ -162,7 +163,7 @@ func soundKey(key string) bool {
 	return true
 }
 
-// isQualified says that a word is a name with a domain before it, or without.
+// isQualified reports whether a string is a name with an optional domain prefix.
 func isQualified(word string) bool {
 	if domain, name, ok := strings.Cut(word, "/"); ok {
 		return isSubdomain(domain) && isName(name)
@@ -170,7 +171,7 @@ func isQualified(word string) bool {
 	return isName(word)
 }
 
-// isName says that a word is what a label may have as its value, and not empty.
+// isName reports whether a string is a non-empty label value.
 func isName(word string) bool {
 	if len(word) == 0 || len(word) > 63 || !isAlphanumeric(word[0]) || !isAlphanumeric(word[len(word)-1]) {
 		return false

@@ -15,9 +15,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Run follows the stored definitions until ctx ends: it empties and removes those that are being deleted, offers names that
-// became free to those that wait for them, and registers what others wrote to the same store. It returns when everything it
-// started has ended; nil when ctx or the store ended it.
+// Run follows the stored definitions until ctx ends. It deletes the instances of definitions that are being deleted and then the
+// definitions, offers names that became free to definitions that wait for them, and registers what other servers write to the same
+// store. It returns after everything that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &runner{Definitions: d, emptying: map[string]bool{}}
@@ -28,7 +28,7 @@ func (d *Definitions) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return nil
-		case errors.Is(err, store.ErrCompacted): // fell behind: begin again with the whole state
+		case errors.Is(err, store.ErrCompacted): // too slow: start again from the current state
 		default:
 			return err
 		}
@@ -40,10 +40,10 @@ type runner struct {
 	*Definitions
 	work     sync.WaitGroup
 	mu       sync.Mutex
-	emptying map[string]bool // definitions that have a goroutine
+	emptying map[string]bool // definitions whose instances a goroutine deletes
 }
 
-// follow handles the state and then every event, until ctx ends or the cursor fails.
+// follow handles the current state and then every event, until ctx ends or the cursor fails.
 func (r *runner) follow(ctx context.Context) error {
 	snapshot := r.store.Snapshot()
 	cursor, err := r.store.Watch(r.resource.Prefix(), snapshot.Revision())
@@ -89,18 +89,18 @@ func (r *runner) changed(ctx context.Context, obj *store.Object) error {
 	return nil
 }
 
-// offerNames lets every definition that was refused a name try again. A write that changes nothing is not stored, therefore
-// this does not wake itself for ever.
+// offerNames retries the names of every definition that was refused one. The store drops writes that change nothing, so this does
+// not trigger itself forever.
 func (r *runner) offerNames(ctx context.Context) {
 	for _, name := range r.waiting() {
-		// When it fails, the definition waits for the next change.
+		// After an error the definition waits for the next change.
 		_ = r.updateStatus(ctx, name, func(crd *apiextensions.CustomResourceDefinition) {
-			r.settle(crd)() // the hook of the write itself makes the claim
+			r.setStatus(crd)() // releases the claim: the hook of the write claims again
 		})
 	}
 }
 
-// waiting lists the definitions that do not have all the names they ask for.
+// waiting returns the definitions that do not have all names of their specs.
 func (d *Definitions) waiting() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *Definitions) waiting() []string {
 	return out
 }
 
-// updateStatus changes a definition's status and finalizers; one that is gone is no error.
+// updateStatus changes a definition's status and finalizers. It returns nil if the definition no longer exists.
 func (d *Definitions) updateStatus(ctx context.Context, name string, change func(*apiextensions.CustomResourceDefinition)) error {
 	_, err := d.objects().Update(ctx, d.resource, "", name, strategies.NewStatusStrategy(d.scheme), false,
 		func(hub runtime.Object) error {
@@ -124,7 +124,7 @@ func (d *Definitions) updateStatus(ctx context.Context, name string, change func
 	return err
 }
 
-// groupOf is the group in a definition's name, which is always <plural>.<group>.
+// groupOf returns the group in a definition's name, which is always <plural>.<group>.
 func groupOf(name string) string {
 	_, group, _ := strings.Cut(name, ".")
 	return group

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/crd/managedfields"
 )
 
-// CRD-01: managedFields that are left alone are those that the library would leave as they are.
+// CRD-01: the library would not change the managedFields that detach returns.
 func TestDetachedFieldsAreExact(t *testing.T) {
 	for _, c := range []struct {
 		list string

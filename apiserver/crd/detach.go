@@ -4,12 +4,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// detach takes managedFields out of an object if they have the exact form that the server itself gives them, so that they need not be brought
-// into it: that would be most of the work on metadata. nil: they stay, for whoever knows what to do with them.
+// detach removes managedFields from an object and returns them, if they have exactly the form that the server writes. Normalizing them
+// would be most of the work on metadata. Otherwise it returns nil and leaves them in the object.
 func (c *compiled) detach(u *unstructured.Unstructured) []any {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
-	if len(list) == 0 {
+	if len(list) == 0 || c.noFastPaths {
 		return nil
 	}
 	for _, entry := range list {
@@ -21,7 +21,7 @@ func (c *compiled) detach(u *unstructured.Unstructured) []any {
 	return list
 }
 
-// attach puts them back.
+// attach puts back what detach returned.
 func attach(u *unstructured.Unstructured, list []any) {
 	if list == nil {
 		return

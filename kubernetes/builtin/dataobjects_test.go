@@ -25,9 +25,9 @@ func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
 // asTheLibrary says whether the shortcut finds nothing wrong; then the library must not either, and do nothing to the object.
 func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	t.Helper()
-	strategy := bags{configmap.Strategy}
+	strategy := dataStrategy{configmap.Strategy}
 	if _, ok := hub.(*core.Secret); ok {
-		strategy = bags{secret.Strategy}
+		strategy = dataStrategy{secret.Strategy}
 	}
 	before := hub.DeepCopyObject()
 	errs, done := strategy.BeforeCreate(ctx, hub)
@@ -38,7 +38,7 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 		return false
 	}
 	var warnings heard
-	err := upstream.BeforeCreate(strategy.bagStrategy, warning.WithWarningRecorder(ctx, &warnings), hub)
+	err := upstream.BeforeCreate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), hub)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, before) {
 		t.Fatalf("the library says %v, warns of %q and makes of %v\n%v", err, warnings, before, hub)
 	}
@@ -48,9 +48,9 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 // updatedAsTheLibrary is the same for an update, which does something to the object.
 func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
 	t.Helper()
-	strategy := bags{configmap.Strategy}
+	strategy := dataStrategy{configmap.Strategy}
 	if _, ok := hub.(*core.Secret); ok {
-		strategy = bags{secret.Strategy}
+		strategy = dataStrategy{secret.Strategy}
 	}
 	next, was := hub.DeepCopyObject(), old.DeepCopyObject()
 	errs, done := strategy.BeforeUpdate(ctx, hub, old)
@@ -61,7 +61,7 @@ func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Obj
 		return false
 	}
 	var warnings heard
-	err := upstream.BeforeUpdate(strategy.bagStrategy, warning.WithWarningRecorder(ctx, &warnings), next, old)
+	err := upstream.BeforeUpdate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), next, old)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, next) {
 		t.Fatalf("the library says %v, warns of %q and makes\n%v\nnot\n%v", err, warnings, next, hub)
 	}

@@ -18,16 +18,16 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// The library prepares and validates a write through the Go type of metadata, into which it brings maps several times over, and with copies of all the rest.
-// Most writes do nothing about metadata that anybody could object to; these are prepared here, on the maps. Everything else is the
-// library's, and so are the errors.
+// The library prepares and validates a write on the Go type of metadata, to which it converts the maps several times, and on copies of
+// the other parts. The metadata of most writes is certainly valid. This file prepares those writes on the maps. All other writes, and
+// all errors, are left to the library.
 
 var _ resource.Shortcut = (*strategy)(nil)
 
 // BeforeCreate implements [resource.Shortcut].
 func (s *strategy) BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool) {
 	u, ok := hub.(*unstructured.Unstructured)
-	if !ok || s.status || !s.named(u) {
+	if !ok || s.noFastPaths || s.status || !s.named(u) {
 		return nil, false
 	}
 	r, err := s.rules()
@@ -48,7 +48,7 @@ func (s *strategy) BeforeCreate(ctx context.Context, hub runtime.Object) (errs f
 	return r.main.Validate(ctx, hub), true
 }
 
-// sound says that there is nothing to object to in the metadata of a new object.
+// sound reports whether the metadata of a new object is certainly valid.
 func (s *strategy) sound(ctx context.Context, metadata map[string]any) bool {
 	if !s.placed(ctx, metadata) || metadata["uid"] == nil || metadata["creationTimestamp"] == nil {
 		return false
@@ -83,21 +83,21 @@ func (s *strategy) sound(ctx context.Context, metadata map[string]any) bool {
 	return metadata["name"] != nil
 }
 
-// named says whether an object says of itself what it should.
+// named reports whether an object has the apiVersion and kind of the strategy.
 func (s *strategy) named(u *unstructured.Unstructured) bool {
 	kind, version := u.Object["kind"], u.Object["apiVersion"]
 	gvk := s.gvk(s.hub)
 	return kind == gvk.Kind && version == gvk.GroupVersion().String()
 }
 
-// placed says whether an object is in the namespace of the request, or in none if that is where it belongs.
+// placed reports whether an object is in the namespace of the request, or in none if the kind is cluster-scoped.
 func (s *strategy) placed(ctx context.Context, metadata map[string]any) bool {
 	namespace, set := metadata["namespace"]
 	if !s.namespaced {
 		return !set
 	}
-	of, ok := request.NamespaceFrom(ctx)
-	return ok && of != "" && namespace == of
+	requested, ok := request.NamespaceFrom(ctx)
+	return ok && requested != "" && namespace == requested
 }
 
 func soundWords(name string, value any) bool {
@@ -118,7 +118,7 @@ func soundWords(name string, value any) bool {
 	return len(apivalidation.ValidateAnnotations(typed, path)) == 0
 }
 
-// soundOwners says that managedFields are such as this server writes.
+// soundOwners reports whether managedFields have the form that this server writes.
 func (s *strategy) soundOwners(value any) bool {
 	list, ok := value.([]any)
 	if !ok {
@@ -152,7 +152,7 @@ func plainWord(word string, most int) bool {
 // BeforeUpdate implements [resource.Shortcut].
 func (s *strategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool) {
 	next, ok := hub.(*unstructured.Unstructured)
-	if !ok || !s.named(next) {
+	if !ok || s.noFastPaths || !s.named(next) {
 		return nil, false
 	}
 	was, ok := old.(*unstructured.Unstructured)
@@ -198,7 +198,7 @@ func (s *strategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (e
 	return r.main.ValidateUpdate(ctx, next, was), true
 }
 
-// beforeStatus lets a write of the status change that alone, and who owns it.
+// beforeStatus prepares a write of the status: it may change only the status and managedFields.
 func (s *strategy) beforeStatus(ctx context.Context, r *rules, next, was *unstructured.Unstructured, metadata, before map[string]any) (field.ErrorList, bool) {
 	owners, owned := metadata["managedFields"]
 	if owned && !s.soundOwners(owners) {
@@ -222,7 +222,7 @@ func (s *strategy) beforeStatus(ctx context.Context, r *rules, next, was *unstru
 	return r.status.ValidateUpdate(ctx, next, was), true
 }
 
-// soundChange says that there is nothing to object to in what an update does to metadata, which was valid before.
+// soundChange reports whether an update of valid metadata is certainly valid.
 func (s *strategy) soundChange(next, was map[string]any) bool {
 	if was["uid"] == nil || was["creationTimestamp"] == nil {
 		return false
@@ -262,7 +262,7 @@ func (s *strategy) soundChange(next, was map[string]any) bool {
 	return true
 }
 
-// fewer says that all elements of a list were in it before.
+// fewer reports whether all elements of a list were in it before.
 func fewer(next, was any) bool {
 	a, ok := next.([]any)
 	if !ok {
@@ -281,7 +281,7 @@ func fewer(next, was any) bool {
 	return true
 }
 
-// sameContent says whether two objects are the same but for their metadata, as the library compares them.
+// sameContent reports whether two objects are equal except for metadata, as the library compares them.
 func sameContent(next, was map[string]any) bool {
 	same, differ := len(next) == len(was), len(next) != len(was)
 	for name, value := range next {
@@ -304,16 +304,17 @@ func sameContent(next, was map[string]any) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// certain says that an object is valid beyond doubt.
+// certain reports whether an object is certainly valid.
 func (r *rules) certain(object map[string]any) bool {
 	return r.plain && r.schema.Valid(object) && r.listed(object)
 }
 
+// certainStatus reports whether a status, if the object has one, is certainly valid.
 func (r *rules) certainStatus(status any, has bool, object map[string]any) bool {
 	return r.plain && (!has || r.statusSchema == nil && !r.statusChecked || r.statusSchema.Valid(status)) && r.listed(object)
 }
 
-// listed says that sets are sets, and that keys are unique.
+// listed reports whether sets have no duplicate elements and lists with keys no duplicate keys.
 func (r *rules) listed(object map[string]any) bool {
 	return r.lists.Valid(object) || len(listtype.ValidateListSetsAndMaps(nil, r.structural, object)) == 0
 }

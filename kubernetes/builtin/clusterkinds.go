@@ -52,8 +52,8 @@ import (
 // notUnsafe is the behavior of kinds that kube-apiserver wraps for authorization: their DELETE cannot skip unreadable objects.
 var notUnsafe = resource.Behavior{Delete: resource.DeleteBehavior{NotUnsafe: true}}
 
-// others are the kinds that describe the cluster rather than what runs on it.
-func others() []entry {
+// clusterKinds returns the kinds that describe the cluster rather than what runs on it.
+func clusterKinds() []entry {
 	// What the authors of policies may name as parameters is for the authorizer of a control plane to say: see policies.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
@@ -75,7 +75,7 @@ func others() []entry {
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
 		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
-		// Who may sign is for the authorizer of a control plane to say: see signed.
+		// The authorizer of a control plane decides who may sign: see signed.
 		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 
@@ -124,7 +124,7 @@ func others() []entry {
 // extensions is the category of kinds that extend the API.
 var extensions = []string{"api-extensions"}
 
-// trustFields are the fields by which bundles of trust can be selected.
+// trustFields returns the selectable fields of ClusterTrustBundles.
 func trustFields(b *certificates.ClusterTrustBundle) fields.Set {
 	return generic.AddObjectMetaFieldsSet(fields.Set{"spec.signerName": b.Spec.SignerName}, &b.ObjectMeta, false)
 }

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// empty starts to remove a definition's instances and then the definition, unless that is under way. An error shows in the
-// Terminating condition and is tried again, first after a hundredth of a second, at last every ten seconds.
+// empty starts a goroutine that deletes a definition's instances and then the definition, unless one is running. It reports errors in
+// the Terminating condition and retries, first after 10 ms, then with doubled waits of up to 10 s.
 func (r *runner) empty(ctx context.Context, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *runner) empty(ctx context.Context, name string) {
 	})
 }
 
-// remove does all that must happen between the delete call and the definition's disappearance.
+// remove deletes the instances of a definition that is being deleted, then its finalizer.
 func (r *runner) remove(ctx context.Context, name string) error {
 	obj := r.store.Snapshot().Get(r.resource.Key("", name))
 	if obj == nil {
@@ -84,7 +84,7 @@ func (r *runner) terminating(ctx context.Context, name, reason, message string) 
 	})
 }
 
-// removeInstances deletes every instance and returns when none is left; finalizers may make that take for ever.
+// removeInstances deletes every instance and returns when none is left. Finalizers of instances can delay it without bound.
 func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) error {
 	for {
 		snapshot := r.store.Snapshot()
@@ -115,7 +115,7 @@ func (r *runner) removeInstance(ctx context.Context, res *resource.Resource, obj
 		Preconditions: &metav1.Preconditions{UID: &obj.Head.UID},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
-		return nil // gone, or made anew meanwhile: the next look tells
+		return nil // deleted or recreated meanwhile: removeInstances checks again
 	}
 	return err
 }

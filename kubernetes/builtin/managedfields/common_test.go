@@ -1,4 +1,4 @@
-package builtin
+package managedfields_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/kubernetes/builtin"
 )
 
 const usualMetadata = `"metadata":{"name":"one","namespace":"default","labels":{"app":"web","example.com/part":"of-it"},"annotations":{"note":"n"},"finalizers":["example.com/f"],` +
@@ -28,8 +30,9 @@ const usualPod = `{"serviceAccountName":"web","securityContext":{"runAsNonRoot":
  "livenessProbe":{"httpGet":{"path":"/healthz","port":"http"},"periodSeconds":5},"readinessProbe":{"tcpSocket":{"port":80}},
  "securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}`
 
-// What operators apply takes the shortcut: where there is nothing yet, again, and with another value in it. // SSA-01
-func TestUsualObjectsNeedNoLibrary(t *testing.T) {
+// TestCommonObjectsTakeFastPath applies objects as operators write them: a new object, the same again, and another value. The manager
+// must not need the library for any of them. // SSA-01
+func TestCommonObjectsTakeFastPath(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind               schema.GroupVersionKind
 		content, was, then string
@@ -65,13 +68,13 @@ func TestUsualObjectsNeedNoLibrary(t *testing.T) {
 				return u
 			}
 			if !json.Valid([]byte(body)) || !strings.Contains(body, test.was) {
-				t.Fatal("not a test: ", body)
+				t.Fatal("malformed test case: ", body)
 			}
 			c := &comparison{T: t, codec: codecOf(t, test.kind), kind: test.kind}
 			c.begin()
 			made, ok := c.apply(0, c.empty(), config("", ""), "op", true)
 			if !ok {
-				t.Fatal("the library made it")
+				t.Fatal("the library answered the first apply")
 			}
 			for _, next := range []*unstructured.Unstructured{config("", ""), config(test.was, test.then)} {
 				stored, err := c.codec.Store(made)
@@ -83,12 +86,12 @@ func TestUsualObjectsNeedNoLibrary(t *testing.T) {
 					t.Fatal(err)
 				}
 				if made, ok = c.apply(0, live, next, "op", false); !ok {
-					t.Error("the library applied ", next)
+					t.Error("the library answered the apply of ", next)
 				}
 			}
 			stranger := config(test.was, test.then)
 			if _, ok := c.apply(0, made, stranger, "other", true); ok {
-				t.Error("who never applied took the shortcut")
+				t.Error("the fast path answered a manager that had never applied")
 			}
 			hub, strict, err := c.codec.Decode([]byte(body), "application/json", test.kind.Version)
 			if err != nil || strict != nil {
@@ -97,29 +100,29 @@ func TestUsualObjectsNeedNoLibrary(t *testing.T) {
 			want := c.text(c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand"))
 			c.asked = false
 			if got := c.text(c.manager.UpdateNoErrors(c.empty(), hub, "hand")); got != want || c.asked {
-				t.Errorf("created, with the library %v:\n%s\nnot\n%s", c.asked, got, want)
+				t.Errorf("create (library asked: %v):\n%s\nnot\n%s", c.asked, got, want)
 			}
 		})
 	}
 }
 
-func codecOf(t *testing.T, kind schema.GroupVersionKind) *Codec {
+func codecOf(t *testing.T, kind schema.GroupVersionKind) *builtin.Codec {
 	t.Helper()
-	resources, err := Resources(Config{})
+	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range resources {
 		if r.GVK(kind.Version) == kind {
-			return r.Codec.(*Codec)
+			return r.Codec.(*builtin.Codec)
 		}
 	}
-	t.Fatal("no ", kind)
+	t.Fatal("no resource of kind ", kind)
 	return nil
 }
 
-// Many may apply at once, each its own objects. // SSA-01
-func TestFieldSetsAtOnce(t *testing.T) {
+// TestManagerIsSafeForConcurrentUse applies different objects through one manager from several goroutines. // SSA-01
+func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	codec := codecOf(t, kind)
 	manager, err := codec.FieldManager(kind.Version, "")
@@ -151,7 +154,7 @@ func TestFieldSetsAtOnce(t *testing.T) {
 					return
 				}
 				if text := c.text(next); !strings.Contains(text, fmt.Sprintf(`"name":"d%d-%d"`, i, j)) || strings.Contains(text, "web:v1") {
-					t.Error("applied twice it is ", text)
+					t.Error("after two applies: ", text)
 				}
 			}
 		})

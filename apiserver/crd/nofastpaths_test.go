@@ -1,0 +1,68 @@
+package crd
+
+import (
+	"encoding/json"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/crd/internal/crdtest"
+	"kelson.dev/apiserver/crd/managedfields"
+)
+
+// TestNoFastPaths checks that Config.NoFastPaths reaches every fast path of custom kinds, and that a kind with fast paths, compiled
+// from the same stored definition, keeps them.
+func TestNoFastPaths(t *testing.T) {
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := json.Unmarshal([]byte(crdtest.Definition), &definition); err != nil {
+		t.Fatal(err)
+	}
+	stored := &revised{revision: 1, definition: &definition}
+	for _, off := range []bool{true, false} {
+		c := stored.compile(&Definitions{noFastPaths: off})
+		metadata := func() map[string]any {
+			return map[string]any{"name": "w", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z", "generation": int64(1)}
+		}
+		object := crdtest.Widget(metadata(), map[string]any{"spec": map[string]any{"count": int64(1)}})
+		rules, err := c.versions["v1"].rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		manager, err := c.models.manager("v1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, tracks := manager.(*managedfields.Manager)
+		_, parsed := c.parseTree([]byte(`{"a":1}`))
+		_, merged := (&codec{compiled: c, hub: "v1"}).MergePatch([]byte(crdtest.Text(object)), []byte(`{"spec":{"count":2}}`), "v1")
+		ctx := request.WithNamespace(t.Context(), "default")
+		s := &strategy{compiled: c, hub: "v1"}
+		_, created := s.BeforeCreate(ctx, object.DeepCopy())
+		_, updated := s.BeforeUpdate(ctx, object.DeepCopy(), object)
+		for name, taken := range map[string]bool{
+			"field ownership":   tracks,
+			"validation":        rules.schema != nil,
+			"schema shape":      c.normalized(object),
+			"metadata":          c.exactMetadata(metadata()),
+			"managedFields":     c.detach(owned()) != nil,
+			"JSON":              parsed == nil,
+			"merge patch":       merged,
+			"prepare a create":  created,
+			"prepare an update": updated,
+		} {
+			if taken == off {
+				t.Errorf("NoFastPaths %t: fast path of %s taken: %t", off, name, taken)
+			}
+		}
+	}
+}
+
+// owned returns an object whose managedFields have the form that the server gives them.
+func owned() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{
+		"manager": "ann", "operation": "Update", "apiVersion": "example.com/v1", "time": "2026-01-02T03:04:05Z", "fieldsType": "FieldsV1",
+		"fieldsV1": map[string]any{"f:spec": map[string]any{}},
+	}}}}}
+}

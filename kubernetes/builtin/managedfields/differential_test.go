@@ -1,0 +1,268 @@
+package managedfields_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/builtin/managedfields"
+)
+
+// TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers, with the fast path and with the
+// library. Both must produce the same objects and the same managedFields. // SSA-01
+func TestManagerMatchesLibrary(t *testing.T) {
+	resources, err := builtin.Resources(builtin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 8
+	for _, r := range resources {
+		if r.Review != nil {
+			continue
+		}
+		for _, version := range r.Versions {
+			kind := r.GVK(version.Name)
+			t.Run(kind.GroupVersion().String()+" "+kind.Kind, func(t *testing.T) {
+				n := rounds
+				if kind.Group == "" || kind.Group == "apps" {
+					n *= 4
+				}
+				c := &comparison{codec: r.Codec.(*builtin.Codec), kind: kind}
+				synctest.Test(t, func(t *testing.T) { // for its clock
+					c.T = t
+					c.begin()
+					for seed := range n {
+						c.round(uint64(seed))
+					}
+				})
+				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; encoded: %d", c.applied, c.made, c.alike, c.createdAll, c.created, c.shown)
+				if c.made == 0 || c.created == 0 {
+					t.Errorf("the fast path answered %d applies and %d creates; want some of each", c.made, c.created)
+				}
+			})
+		}
+	}
+}
+
+// comparison compares the manager of one kind with the library.
+type comparison struct {
+	*testing.T
+	codec   *builtin.Codec
+	types   upstream.TypeConverter
+	kind    schema.GroupVersionKind
+	manager *managedfields.Manager
+	library resource.FieldManager
+
+	// Writes in all (applied, createdAll), and those that the fast path answered.
+	applied, made, alike, createdAll, created, shown int
+	// asked says that the manager called the library in the current write.
+	asked bool
+}
+
+func (c *comparison) begin() {
+	c.Helper()
+	made, err := c.codec.FieldManager(c.kind.Version, "")
+	if err != nil {
+		c.Fatal(err)
+	}
+	manager, ok := made.(*managedfields.Manager)
+	if !ok {
+		c.Skipf("a %T", made)
+	}
+	c.library, c.types = manager.Library, manager.Types
+	config := manager.Config
+	config.Library = c
+	if c.manager, err = managedfields.New(config); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// UpdateNoErrors and Apply forward to the library and set asked.
+func (c *comparison) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
+	c.asked = true
+	return c.library.UpdateNoErrors(live, next, by)
+}
+
+func (c *comparison) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
+	c.asked = true
+	return c.library.Apply(live, config, by, force)
+}
+
+func (c *comparison) empty() runtime.Object {
+	obj, err := builtin.Scheme().New(c.kind)
+	if err != nil {
+		c.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.kind)
+	return obj
+}
+
+func (c *comparison) round(seed uint64) {
+	random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 7)), types: c.types}
+	random.sound, random.usual = seed%4 != 0, seed%4 >= 2
+	tree := random.object(c.T, c.kind)
+	config := &unstructured.Unstructured{Object: tree}
+	hub, ok := c.apply(seed, c.empty(), config.DeepCopy(), "op", true)
+	if hub != nil {
+		c.again(seed, random, hub, config)
+	}
+	if !ok {
+		return
+	}
+	c.made++
+
+	// The same object as a client creates it with POST.
+	versioned := c.empty()
+	var err error
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructured(config.DeepCopy().Object, versioned); err != nil {
+		return
+	}
+	hub, err = c.codec.FromVersion(versioned)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.createdAll++
+	want := c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand")
+	c.asked = false
+	before := c.text(hub)
+	got := c.manager.UpdateNoErrors(c.empty(), hub, "hand")
+	if !c.asked {
+		c.created++
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nis created with\n%s\nnot\n%s", seed, before, c.text(got), c.text(want))
+	}
+	c.written(seed, got)
+}
+
+// written checks that Codec.Written encodes a hub to the same bytes as the object that is loaded from the store.
+func (c *comparison) written(seed uint64, hub runtime.Object) {
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return
+	}
+	loaded, err := c.codec.Load(stored)
+	if err != nil {
+		c.Fatal(err)
+	}
+	want, err := c.codec.ToVersion(loaded, c.kind.Version)
+	if err != nil {
+		c.Fatal(err)
+	}
+	got, ok := c.codec.Written(hub, stored, c.kind.Version)
+	if !ok {
+		return
+	}
+	c.shown++
+	a, err := wire.Encode(resource.MediaProtobuf, want)
+	if err != nil {
+		c.Fatal(err)
+	}
+	b, err := wire.Encode(resource.MediaProtobuf, got)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if !bytes.Equal(a, b) {
+		c.Fatalf("seed %d: %s\nis shown as\n%v\nnot\n%v", seed, stored, got, want)
+	}
+}
+
+// again applies configurations of several managers to an object. Most of them resemble what the manager applied before.
+func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, config *unstructured.Unstructured) {
+	applied := map[string]*unstructured.Unstructured{"op": config}
+	for range 5 {
+		stored, err := c.codec.Store(hub)
+		if err != nil {
+			return // the store would not hold such an object
+		}
+		if hub, err = c.codec.Load(stored); err != nil {
+			c.Fatal(err)
+		}
+		if random.IntN(8) == 0 { // another manager updates the object
+			next := hub.DeepCopyObject()
+			accessor, err := meta.Accessor(next)
+			if err != nil {
+				c.Fatal(err)
+			}
+			accessor.SetLabels(map[string]string{random.word(): random.word()})
+			hub = c.library.UpdateNoErrors(hub, next, "hand")
+		}
+		time.Sleep(time.Duration(random.IntN(2)) * time.Second)
+		by := []string{"op", "op", "op", "other"}[random.IntN(4)]
+		next := applied[by]
+		if next == nil {
+			next = config
+		}
+		next = next.DeepCopy()
+		for range random.IntN(3) {
+			random.alter(next.Object)
+		}
+		next.SetName("one")
+		live := hub.DeepCopyObject()
+		got, ok := c.apply(seed, hub, next.DeepCopy(), by, random.IntN(4) > 0)
+		if got == nil {
+			hub = live
+			continue
+		}
+		if ok {
+			c.alike++
+		}
+		hub, applied[by] = got, next
+	}
+}
+
+// apply returns the result of an applied configuration, or nil if it is refused. ok says that the fast path answered.
+func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string, force bool) (_ runtime.Object, ok bool) {
+	c.applied++
+	shown, _ := json.Marshal(config)
+	want, wrong := c.library.Apply(live.DeepCopyObject(), config.DeepCopy(), by, force)
+	c.asked = false
+	before := c.text(live)
+	got, err := c.manager.Apply(live, config, by, force)
+	if after := c.text(live); after != before {
+		c.Fatalf("seed %d: %s\nturns\n%s\ninto\n%s", seed, shown, before, after)
+	}
+	if (err == nil) != (wrong == nil) || err != nil && !c.asked { // the library lists errors in random order
+		c.Fatalf("seed %d: %s\nis answered with\n%v\nnot\n%v", seed, shown, err, wrong)
+	}
+	if err != nil {
+		return nil, false
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nmakes of\n%s\nnow\n%s\nnot\n%s", seed, shown, before, c.text(got), c.text(want))
+	}
+	return got, !c.asked
+}
+
+// text returns an object as it is stored, with the times of its managers removed.
+func (c *comparison) text(hub runtime.Object) string {
+	hub = hub.DeepCopyObject()
+	accessor, err := meta.Accessor(hub)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i := range accessor.GetManagedFields() {
+		if e := &accessor.GetManagedFields()[i]; e.Time != nil {
+			e.Time = &metav1.Time{}
+		}
+	}
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return err.Error()
+	}
+	return string(stored) + fmt.Sprintf(" %T", hub)
+}

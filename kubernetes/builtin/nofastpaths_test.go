@@ -1,0 +1,41 @@
+package builtin
+
+import (
+	"testing"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/builtin/managedfields"
+)
+
+// TestNoFastPaths checks that Config.NoFastPaths reaches every kind: none has a strategy, field manager or codec that answers in the
+// library's place. Resources with fast paths in the same process keep theirs.
+func TestNoFastPaths(t *testing.T) {
+	for _, off := range []bool{true, false} {
+		resources, err := Resources(Config{NoFastPaths: off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strategies, managers, codecs := 0, 0, 0
+		for _, r := range resources {
+			if _, ok := r.Strategy.(resource.Shortcut); ok {
+				strategies++
+			}
+			if r.Review != nil {
+				continue
+			}
+			if _, ok := r.Codec.(resource.Fresh).Written(r.Codec.New(), nil, r.Versions[0].Name); ok {
+				codecs++
+			}
+			manager, err := r.Codec.FieldManager(r.Versions[0].Name, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := manager.(*managedfields.Manager); ok {
+				managers++
+			}
+		}
+		if off && strategies+managers+codecs > 0 || !off && (strategies == 0 || managers == 0 || codecs == 0) {
+			t.Errorf("NoFastPaths %t: fast paths in %d strategies, %d field managers and %d codecs", off, strategies, managers, codecs)
+		}
+	}
+}
