@@ -1,5 +1,5 @@
 # To be sourced by a suite's script: a server of its own that ends with the script, steps that pass or fail, and the section of
-# docs/conformance.md that tells of them.
+# docs/internals/conformance.md that tells of them.
 #
 #   root=$(cd "$(dirname "$0")/../.." && pwd) suite=helm
 #   . "$root/test/steps.sh"
@@ -77,7 +77,7 @@ refused() {
 	has "$said" "$part"
 }
 
-# record TITLE TEXT writes the suite's section of docs/conformance.md and ends the script. The exit code is 1 if a step failed.
+# record TITLE TEXT writes the suite's section of docs/internals/conformance.md and ends the script. The exit code is 1 if a step failed.
 record() {
 	{
 		echo "<!-- $suite: written by test/$suite/run.sh -->"

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 const ownedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
@@ -229,8 +230,7 @@ func TestFieldsAreWhoseTheLibrarySays(t *testing.T) {
 		rounds = 60
 	}
 	synctest.Test(t, func(t *testing.T) {
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := storetest.Seed(t)
 		a := newAuthor(seed, 7)
 		k := compile(nil, &definition, 1)
 		asked := 0

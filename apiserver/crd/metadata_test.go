@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -9,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // CRD-01: exact metadata stays as it is in its Go type.
 func TestExactMetadataStaysAsItIs(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	a := newAuthor(seed, 11)
 	c := &compiled{fields: managedfields.NewCache()}
 	exact := 0

@@ -3,7 +3,6 @@ package crd
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -14,6 +13,8 @@ import (
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
+
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // someMetadata is what clients, managers and servers put into metadata, and what they should not.
@@ -100,8 +101,7 @@ func shortcutsAreTheLibrarysWays(t *testing.T, rule string) {
 	}
 	klog.SetLogger(logr.Discard()) // the library says there what it finds twice
 	t.Cleanup(klog.ClearLogger)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	a := newAuthor(seed, 9)
 	k := compile(nil, &definition, 1)
 	main, status := &strategy{compiled: k, hub: "v1"}, &strategy{compiled: k, hub: "v1", status: true}

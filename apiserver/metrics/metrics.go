@@ -4,7 +4,7 @@
 //	registry := metrics.New(store)
 //	verbs := metrics.NewVerbs(registry) // for package rest, which counts there
 //
-// Names are kube-apiserver's where it has the same thing, and begin with kelson_ where not; docs/metrics.md lists them all. There is
+// Names are kube-apiserver's where it has the same thing, and begin with kelson_ where not; docs/reference/metrics.md lists them all. There is
 // no registry but the one that is made, and nothing is computed before somebody looks.
 package metrics
 
@@ -31,13 +31,13 @@ func New(st *store.Store) *prometheus.Registry {
 	return registry
 }
 
-// Histogram shows durations. Empty buckets below and above all others are left out.
+// Histogram returns a metric of durations, without the empty buckets below and above all others.
 func Histogram(desc *prometheus.Desc, c histogram.Counts, labels ...string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	below := uint64(0)
-	for i, n := range c.Buckets[:histogram.Buckets-1] {
+	for i, n := range c.Buckets[:c.Bounded()] {
 		if below += n; below > 0 {
-			buckets[histogram.Bound(i).Seconds()] = below
+			buckets[c.Bound(i).Seconds()] = below
 		}
 		if below == c.Count && below > 0 {
 			break

@@ -1,7 +1,7 @@
 // Package generators holds Kelson's generators against controller-gen, on real projects and on a small one:
 //
 //	make generators          on the API packages of real projects, the outputs are the same; most of its time are downloads
-//	make bench-generators    the time of a run and of an edit, both sides by turns; writes its part of docs/benchmarks.md
+//	make bench-generators    the time of a run and of an edit, both sides by turns; writes its part of docs/internals/benchmarks.md
 package generators
 
 import (

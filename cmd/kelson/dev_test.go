@@ -74,7 +74,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 
 	says("welcome/welcome-sample        created")
 	says("reconciled")
-	edit(controller, "nothing is left to do", "all is well")
+	edit(controller, "all pods serve the page", "all is well")
 	says("changed                       " + controller)
 	says("stopped, and run anew")
 	says("patched status of welcome/welcome-sample")

@@ -29,6 +29,24 @@ var example = sync.OnceValues(func() (string, error) {
 	return buildTo("cnat", "../../examples/cnat/cmd")
 })
 
+// kubectlBinary is the upstream kubectl that the binary links in, by its own name.
+var kubectlBinary = sync.OnceValues(func() (string, error) {
+	kelson, err := binary()
+	if err != nil {
+		return "", err
+	}
+	if kelson, err = filepath.Abs(kelson); err != nil {
+		return "", err
+	}
+	path := filepath.Join(scratch, "kubectl")
+	return path, os.Symlink(kelson, path)
+})
+
+// webserver is a small HTTP server that tests copy into pods.
+var webserver = sync.OnceValues(func() (string, error) {
+	return buildTo("webserver", "testdata/webserver")
+})
+
 var scratch string // binaries that tests built
 
 func TestMain(m *testing.M) {
@@ -44,7 +62,7 @@ func TestMain(m *testing.M) {
 func buildTo(name, dir string) (string, error) {
 	path := filepath.Join(scratch, name)
 	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0") // pods may have no libc
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(output))
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AUTHN-01 … 08, AUTHZ-01, ADM-03: the flags of all gates are in the help of serve, below their area, and in docs/security.md.
+// AUTHN-01 … 08, AUTHZ-01, ADM-03: the flags of all gates are in the help of serve, below their area, and in docs/reference/security.md.
 func TestFlagsOfGatesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/security.md")
+	page, err := os.ReadFile("../../docs/reference/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestFlagsOfGatesAreDocumented(t *testing.T) {
 				t.Errorf("--%s is not in the help, below %s", f.Name, area)
 			}
 			if !strings.Contains(string(page), "`--"+f.Name+"`") {
-				t.Errorf("--%s is not in docs/security.md", f.Name)
+				t.Errorf("--%s is not in docs/reference/security.md", f.Name)
 			}
 		})
 	}

@@ -13,13 +13,10 @@ import (
 
 const cnat = "../../examples/cnat"
 
-// kubectlOf gives a function that runs the machine's own kubectl against a server. Warnings and errors of kubectl fail the test.
+// kubectlOf returns a function that runs kubectl against a server. Warnings and errors of kubectl fail the test.
 func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("SKIPPED: there is no kubectl on this machine, so nothing was seen of how it gets on with the server")
-	}
+	path := built(t, kubectlBinary)
 	return func(args ...string) string {
 		t.Helper()
 		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, path, args...)
@@ -40,7 +37,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 
 	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd/bases"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
-	watch := exec.Command("kubectl", "get", "ats", "-w", "--output-watch-events")
+	watch := exec.Command(built(t, kubectlBinary), "get", "ats", "-w", "--output-watch-events")
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
 	watch.Stdout = &watched

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/kubernetes/apitest"
 )
 
 // API-07: under concurrent writers every watch, whenever it begins and whatever it selects, sees each change once and in order, and
 // ends with exactly what a list shows.
 func TestWatchModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	p := apitest.New(t)
 	const writers, steps = 4, 20
 

@@ -35,6 +35,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -575,7 +576,7 @@ func TestMalformedCredentials(t *testing.T) {
 		TokenFile: file, OIDC: &authn.OIDC{IssuerURL: i.URL, ClientID: "kelson", CAFile: authority, SigningAlgs: []string{"ES256"}},
 		RequestHeader: &authn.RequestHeader{ClientCAFile: authority, Usernames: []string{"X-Remote-User"}, ExtraPrefixes: []string{"X-Remote-Extra-"}},
 	}}})
-	seed := uint64(time.Now().UnixNano())
+	seed := storetest.Seed(t)
 	random := mathrand.New(mathrand.NewPCG(seed, 1))
 	good := i.token(t, nil)
 	seeds := []string{

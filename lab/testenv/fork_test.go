@@ -1,7 +1,6 @@
 package testenv_test
 
 import (
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,8 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -199,12 +200,12 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("anonymous list: %v, want forbidden", err)
 	}
 
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("the rest needs kubectl")
-	}
-	cmd := exec.Command(kubectl, "--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name")
-	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
-		t.Errorf("kubectl get crd: %v\n%s", err, out)
+	var out strings.Builder
+	get := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out},
+	})
+	get.SetArgs([]string{"--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name"})
+	if err := get.Execute(); err != nil || strings.TrimSpace(out.String()) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
+		t.Errorf("kubectl get crd: %v\n%s", err, out.String())
 	}
 }

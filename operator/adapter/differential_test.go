@@ -31,6 +31,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/strategic"
 	"kelson.dev/operator/internal/apitest/apiserver"
+	"kelson.dev/operator/internal/randomtest"
 )
 
 const boatCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.GROUP"},
@@ -91,7 +92,7 @@ type twins struct {
 }
 
 // MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client as by controller-runtime's. What differs, and why, is
-// listed in docs/operator/coming-from-controller-runtime.md ("The clients, call by call").
+// listed in docs/guides/coming-from-controller-runtime.md ("The clients, call by call").
 func TestClientDifferential(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	cfg.QPS = -1
@@ -118,12 +119,9 @@ func TestClientDifferential(t *testing.T) {
 	theirs, err := crclient.New(cfg, crclient.Options{Scheme: scheme})
 	must(t, err)
 	theirs = crclient.WithFieldOwner(theirs, "tester")
-	seed, rounds, ends := rand.Uint64(), 8, map[string]int{}
-	if n, err := strconv.Atoi(os.Getenv("KELSON_TEST_ROUNDS")); err == nil {
-		rounds = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("KELSON_TEST_SEED"), 10, 64); err == nil {
-		seed = n
+	seed, rounds, ends := randomtest.Seed(t), 8, map[string]int{}
+	if n, err := strconv.Atoi(os.Getenv("KELSON_FAULTS")); err == nil {
+		rounds *= n
 	}
 	for round := range rounds {
 		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, boats: gvk, ends: ends}
@@ -136,7 +134,7 @@ func TestClientDifferential(t *testing.T) {
 		for range 120 {
 			w.step(t)
 			if t.Failed() {
-				t.Fatalf("seed %d, round %d:\n%s", seed, round, strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
+				t.Fatalf("KELSON_SEED=%d, round %d:\n%s", seed, round, strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/delta"
+	"kelson.dev/operator/internal/randomtest"
 	"kelson.dev/operator/reflector"
 	"kelson.dev/operator/store"
 )
@@ -184,8 +185,7 @@ func TestReplaceWhileProcessing(t *testing.T) {
 // delta came twice or out of order.
 func TestNothingLostNothingDoubled(t *testing.T) {
 	q, k := newQueue()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := randomtest.Seed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var consumers, producers sync.WaitGroup
 	seen := map[string]int{} // key → the last state that was told; one Pop runs at a time

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest/apiserver"
+	"kelson.dev/operator/internal/randomtest"
 )
 
 const buoyCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"buoys.GROUP"},
@@ -165,9 +166,8 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	check(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
-	seed := rand.Uint64()
+	seed := randomtest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	t.Log("seed", seed)
 	part := func() map[string]any {
 		m := map[string]any{}
 		for name, values := range map[string][]any{

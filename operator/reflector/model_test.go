@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/operator/internal/randomtest"
 )
 
 type object = *metav1.PartialObjectMetadata
@@ -315,8 +317,9 @@ func TestEveryInterleaving(t *testing.T) {
 
 // MACH-02: long walks.
 func TestRandomWalks(t *testing.T) {
-	for range 2000 {
-		seed := rand.Uint64()
+	first := randomtest.Seed(t)
+	for n := range uint64(2000) {
+		seed := first + n
 		random := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t, 3, random.IntN)
 		w.said = append(w.said, fmt.Sprintf("seed %d", seed))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # client-go's informers and leader election against a control plane at a TLS port: the Go tests of this folder. Prints a table of them and
-# writes it to docs/conformance.md.
+# writes it to docs/internals/conformance.md.
 #
 #   test/client-go/run.sh
 #

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the test suites of Cluster API that start a control plane, unchanged, on this one, and prints a table of the results.
 #
-#   test/cluster-api/run.sh [package...]      packages as util/patch/test; none: all, and their table goes into docs/conformance.md
+#   test/cluster-api/run.sh [package...]      packages as util/patch/test; none: all, and their table goes into docs/internals/conformance.md
 #
 # Needs bin/kelson (make build; or what KELSON names) and the Go command, which downloads Cluster API and what its tests need. The suites'
 # own output stays in bin/cluster-api/<package>.log; their compiled tests stay, too. What LOCK names is locked (flock) while a suite is

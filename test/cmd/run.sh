@@ -2,7 +2,7 @@
 # Runs the shell suites of Kubernetes (test/cmd of k8s.io/kubernetes, which test kubectl against a server), unchanged, on this control
 # plane, and prints a table of the results.
 #
-#   test/cmd/run.sh                            all suites; writes their section of docs/conformance.md
+#   test/cmd/run.sh                            all suites; writes their section of docs/internals/conformance.md
 #   test/cmd/run.sh -run REGEXP [-keep]        those whose names match, as run_deployment_tests; -keep leaves their folders
 #   test/cmd/run.sh -list                      the suites' names
 #   -jobs N                                    at once (2)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the test suites of controller-runtime that start a control plane, unchanged, on this one, and prints a table of the results.
 #
-#   test/controller-runtime/run.sh [package...]      packages as pkg/cache; none: all, and their section of docs/conformance.md is written
+#   test/controller-runtime/run.sh [package...]      packages as pkg/cache; none: all, and their section of docs/internals/conformance.md is written
 #
 # Needs bin/kelson (make build; or what KELSON names) and the Go command, which downloads controller-runtime and what its tests need. The suites' own output
 # stays in bin/controller-runtime/<package>.log. The exit code is 1 if a test failed.

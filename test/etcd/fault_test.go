@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -260,16 +258,9 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 }
 
 // TestFaults writes and watches through two stores while members are killed, paused and cut off, and holds everything that their users were
-// told to what etcd has in the end. STORETEST_SEED repeats the choices, not what comes of them. API-13
+// told to what etcd has in the end. KELSON_SEED repeats the choices, not what comes of them. API-13
 func TestFaults(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv("STORETEST_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("STORETEST_SEED=%d", seed)
+	seed := storetest.Seed(t)
 	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }
 
 	c := startCluster(t, 3, "http")

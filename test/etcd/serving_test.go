@@ -19,8 +19,7 @@ func TestKilledServer(t *testing.T) {
 	_, port, _ := strings.Cut(freeAddress(t), ":")
 	args := []string{"--node=none", "--secure-port", port}
 	s := serve(t, dir, args...)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	connect(t, s).run(seed, func(r *rand.Rand) {
 		for range storetest.Rounds(t, 5) {
 			time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
@@ -51,8 +50,7 @@ func TestServersUnderFaults(t *testing.T) {
 		}
 		servers = append(servers, serve(t, own, flags...))
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	connect(t, servers...).run(seed, func(r *rand.Rand) {
 		for i := range storetest.Rounds(t, 5) {
 			if i%3 == 2 { // a server itself

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Helm installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes, and every
-# step waits for what it did. Prints a table of the steps and writes it to docs/conformance.md.
+# step waits for what it did. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/helm/run.sh
 #

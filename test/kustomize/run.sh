@@ -1,6 +1,6 @@
 #!/bin/sh
 # A tree of kustomizations with two bases, a component and two overlays, on a server with simulated nodes: applied with kubectl -k, and built
-# by Kustomize itself. Prints a table of the steps and writes it to docs/conformance.md.
+# by Kustomize itself. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/kustomize/run.sh
 #

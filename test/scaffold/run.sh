@@ -1,6 +1,6 @@
 #!/bin/sh
 # The way of a new user: a project is made, filled, tested, run, deployed, packed and removed, by the commands of the tutorial, on kelson serve
-# and on kube-apiserver. Prints a table of the steps and writes it to docs/conformance.md.
+# and on kube-apiserver. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/scaffold/run.sh
 #

@@ -125,8 +125,7 @@ func (a acknowledged) next(round, n int) string {
 // is there, of units all or nothing; no revision was given twice; who watches goes on, or is told to begin anew.
 func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 	rounds := storetest.Rounds(t, 25)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	acks := map[[2]int]acknowledged{}

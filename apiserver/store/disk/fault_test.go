@@ -143,14 +143,14 @@ func (w *world) check() {
 	}
 }
 
-// seeds runs a test with so many seeds; KELSON_FAULTS multiplies them.
+// seeds runs a test with n seeds, from KELSON_SEED on if that is set; KELSON_FAULTS multiplies n.
 func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
-	first := rand.Uint64()
+	first := storetest.Seed(t)
 	for i := range storetest.Rounds(t, n) {
 		seed := first + uint64(i)
 		run(t, seed)
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("repeat with KELSON_SEED=%d", seed)
 		}
 	}
 }
@@ -250,8 +250,7 @@ func TestEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			struck := map[string]int{}
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := storetest.Seed(t)
 			for n, last := 1, false; !last && !t.Failed(); n++ {
 				w := newWorld(t, seed)
 				w.every, w.oneByOne = 1500, true

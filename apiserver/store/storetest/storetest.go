@@ -8,7 +8,7 @@
 //		storetest.Run(t, func(t *testing.T) *store.Store { … open an empty store, close it in t.Cleanup … })
 //	}
 //
-// The random test prints the seed it ran with when it fails; the environment variable STORETEST_SEED repeats it.
+// Random tests log their seed; the environment variable KELSON_SEED repeats it.
 package storetest
 
 import (

@@ -1,6 +1,6 @@
 // Speed measures Kelson's generators beside controller-gen, by turns, on a project with three kinds:
 //
-//	go run ./bench/generators/speed -kelson bin/kelson -docs docs/benchmarks.md
+//	go run ./bench/generators/speed -kelson bin/kelson -docs docs/internals/benchmarks.md
 //
 // A run is a process from its start to its end, with warm caches of the build and of the disk. An edit is from the moment a source file is
 // written to the moment the definition has changed: with controller-gen a run, with Kelson what `kelson generate --watch` needs.

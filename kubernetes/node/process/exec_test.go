@@ -55,8 +55,13 @@ func TestExec(t *testing.T) {
 	if err := c.(node.Executor).Exec(ctx, []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
-	go c.Stop(0)
-	if err := c.(node.Executor).Exec(t.Context(), []string{"sleep", "300"}, node.Streams{}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
+	reader, writer = io.Pipe()
+	go func() {
+		io.ReadFull(reader, make([]byte, len("begun\n")))
+		c.Stop(0)
+		io.Copy(io.Discard, reader)
+	}()
+	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
 }
