@@ -19,6 +19,7 @@ const (
 type report struct {
 	all            []*measurement
 	alone          bool // kube-apiserver was not built
+	skipped        []string
 	took           time.Duration
 	seconds, after int
 }
@@ -64,6 +65,9 @@ func (r *report) print(w io.Writer, missed []string) {
 		fmt.Fprintln(w, strings.Join(m.cells(), " | "))
 	}
 	fmt.Fprintf(w, "\n%s\n", r.took.Round(time.Second))
+	for _, skipped := range r.skipped {
+		fmt.Fprintln(w, "not measured, for lack of time: "+skipped)
+	}
 	for _, miss := range missed {
 		fmt.Fprintln(w, "missed: "+miss)
 	}
@@ -101,6 +105,9 @@ func (r *report) markdown(missed []string) string {
 	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
 	if r.alone {
 		b.WriteString(" kube-apiserver was not built.")
+	}
+	if len(r.skipped) > 0 {
+		fmt.Fprintf(&b, " Not measured, for lack of time: %s.", strings.Join(r.skipped, ", "))
 	}
 	fmt.Fprintf(&b, "\n\n| %s |\n|---|---%s|\n", strings.Join(heads, " | "), strings.Repeat("|--:", len(heads)-2))
 	for _, a := range attacks {
