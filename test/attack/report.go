@@ -21,6 +21,7 @@ type report struct {
 	alone          bool // kube-apiserver was not built
 	skipped        []string
 	took           time.Duration
+	load           string // averages of the machine before, as in /proc/loadavg
 	seconds, after int
 }
 
@@ -103,6 +104,9 @@ func (m *measurement) cells() []string {
 func (r *report) markdown(missed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
+	if r.load != "" {
+		fmt.Fprintf(&b, " The machine's load average was %s before.", r.load)
+	}
 	if r.alone {
 		b.WriteString(" kube-apiserver was not built.")
 	}

@@ -28,7 +28,9 @@ func TestCriteria(t *testing.T) {
 		{"a failed probe", func(m, _ *measurement) { m.probes.add(time.Millisecond, errors.New("429")) }, "1 of 101 probes failed: 429"},
 		{"a failed request", func(m, _ *measurement) { m.tenant.add(time.Millisecond, errors.New("429")) }, "1 of 101 requests of the tenant failed"},
 		{"slow requests", func(m, _ *measurement) { m.tenant.all = slices.Repeat([]time.Duration{51 * time.Millisecond}, 100) }, "p99 was 51ms, more than 50ms"},
-		{"the peer is faster", func(_, other *measurement) { other.tenant.all = slices.Repeat([]time.Duration{15 * time.Millisecond}, 100) }, "p99 was 40ms, more than 30ms"},
+		{"the peer is faster", func(_, other *measurement) {
+			other.tenant.all = slices.Repeat([]time.Duration{15 * time.Millisecond}, 100)
+		}, "p99 was 40ms, more than 30ms"},
 		{"the peer is faster, as it refuses", func(_, other *measurement) {
 			other.tenant = &latencies{all: []time.Duration{time.Millisecond}, failed: 1}
 		}, ""},
