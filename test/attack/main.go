@@ -207,7 +207,9 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 		if m.guarded {
 			return
 		}
+		watching := srv.watch(o.guard)
 		m.after, m.afterCPU, m.lost = srv.idle(ctx, time.Duration(o.after)*time.Second)
+		_, _, m.guarded = watching.end()
 	})
 	return errors.Join(ctx.Err())
 }
