@@ -26,10 +26,10 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
-help: ## show the targets
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## the binary: bin/kelson
+build: ## build bin/kelson
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
@@ -42,7 +42,7 @@ profile: build ## record the profile for make release again: about two minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -sides 1 -profiles bin/profiles -merged cmd/kelson/release.pgo
 
-run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
+run: build ## run the example operator on its own control plane until an At has run its command and is DONE
 	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m
 
 UNTIL-cronjob          := cronjob.batch.demo.welcome.domain/cronjob-sample:{.status.conditions[?(@.type=="Scheduled")].status}=True
@@ -57,7 +57,7 @@ UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.read
 run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is in the expected state
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
-run-ingress-manager: build ## the example without a framework: a Service with the annotation ingress/http gets its Ingress
+run-ingress-manager: build ## run the example without a framework until a Service with the annotation ingress/http has its Ingress
 	$(KELSON) dev examples/ingress-manager --until 'ingress/web:{.spec.rules[0].host}=web.example.com' --timeout 2m
 
 run-cnat-kube-apiserver: ## cnat on kube-apiserver, whose test plays the kubelet; builds the server first
@@ -90,7 +90,7 @@ check: build ## checks of every change: generated files, format, vet, staticchec
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
 	$(GO) test -short . $(TESTED)
 
-generate: build ## regenerate what is generated
+generate: build ## regenerate all generated files
 	$(GO) generate ./...
 	$(KELSON) generate examples/cnat
 	$(KELSON) generate test/generators/shop
@@ -141,19 +141,19 @@ bench-operator: release ## the operator library against client-go and controller
 soak-operator: ## the operator library's informer under ten minutes of random faults
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
-bench-store: ## storage engines under group commit: about three minutes
+bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
 	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
 
-controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
+controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh
 
-helm: build ## Helm's install, upgrade, rollback and uninstall of a chart with hooks: half a minute after the build of Helm
+helm: build ## install, upgrade, roll back and uninstall a chart with hooks with Helm: half a minute after the build of Helm
 	test/helm/run.sh
 
 scaffold: build ## the tutorial's steps, from kelson init to a deployed operator, on kelson serve and kube-apiserver (bin/peers): about ten minutes
@@ -162,10 +162,10 @@ scaffold: build ## the tutorial's steps, from kelson init to a deployed operator
 kustomize: build ## kustomizations, applied with the linked-in kubectl and built with Kustomize
 	test/kustomize/run.sh
 
-client-go: build ## client-go's informers and leader election over a port
+client-go: build ## run client-go's informers and leader election over a port
 	test/client-go/run.sh
 
-client-node: build ## the JavaScript client, from npm: needs Node.js
+client-node: build ## run the JavaScript client from npm; needs Node.js
 	test/client-node/run.sh
 
 generators: ## compare the generators' output for real projects with controller-gen's: two minutes after the downloads
@@ -174,11 +174,11 @@ generators: ## compare the generators' output for real projects with controller-
 bench-generators: build ## time of a run and of an edit, against controller-gen: a minute; writes its part of docs/internals/benchmarks.md
 	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
-cluster-api: build ## Cluster API's own test suites on this control plane
+cluster-api: build ## run Cluster API's own test suites on this control plane
 	test/cluster-api/run.sh
 
-tidy: ## go.mod and go.sum of every module
+tidy: ## tidy go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf bin

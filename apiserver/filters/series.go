@@ -14,7 +14,8 @@ import (
 	show "kelson.dev/apiserver/metrics"
 )
 
-// outcomes counts decisions by result, and how long they took. The set of results is fixed, so that observe needs no lock.
+// outcomes counts decisions by result, and how long they took. The set of results is fixed, so that
+// observe needs no lock.
 type outcomes struct {
 	total, duration *prometheus.Desc
 	byResult        map[string]*histogram.Histogram
@@ -46,7 +47,8 @@ func (o outcomes) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// requests counts requests, and how long they took. Prometheus' own counters would cost several times as much.
+// requests counts requests, and how long they took. Prometheus' own counters would cost several
+// times as much.
 type requests struct {
 	total, duration, sli *prometheus.Desc
 
@@ -74,8 +76,8 @@ func (s series) unnamed() series {
 	return s
 }
 
-// clone copies the strings of s. Methods and names are substrings of request lines of up to a megabyte, which a map key
-// must not keep in memory.
+// clone copies the strings of s. Methods and names are substrings of request lines of up to a
+// megabyte, which a map key must not keep in memory.
 func (s series) clone() series {
 	s.verb, s.group, s.version = strings.Clone(s.verb), label(s.group), label(s.version)
 	s.resource, s.subresource = label(s.resource), label(s.subresource)
@@ -111,8 +113,8 @@ func (r *requests) find(s series) *counts {
 	return r.counts[s]
 }
 
-// findOrAdd returns the counts of a series and adds them if there are none. Series are never removed, so the caller must
-// bound their number.
+// findOrAdd returns the counts of a series and adds them if there are none. Series are never
+// removed, so the caller must bound their number.
 func (r *requests) findOrAdd(s series, longRunning bool) *counts {
 	if found := r.find(s); found != nil {
 		return found

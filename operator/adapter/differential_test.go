@@ -91,8 +91,9 @@ type twins struct {
 	ends   map[string]int // how often calls of a kind ended well, and how often not
 }
 
-// MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client as by controller-runtime's. What differs, and why, is
-// listed in docs/guides/coming-from-controller-runtime.md ("The clients, call by call").
+// MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client
+// as by controller-runtime's. What differs, and why, is listed in
+// docs/operator/coming-from-controller-runtime.md ("The clients, call by call").
 func TestClientDifferential(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	cfg.QPS = -1
@@ -452,7 +453,8 @@ func (w *twins) create(c calls, obj [2]client.Object, seed uint64) calls {
 	return c
 }
 
-// selects are options that select. Those of controller-runtime replace each other where ours must all match, so there is one of labels and one of fields.
+// selects are options that select. Those of controller-runtime replace each other where ours must
+// all match, so there is one of labels and one of fields.
 func (w *twins) selects(s shape) (list []client.ListOption, crlist []crclient.ListOption, what string) {
 	both := func(o client.ListOption, cr crclient.ListOption) {
 		list, crlist, what = append(list, o), append(crlist, cr), what+fmt.Sprintf(" %T%v", o, o)
@@ -527,7 +529,7 @@ func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	return err
 }
 
-// read fills both objects with what there is. It is false if there is nothing.
+// read reads the object into both. It returns false if the object does not exist.
 func (w *twins) read(t *testing.T, obj [2]client.Object) bool {
 	for _, o := range obj {
 		if err := w.ours.Get(t.Context(), client.KeyOf(o), o); apierrors.IsNotFound(err) {

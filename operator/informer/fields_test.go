@@ -141,7 +141,8 @@ func (w ways) agree(t *testing.T, s fields.Selector, opts ...client.ListOption) 
 	return len(want)
 }
 
-// RUN-02: a field selector selects the same in a cache of Go types, in one of unstructured objects, and on the server.
+// RUN-02: a field selector selects the same in a cache of Go types, in one of unstructured objects,
+// and on the server.
 func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	cfg := apiserver.For(t)
 	group := "buoy" + time.Now().Format("150405") + ".kelson.dev"

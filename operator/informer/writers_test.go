@@ -16,7 +16,8 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run it with -race.
+// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run
+// it with -race.
 func TestWritersReadThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -208,7 +208,7 @@ func TestExpiring(t *testing.T) { // MACH-04
 		if _, ok := e.Get("one"); ok {
 			t.Error("it has expired")
 		}
-		e.Put(thing{name: "two", n: 2}) // lives anew
+		e.Put(thing{name: "two", n: 2}) // its lifetime starts again
 		time.Sleep(90 * time.Second)
 		if _, ok := e.Get("two"); !ok {
 			t.Error("it has not expired")

@@ -1,10 +1,10 @@
 #!/bin/sh
-# @kubernetes/client-node, the JavaScript client, on a server whose node really runs commands. Prints a table of the steps and writes it to
+# Tests @kubernetes/client-node, the JavaScript client, with a server whose node runs pods as processes. Prints a table of the steps and writes it to
 # docs/internals/conformance.md.
 #
 #   test/client-node/run.sh
 #
-# Needs bin/kelson (make build), and Node.js with npm, which downloads the client into bin/. The output stays in bin/client-node/log.
+# Needs bin/kelson (make build), and Node.js with npm, which downloads the client into bin/. The output is in bin/client-node/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=client-node
 . "$root/test/steps.sh"

@@ -2,13 +2,14 @@ package main
 
 import "regexp"
 
-// allowance is a difference that stays, and why. It must match something in a whole run, or it is out of date and the run fails, unless that is chance. Empty
-// patterns match everything.
+// allowance is an accepted difference, and why it is accepted. It must match something in a
+// complete run; otherwise it is out of date and the run fails, unless chance is set. Empty patterns
+// match everything.
 type allowance struct {
-	stream, label, where string // regular expressions, each over the whole
-	peer, kelson         string // regular expressions, each over a part
+	stream, label, where string // regular expressions that must match the whole text
+	peer, kelson         string // regular expressions that must match a part
 	why                  string
-	chance               bool // it depends on the seed, or on time, whether it shows
+	chance               bool // whether the difference shows depends on the seed or on timing
 
 	matched int
 }
@@ -21,7 +22,7 @@ func (a *allowance) matches(d *difference) bool {
 	return whole(a.stream, d.stream) && whole(a.label, d.label) && whole(a.where, d.where) && part(a.peer, d.peer) && part(a.kelson, d.kelson)
 }
 
-// allowances is the list of what stays.
+// allowances returns the list of accepted differences.
 func allowances() []*allowance {
 	const definitions = `define.*|defined|redefined?.*|definition.*|(get|delete) the clash|delete the definition|status of the definition|status without the stored version`
 	const (
@@ -50,7 +51,7 @@ func allowances() []*allowance {
 			why: "kube-apiserver's flow control writes into a FlowSchema's status at the same time, so that the update is too late", chance: true},
 		{stream: "generated/.*", label: "(generated|mutated) apply", where: `body\.message`,
 			peer: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`, kelson: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`,
-			why: "the merge library's walk over a map, which has no order, ends at the first field that it does not know: how many errors are told is chance", chance: true},
+			why: "the merge library's walk over a map, which has no order, ends at the first unknown field, so the number of errors is random", chance: true},
 		{stream: flowSchemas, where: `status`, peer: `^409 .*the object has been modified`, kelson: `^200`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete right preconditions", where: "status", peer: `^409 .*does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete again", where: "status", peer: "^200", kelson: "^404", why: dangling, chance: true},

@@ -1,12 +1,13 @@
-// Package filewatch holds what was read from a file, and reads it anew when the file has changed.
+// Package filewatch holds a value parsed from a file, and parses the file again when it has
+// changed.
 //
-// There is no watcher and no goroutine: whoever uses the value looks, for the price of one stat(2), whether the file is still the
-// one that was read. So a change is in force for the next use, in virtual time too. A file that can't be read or understood leaves
-// the last good value in force, and is told of once.
+// There is no watcher and no goroutine. [File.Get] compares the file's metadata with one stat(2)
+// call, so a change takes effect at the next use, in virtual time too. If a changed file can't be
+// read or parsed, the last good value stays in force, and the error is reported once.
 //
-//	pool, err := livefile.Open("ca.crt", parse, func(err error) { log.Error("client CA", "err", err) })
+//	pool, err := filewatch.Open("ca.crt", parse, func(err error) { log.Error("reload client CA", "err", err) })
 //	…
-//	pool.Get() // the newest good one
+//	pool.Get() // the newest good value
 package filewatch
 
 import (
@@ -23,19 +24,19 @@ type File[T any] struct {
 	parse func(data []byte) (T, error)
 	warn  func(error)
 
-	mu      sync.Mutex
-	info    os.FileInfo // of the file when it was last looked at; nil: it was not there
-	settled bool        // it was not written just before
-	data    []byte      // what it held then
-	value   T
+	mu     sync.Mutex
+	info   os.FileInfo // of the file at the last check; nil if it did not exist
+	stable bool        // the last write was at least minAge before the check
+	data   []byte      // content at the last check
+	value  T
 }
 
-// unsettled is how close before a look a file's last write may lie to hide another one after it: timestamps are no finer than the
-// kernel's clock tick.
-const unsettled = 100 * time.Millisecond
+// minAge is the age of the last write from which file metadata is trusted: timestamps are as coarse
+// as the tick of the kernel clock, so a later write in the same tick would not show.
+const minAge = 100 * time.Millisecond
 
-// Open reads a file. Parse makes the value of its content and must not keep the data; warn, which may be nil, hears of changes that
-// were not taken over.
+// Open reads a file. parse returns the value of its content and must not keep the data. warn, which
+// may be nil, receives the errors of reloads.
 func Open[T any](name string, parse func(data []byte) (T, error), warn func(error)) (*File[T], error) {
 	f := &File[T]{name: name, parse: parse, warn: warn}
 	if f.warn == nil {
@@ -45,7 +46,7 @@ func Open[T any](name string, parse func(data []byte) (T, error), warn func(erro
 	if err != nil {
 		return nil, err
 	}
-	f.look(info)
+	f.checked(info)
 	if f.data, err = os.ReadFile(name); err != nil {
 		return nil, err
 	}
@@ -55,10 +56,10 @@ func Open[T any](name string, parse func(data []byte) (T, error), warn func(erro
 	return f, nil
 }
 
-// Name is the file's name.
+// Name returns the name of the file.
 func (f *File[T]) Name() string { return f.name }
 
-// Get is the value of the newest good content.
+// Get returns the value of the newest good content.
 func (f *File[T]) Get() T {
 	info, err := os.Stat(f.name)
 	f.mu.Lock()
@@ -67,16 +68,16 @@ func (f *File[T]) Get() T {
 	case err != nil:
 		if f.info != nil {
 			f.info = nil
-			f.warn(fmt.Errorf("read again: %w", err))
+			f.warn(fmt.Errorf("reload: %w", err))
 		}
 		return f.value
-	case f.settled && f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size():
+	case f.stable && f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size():
 		return f.value
 	}
-	f.look(info)
+	f.checked(info)
 	data, err := os.ReadFile(f.name)
 	if err != nil {
-		f.warn(fmt.Errorf("read again: %w", err))
+		f.warn(fmt.Errorf("reload: %w", err))
 		return f.value
 	}
 	if bytes.Equal(data, f.data) {
@@ -84,13 +85,13 @@ func (f *File[T]) Get() T {
 	}
 	f.data = data
 	if value, err := f.parse(data); err != nil {
-		f.warn(fmt.Errorf("read %s again: %w", f.name, err))
+		f.warn(fmt.Errorf("reload %s: %w", f.name, err))
 	} else {
 		f.value = value
 	}
 	return f.value
 }
 
-func (f *File[T]) look(info os.FileInfo) {
-	f.info, f.settled = info, time.Since(info.ModTime()) > unsettled
+func (f *File[T]) checked(info os.FileInfo) {
+	f.info, f.stable = info, time.Since(info.ModTime()) > minAge
 }

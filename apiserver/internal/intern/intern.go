@@ -1,5 +1,5 @@
-// Package intern gives strings that were read before in the place of new ones: names of fields, kinds, users' words. Most of an object's strings
-// are those of others like it.
+// Package intern returns shared strings for byte slices that were read before: field names, kinds,
+// user-defined words. Most strings of an object also occur in other objects.
 //
 //	t := pool.Get()
 //	defer pool.Put(t)
@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// Texts are strings that were read before, by their hash. It must not be used by several goroutines at once.
+// Texts is a cache of strings, indexed by hash. It is not safe for concurrent use.
 type Texts struct {
 	seed  maphash.Seed
 	slots [512]string
 }
 
-// longest is the longest string that is looked for.
+// longest is the length of the longest string that is cached.
 const longest = 48
 
-// Text is b as a string.
+// Text returns b as a string, from the cache if possible.
 func (t *Texts) Text(b []byte) string {
 	if len(b) > longest || len(b) == 0 {
 		return string(b)
@@ -32,10 +32,10 @@ func (t *Texts) Text(b []byte) string {
 	return *slot
 }
 
-// Pool has Texts for those who need some for a while. The zero value is ready for use.
+// Pool is a pool of Texts. The zero value is ready for use.
 type Pool struct{ pool sync.Pool }
 
-// Get takes one.
+// Get returns Texts from the pool, or new ones.
 func (p *Pool) Get() *Texts {
 	if t, ok := p.pool.Get().(*Texts); ok {
 		return t
@@ -43,5 +43,5 @@ func (p *Pool) Get() *Texts {
 	return &Texts{seed: maphash.MakeSeed()}
 }
 
-// Put gives it back.
+// Put returns Texts to the pool.
 func (p *Pool) Put(t *Texts) { p.pool.Put(t) }

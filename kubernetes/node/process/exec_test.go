@@ -42,9 +42,9 @@ func TestExec(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := exec("", false); err == nil {
-		t.Error("no command was run")
+		t.Error("want an error for an empty command")
 	}
-	// A command ends with its client, and with its container.
+	// A command ends when its client disconnects and when its container ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	go func() {
