@@ -33,7 +33,7 @@ type call struct {
 	audiences   authenticator.Audiences
 	ticket      flowcontrol.Ticket                      // of flow control
 	seat        seat                                    // of a short request
-	latencies   atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
+	latencies   atomic.Pointer[request.LatencyTrackers] // nil: no latency was tracked yet
 }
 
 // The keys of Kubernetes' libraries.

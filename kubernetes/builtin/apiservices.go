@@ -11,9 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 )
 
-// apiServices is the kind that says who serves a version of a group. It is a kind of the aggregator's, not of
-// k8s.io/kubernetes; it is stored and shown here, and nobody is asked to serve what it names: such an APIService has no
-// Available condition, which clients read as Unknown.
+// apiServices returns the kind APIService of the aggregator. The control plane stores and shows these objects, but proxies no
+// request to the servers that they name. They have no condition Available, which clients read as Unknown.
 func apiServices() []entry {
 	return []entry{{hub: &apiregistration.APIService{}, plural: "apiservices", versions: v1, categories: extensions,
 		storagePath: "apiregistration.k8s.io/apiservices",

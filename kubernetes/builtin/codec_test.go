@@ -187,7 +187,7 @@ func TestDecodeErrors(t *testing.T) { // API-04
 		{name: "another kind", plural: "pods", version: "v1", media: resource.MediaJSON,
 			body: `{"kind":"Secret","apiVersion":"v1"}`,
 			err:  `Secret in version "v1" cannot be handled as a Pod: converting (v1.Secret) to (core.Pod): unknown conversion`},
-		{name: "a kind nobody knows", plural: "pods", version: "v1", media: resource.MediaJSON,
+		{name: "an unknown kind", plural: "pods", version: "v1", media: resource.MediaJSON,
 			body: `{"kind":"Foo","apiVersion":"v1"}`,
 			err:  `Foo in version "v1" cannot be handled as a Pod: no kind "Foo" is registered for version "v1" in scheme`},
 		{name: "a wrong type", plural: "pods", version: "v1", media: resource.MediaJSON,

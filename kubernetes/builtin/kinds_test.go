@@ -204,6 +204,6 @@ func TestScaleTable(t *testing.T) {
 		}
 	}
 	if text = s.send("GET", sets+"/r/scale?includeObject=None", "", table).Body.String(); strings.Contains(text, "PartialObject") {
-		t.Errorf("objects nobody asked for: %s", text)
+		t.Errorf("unexpected objects: %s", text)
 	}
 }

@@ -231,7 +231,7 @@ func BenchmarkAggregated(b *testing.B) {
 	})
 }
 
-// API-09: what there is no document of, and what a document can't be had as.
+// API-09: paths without a document, and media types in which a document is not available.
 func TestNoDocument(t *testing.T) {
 	h, registry := newHandler(t)
 	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}},

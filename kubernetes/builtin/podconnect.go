@@ -102,7 +102,7 @@ func (r *responder) before(h http.Handler) http.Handler {
 // kubelets tells how to reach the kubelet of a node.
 type kubelets struct{ *kinds }
 
-// kubeletPort is the port of kubelets in URLs; nobody listens there.
+// kubeletPort is the port of kubelets in URLs; nothing listens there.
 const kubeletPort = "10250"
 
 // GetConnectionInfo gives a transport that ends with ctx.
@@ -144,7 +144,7 @@ func (k *kinds) may() authorizer.UnconditionalAuthorizer {
 	return k.cfg.Authorizer
 }
 
-// everything is allowed where nobody is asked.
+// without an authorizer, everything is allowed.
 type everything struct{}
 
 func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {

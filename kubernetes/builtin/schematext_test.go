@@ -19,7 +19,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-var update = flag.Bool("update", false, "write the text of the schemas anew")
+var update = flag.Bool("update", false, "write the text of the schemas again")
 
 // The text says what Kubernetes' own definitions say, of every type that a served kind reaches; -update makes it so.
 func TestSchemaText(t *testing.T) {

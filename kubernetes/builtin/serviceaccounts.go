@@ -24,7 +24,7 @@ import (
 
 var tokenRequest = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
-// serviceAccountSubresources are none where there is nobody to issue tokens.
+// serviceAccountSubresources returns none if nothing issues tokens.
 func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 	if k.cfg.Tokens == nil {
 		return nil

@@ -18,10 +18,10 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Control planes that share a state all give addresses and ports of the same ranges. Then nothing is known from before: what Services
-// hold is read anew for each write, and who gives something renews, in the same unit as the Service, one record of the ranges that
-// nobody else may have renewed since. So of two who would give at a time one has to look again. To give back needs no record: a
-// Service that holds less is all there is to it.
+// Control planes that share a state allocate addresses and ports from the same ranges. Each write reads the allocations from the
+// Services again. A write that allocates also updates one record of the ranges, in the same unit as the Service, on condition that
+// no other write has updated it since. Of two concurrent allocations one therefore fails and retries. Releasing needs no record:
+// the Service just holds less.
 
 // rangesKey is where the record is. It is served nowhere, as RangeAllocations are not in Kubernetes.
 var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
@@ -98,7 +98,7 @@ func (s *services) mark(sn *store.Snapshot) error {
 
 // record is the write of the record over that of a state.
 func (s *services) record(sn *store.Snapshot) (store.Op, error) {
-	cidr := s.ips[0].CIDR() // nobody reads it
+	cidr := s.ips[0].CIDR() // no code reads it
 	allocation := corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
 		ObjectMeta: metav1.ObjectMeta{Name: rangesKey.Name},

@@ -27,7 +27,7 @@ func pair(t *testing.T, cfg Config) (a, b *server) {
 	return open(), open()
 }
 
-// Two servers give what there is of the ranges once, and again what either of them took back. API-13
+// Two servers allocate each address and port of the ranges once, and again after either released it. API-13
 func TestServicesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30005"})

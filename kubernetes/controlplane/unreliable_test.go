@@ -94,7 +94,7 @@ func lies(review string) map[string]http.HandlerFunc {
 	}
 }
 
-// othersAreServed checks that users whom the remote server does not concern are answered meanwhile.
+// othersAreServed checks that users whose requests do not involve the remote server are served meanwhile.
 func (s *site) othersAreServed(t *testing.T, while string) {
 	t.Helper()
 	done := make(chan string, 1)
@@ -188,8 +188,8 @@ func TestUnreliableIssuer(t *testing.T) {
 	want(t, "the genuine issuer", start().bearer(t, i.token(t, nil)), "jane")
 }
 
-// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and users whom RBAC allows are
-// served without it.
+// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and requests that RBAC
+// allows are served without it.
 func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r := newRemote(t)
 	s := onPort(t, controlplane.Config{Authorization: authz.Options{

@@ -215,7 +215,7 @@ func (w *writer) collection(t loader.Type) bool {
 	return false
 }
 
-// plain is a type with apply configurations in the place of structs.
+// plain is a type with structs replaced by their apply configurations.
 func (w *writer) plain(t loader.Type) string {
 	switch t := t.(type) {
 	case *loader.Pointer:

@@ -95,5 +95,5 @@ func TestAtOnAServer(t *testing.T) {
 	must(<-ended)
 	must(c.Delete(ctx, object))
 	grace := int64(0)
-	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace}))) // where nobody collects garbage
+	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace}))) // where no garbage collector runs
 }

@@ -38,7 +38,7 @@ type CronJobSpec struct {
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
-	// suspend keeps Jobs from being started. Those that run go on.
+	// suspend keeps Jobs from being started. Running Jobs continue.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 

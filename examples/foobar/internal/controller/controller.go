@@ -81,7 +81,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 	return nil
 }
 
-// each does the same with every change: the queue holds keys, and sync looks at what there is.
+// each does the same with every change: the queue holds keys, and sync looks at the current state.
 func each(enqueue func(metav1.Object)) cache.ResourceEventHandler {
 	handle := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {

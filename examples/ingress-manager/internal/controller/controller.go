@@ -112,7 +112,7 @@ func (c *controller) follow(informers informer.Informers, kind client.Object, en
 	return registration.Synced(), nil
 }
 
-// handler does the same with every change: the queue holds keys, and sync looks at what there is.
+// handler does the same with every change: the queue holds keys, and sync looks at the current state.
 type handler func(client.Object)
 
 func (h handler) OnAdd(obj client.Object, _ bool)    { h(obj) }
@@ -157,7 +157,7 @@ func (c *controller) settle(key client.Key, err error) {
 // errForeign says that there is an Ingress which somebody else made.
 var errForeign = errors.New("an Ingress of that name belongs to somebody else")
 
-// sync makes what there is what there should be.
+// sync brings the Ingress of a Service into the desired state.
 func (c *controller) sync(ctx context.Context, key client.Key) error {
 	service, err := client.Get[corev1.Service](ctx, c.client, key)
 	if apierrors.IsNotFound(err) {

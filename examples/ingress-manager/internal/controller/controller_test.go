@@ -31,7 +31,7 @@ func service(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// story is the life of an Ingress. settle waits until the controller has done what there is to do: until a check is nil.
+// story is the life of an Ingress. settle waits until the controller is done: until check returns nil.
 func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	ctx := t.Context()
 	ingress := func(check func(*networkingv1.Ingress) error) {
@@ -167,5 +167,5 @@ func TestIngressOnAServer(t *testing.T) {
 	must(t, <-ended)
 	must(t, c.Delete(t.Context(), service(nil)))
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
-	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress))) // where nobody collects garbage
+	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress))) // where no garbage collector runs
 }
