@@ -27,15 +27,15 @@ func inventedNames(ctx context.Context, t *target) error {
 		case 0:
 			return anonymous, http.MethodGet, fmt.Sprintf("/apis/g%d/v%d/r%d", i, i, i), "", "", nil
 		case 1:
-			return nobody, http.MethodGet, fmt.Sprintf("/api/v1/namespaces/n%d/configmaps/c%d", i, i), "", "", nil
+			return norole, http.MethodGet, fmt.Sprintf("/api/v1/namespaces/n%d/configmaps/c%d", i, i), "", "", nil
 		case 2:
-			return nobody, fmt.Sprintf("M%d", i), fmt.Sprintf("/api/v1/namespaces/n%d/r%d/o/s%d", i, i, i), "", "", nil
+			return norole, fmt.Sprintf("M%d", i), fmt.Sprintf("/api/v1/namespaces/n%d/r%d/o/s%d", i, i, i), "", "", nil
 		case 3:
 			return anonymous, http.MethodGet, "/api/v1/namespaces", "", "", []string{"Authorization", fmt.Sprintf("Bearer t%d", i)}
 		case 4:
-			return nobody, http.MethodGet, "/api/v1/namespaces", "", "", []string{"Impersonate-User", fmt.Sprintf("u%d", i)}
+			return norole, http.MethodGet, "/api/v1/namespaces", "", "", []string{"Impersonate-User", fmt.Sprintf("u%d", i)}
 		default:
-			return nobody, http.MethodPost, selfReview, fmt.Sprintf("application/m%d", i), "{}", []string{"User-Agent", fmt.Sprintf("a%d", i)}
+			return norole, http.MethodPost, selfReview, fmt.Sprintf("application/m%d", i), "{}", []string{"User-Agent", fmt.Sprintf("a%d", i)}
 		}
 	})
 	return nil

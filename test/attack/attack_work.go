@@ -40,13 +40,13 @@ func expandingBodies(ctx context.Context, t *target) error {
 	t.flood(ctx, 40, 400, func(i int) (string, string, string, string, string, []string) {
 		switch i % 8 {
 		case 1, 5:
-			return nobody, http.MethodPost, selfReview, bodies.JSON, packed.String(), []string{"Content-Encoding", "gzip"}
+			return norole, http.MethodPost, selfReview, bodies.JSON, packed.String(), []string{"Content-Encoding", "gzip"}
 		case 3:
-			return nobody, http.MethodPost, selfReview, "application/vnd.kubernetes.protobuf", proto, nil
+			return norole, http.MethodPost, selfReview, "application/vnd.kubernetes.protobuf", proto, nil
 		case 7:
-			return nobody, http.MethodPost, selfReview, "application/cbor", cbor, nil
+			return norole, http.MethodPost, selfReview, "application/cbor", cbor, nil
 		default:
-			return nobody, http.MethodPost, selfReview, bodies.YAML, yaml, nil
+			return norole, http.MethodPost, selfReview, bodies.YAML, yaml, nil
 		}
 	})
 	return nil

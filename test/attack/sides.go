@@ -143,7 +143,7 @@ func (s *server) ready(ctx context.Context) error {
 const (
 	anonymous = ""
 	admin     = "admin"  // in system:masters
-	nobody    = "nobody" // without a role
+	norole    = "norole" // without a role
 	editor    = "editor" // has the role edit in the namespace default
 	innocent  = "tenant" // has the role edit in the namespace tenant
 )
@@ -162,7 +162,7 @@ func writeKeys(dir string) error {
 		return err
 	}
 	files := map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM}
-	for _, user := range []string{admin, nobody, editor, innocent} {
+	for _, user := range []string{admin, norole, editor, innocent} {
 		var groups []string
 		if user == admin {
 			groups = []string{"system:masters"}
