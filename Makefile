@@ -1,42 +1,48 @@
-# Everything goes through the go command; a fresh machine needs only Go, git, make and a C compiler (for the race detector).
-# Times are for two cores. The first build compiles Kubernetes' packages and takes several minutes; later ones take seconds.
+# Every target uses the go command. build, run, test and check need Go, git and make; race also needs a C compiler.
+# CONTRIBUTING.md lists what other targets need, and which tests are skipped when. Times are for two cores. The first
+# build compiles Kubernetes' packages and takes several minutes; later builds take seconds.
 
 GO      ?= go
 KELSON  := bin/kelson
 MODULES := . apiserver operator operator/adapter examples bench test/conformance
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The linked-in kubectl learns its version as upstream's build stamps it: at link time. Neither it nor the server claims a commit of
-# Kubernetes, so that they match each other.
+# Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
+# the server, so that their versions match.
 STAMP   := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean \
 	-X $(STAMP).gitCommit=
-# The binary is linked without C, as Kubernetes' releases are: it needs no libc, is smaller, and starts sooner. Names of hosts and users are
-# looked up by Go's own code.
+# Without cgo, as in Kubernetes' releases, the binary needs no libc, is smaller and starts faster. Go's own code resolves
+# names of hosts and users.
 CGO     ?= 0
-# Where the fuzz targets are that make fuzz runs, and for how long each.
+# make fuzz searches these folders for fuzz targets and runs each for FUZZTIME.
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults faults-etcd fuzz differential bench bench-million bench-operator bench-store soak-operator conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api generators bench-generators tidy clean help
+.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
+	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
+	faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator \
+	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	generators bench-generators tidy clean help
 
-help: ## show the targets
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## the binary: bin/kelson
+build: ## build bin/kelson
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
-release: ## the binary as it is given away: bin/kelson, compiled by a profile of its work, which saves a twelfth of the processor's time. The first takes six minutes
+release: ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
-profile: build ## the profile that releases are compiled by, anew: about two minutes
+profile: build ## record the profile for make release again: about two minutes
 	rm -rf bin/profiles && mkdir -p bin/profiles
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -sides 1 -profiles bin/profiles -merged cmd/kelson/release.pgo
 
-run: build ## the example operator on a control plane of its own: an At runs its command and reaches DONE
+run: build ## run the example operator on its own control plane until an At has run its command and is DONE
 	$(KELSON) dev examples/cnat --node=process --until 'at/example-at:{.status.phase}=DONE' --timeout 2m
 
 UNTIL-cronjob          := cronjob.batch.demo.welcome.domain/cronjob-sample:{.status.conditions[?(@.type=="Scheduled")].status}=True
@@ -48,37 +54,37 @@ UNTIL-home             := home/home-sample:{.status.seen}=bar
 UNTIL-welcome          := welcome/welcome-sample:{.status.availableReplicas}=2
 UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.readyReplicas}=3
 
-run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is as it should be
+run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is in the expected state
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
-run-ingress-manager: build ## the example without a framework: a Service with the annotation ingress/http gets its Ingress
+run-ingress-manager: build ## run the example without a framework until a Service with the annotation ingress/http has its Ingress
 	$(KELSON) dev examples/ingress-manager --until 'ingress/web:{.spec.rules[0].host}=web.example.com' --timeout 2m
 
-run-cnat-kube-apiserver: ## cnat on kube-apiserver: its pod is made; that it ran is said by the test, since there is no kubelet. Builds the server first
+run-cnat-kube-apiserver: ## cnat on kube-apiserver, whose test plays the kubelet; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/cnat/...
 
-run-ingress-manager-kube-apiserver: ## the ingress-manager's story on kube-apiserver. Builds the server first
+run-ingress-manager-kube-apiserver: ## the ingress-manager's test on kube-apiserver; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
 
-operator-kube-apiserver: ## the operator library's stories on kube-apiserver: webhooks, adapter. Builds the server first
+operator-kube-apiserver: ## the operator library's tests of webhooks and of the adapter on kube-apiserver; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected' ./operator/... ./operator/adapter/...
 
-test: build ## all tests
+test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
 
 test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
 
-race: build ## all tests with the race detector: about twenty minutes
+race: build ## make test with the race detector: about twenty minutes
 	KELSON=$(abspath $(KELSON)) $(GO) test -race $(TESTED)
 
-check: build ## what every change must pass: generated files, format, vet, staticcheck, architecture, short tests
+check: build ## checks of every change: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
 	$(KELSON) generate --check test/generators/shop
 	$(GO) run ./toolchain/internal/reference -check docs/reference
@@ -87,89 +93,95 @@ check: build ## what every change must pass: generated files, format, vet, stati
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
 	$(GO) test -short . $(TESTED)
 
-generate: build ## regenerate what is generated
+generate: build ## regenerate all generated files
 	$(GO) generate ./...
 	$(KELSON) generate examples/cnat
 	$(KELSON) generate test/generators/shop
 	$(GO) run ./toolchain/internal/reference docs/reference
 
-faults: ## the store under a thousand kills, loss of power, failing calls and flipped bits, forty times as long as in the tests: about three minutes
+faults: ## the store under kills, power loss, failing calls and flipped bits, 40 times as long as in make test: about three minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./apiserver/store/disk
 
-faults-etcd: build ## stores and servers over members of etcd that are killed, paused and cut off, ten times as long as in the tests: about ten minutes
+faults-etcd: build ## stores and servers over etcd members that are killed, paused and cut off, 10 times as long as in make test: about ten minutes
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
 	KELSON=$(abspath $(KELSON)) KELSON_FAULTS=10 $(GO) test -timeout 60m -v -run 'Faults|CutOff|Killed' ./test/etcd
 
-fuzz: ## every fuzz target for FUZZTIME (30s), one after the other; the first run compiles everything anew, with counters
+fuzz: ## every fuzz target for FUZZTIME (30s), in sequence; the first run compiles everything again, with coverage counters
 	@grep -rn '^func Fuzz' --include=*_test.go $(FUZZ) | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort | \
 	while read dir target; do \
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$$dir || exit 1; \
 	done
 
-bench: release ## the figures against kube-apiserver + etcd: about eleven minutes, after the peers are built; writes docs/benchmarks.md
+attack: build ## bounded attacks of one client on kelson serve and, where it can be built, kube-apiserver: ten minutes after the builds; writes its part of docs/reference/security.md
+	@mkdir -p bin/peers
+	-$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/attack ./test/attack
+	bin/attack -kelson $(KELSON) -peers bin/peers -docs docs/reference/security.md
+
+bench: release ## figures against kube-apiserver and etcd: about eleven minutes after the builds; writes docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/figures ./bench/figures
-	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/benchmarks.md
+	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
-bench-million: release ## a million objects: loaded, listed, started over: about five minutes
+bench-million: release ## load, list and restart with a million objects: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million
 
-differential: build ## the same requests to kube-apiserver and Kelson, answers compared: about five minutes after the builds; writes docs/differential.md
+differential: build ## compare the answers of kube-apiserver and Kelson to the same requests: about five minutes after the builds; writes docs/internals/differential.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/differential.md
+	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/internals/differential.md
 
-bench-operator: release ## the operator library against client-go and controller-runtime: about half an hour, and ten minutes more when the peers must be built; writes its part of docs/benchmarks.md
+bench-operator: release ## the operator library against client-go and controller-runtime: about 40 minutes with the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/bench
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
-	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/benchmarks.md
+	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
-soak-operator: ## the informer of the operator library under ten minutes of random faults
+soak-operator: ## the operator library's informer under ten minutes of random faults
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
-bench-store: ## storage engines under group commit: about three minutes
+bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
-conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/conformance.md
-	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/conformance.md)
+conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
+	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
 
-controller-runtime: build ## controller-runtime's own test suites on this control plane: about six minutes
+controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
 
-test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/conformance.md
+test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh
 
-helm: build ## Helm's install, upgrade, rollback and uninstall of a chart with hooks: half a minute after the build of Helm
+helm: build ## install, upgrade, roll back and uninstall a chart with hooks with Helm: half a minute after the build of Helm
 	test/helm/run.sh
 
-scaffold: build ## the way of a new user, from kelson init to a deployed operator, on kelson serve and kube-apiserver (bin/peers): about ten minutes
+scaffold: build ## the tutorial's steps, from kelson init to a deployed operator, on kelson serve and kube-apiserver (bin/peers): about ten minutes
 	test/scaffold/run.sh
 
-kustomize: build ## trees of kustomizations applied with the linked-in kubectl, and built with Kustomize itself
+kustomize: build ## kustomizations, applied with the linked-in kubectl and built with Kustomize
 	test/kustomize/run.sh
 
-client-go: build ## client-go's informers and leader election over a port
+client-go: build ## run client-go's informers and leader election over a port
 	test/client-go/run.sh
 
-client-node: build ## the JavaScript client, from npm: needs Node.js
+client-node: build ## run the JavaScript client from npm; needs Node.js
 	test/client-node/run.sh
 
-generators: ## the generators' output for real projects against controller-gen's: a minute or two after the downloads
+generators: ## compare the generators' output for real projects with controller-gen's: two minutes after the downloads
 	KELSON_GENERATORS=1 $(GO) test -timeout 30m -v -run Projects ./bench/generators
 
-bench-generators: build ## the time of a run and of an edit against controller-gen's: a minute; writes its part of docs/benchmarks.md
-	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/benchmarks.md
+bench-generators: build ## time of a run and of an edit, against controller-gen: a minute; writes its part of docs/internals/benchmarks.md
+	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
-cluster-api: build ## Cluster API's own test suites on this control plane
+cluster-api: build ## run Cluster API's own test suites on this control plane
 	test/cluster-api/run.sh
 
-tidy: ## go.mod and go.sum of every module
+tidy: ## tidy go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
 
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf bin

@@ -11,9 +11,11 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Apply brings an object to what obj says, by server-side apply: fields that obj does not set are left to others. obj is filled with the
-// result, and returned. In a reconcile, obj becomes owned by the object that is reconciled: its controller reference is set, unless it
-// has one, and so is its namespace, if it is empty. The next read through c sees the result.
+// Apply creates or updates an object by server-side apply. Fields that obj does not set belong to
+// other managers and stay as they are. Apply fills obj with the server's answer and returns it. In
+// a reconcile, Apply makes the reconciled object the controller of obj, unless obj has a
+// controller, and sets an empty namespace to that of the reconciled object. The next read through c
+// sees the result.
 func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	if owner := reconcile.Object(ctx); owner != nil {
 		if err := own(ctx, c, owner, obj); err != nil {
@@ -26,7 +28,7 @@ func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	return obj, nil
 }
 
-// place puts obj into the namespace of owner, if it has a namespace and none is said.
+// place sets an empty namespace of a namespaced obj to the namespace of owner.
 func place(ctx context.Context, c Client, owner, obj Object) error {
 	if obj.GetNamespace() != "" {
 		return nil
@@ -46,7 +48,7 @@ func place(ctx context.Context, c Client, owner, obj Object) error {
 	return err
 }
 
-// own makes obj belong to owner.
+// own sets the namespace of obj and adds a controller reference to owner.
 func own(ctx context.Context, c Client, owner, obj Object) error {
 	if err := place(ctx, c, owner, obj); err != nil {
 		return err
@@ -54,9 +56,10 @@ func own(ctx context.Context, c Client, owner, obj Object) error {
 	if metav1.GetControllerOfNoCopy(obj) != nil {
 		return nil
 	}
-	// A reference has no namespace: what has one can own only what is there, too.
+	// An owner reference has no namespace: a namespaced owner can own only objects in its
+	// namespace.
 	if ns := owner.GetNamespace(); ns != "" && ns != obj.GetNamespace() {
-		return fmt.Errorf("it can't be owned by %s, which is in namespace %s: use the methods of Client for what is not to be owned", describe(c, owner), ns)
+		return fmt.Errorf("owner %s is in namespace %s, and owner references cannot cross namespaces: use the methods of Client for objects without an owner", describe(c, owner), ns)
 	}
 	kind, err := client.KindOf(owner, c.Scheme())
 	if err != nil {

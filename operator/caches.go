@@ -5,7 +5,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Namespaces are those that the operator reads from and watches; by default all. Kinds without a namespace are read as a whole.
+// Namespaces restricts what the operator reads and watches to the named namespaces; the default is
+// all of them. Cluster-scoped kinds are not restricted.
 func Namespaces(names ...string) Part {
 	return partFunc(func(p *parts) error {
 		p.caches.Scope.Namespaces = names
@@ -13,8 +14,10 @@ func Namespaces(names ...string) Part {
 	})
 }
 
-// Cache says which objects of kind T the operator keeps, in place of all (or those of Namespaces), and in which form. What it does not
-// keep it does not see: its client reads past the cache only outside of the namespaces of the scope.
+// Cache restricts which objects of kind T the operator caches, and sets the form in which it keeps
+// them. The default is all objects, or those in Namespaces. The client does not find objects
+// outside of scope, except that it reads objects in other namespaces than the scope's from the API
+// server.
 func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Form) Part {
 	return partFunc(func(p *parts) error {
 		obj := P(new(T))
@@ -32,8 +35,8 @@ func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Fo
 	})
 }
 
-// Transform changes each object of kind T before it is kept, to keep less of it. It may change and return its argument, but neither its
-// name nor its resourceVersion.
+// Transform changes each object of kind T before the cache keeps it, to save memory. change may
+// modify and return its argument. It must not change the name or the resourceVersion.
 func Transform[T any, P client.Pointer[T]](change func(*T) *T) Part {
 	return partFunc(func(p *parts) error {
 		before := p.caches.Transform

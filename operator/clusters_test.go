@@ -31,7 +31,8 @@ func (c courier) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	return operator.Result{}, nil
 }
 
-// RUN-03: in a reconcile for an object of a further cluster, Apply asks that cluster about kinds, and Events are recorded there.
+// RUN-03: in a reconcile for an object of a further cluster, Apply asks that cluster about kinds,
+// and Events are recorded there.
 func TestApplyAndEventsInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := apitest.New(apitest.ConfigMaps, apitest.Events) // it has no pods

@@ -12,22 +12,25 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Outcome is what CreateOrUpdate did.
+// Outcome reports what CreateOrUpdate did.
 type Outcome string
 
-// What CreateOrUpdate can do.
+// The outcomes of CreateOrUpdate.
 const (
 	Unchanged Outcome = "unchanged"
 	Created   Outcome = "created"
 	Updated   Outcome = "updated"
 )
 
-// CreateOrUpdate brings an object to what set makes of it. obj has a name; it is filled with what there is under that name, if anything, set
-// changes it, and it is created, or updated if that changed anything. In a reconcile, obj becomes owned as by Apply; to have
-// another owner already is an error.
+// CreateOrUpdate creates or updates an object. It reads the object with the name of obj into obj,
+// if there is one, and calls set, which changes obj. Then it creates the object, or updates it if
+// set changed anything. In a reconcile, the reconciled object becomes the controller of obj as with
+// Apply; an object with another controller is an error.
 //
-// Apply is the better choice for most objects: it leaves to others what it does not set, and takes back what it no longer sets. This is for
-// what has to be computed from what is there. An update that comes too late is a conflict, which reconciles try again.
+// Prefer Apply for most objects: it leaves fields of other managers alone, and removes fields that
+// the operator no longer sets. Use CreateOrUpdate if the desired state depends on the existing
+// object. If the object changed in the meantime, the update returns a conflict, which the
+// controller retries.
 func CreateOrUpdate[P client.Object](ctx context.Context, c Client, obj P, set func() error) (Outcome, error) {
 	outcome, err := createOrUpdate(ctx, c, obj, set)
 	if err != nil {
@@ -45,7 +48,7 @@ func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error)
 	}
 	key := client.KeyOf(obj)
 	if key.Name == "" {
-		return Unchanged, errors.New("it has no name")
+		return Unchanged, errors.New("it has no name: set metadata.name")
 	}
 	var before client.Object
 	err := c.Get(ctx, key, obj, client.GetOptions{Shared: &before})
@@ -60,11 +63,11 @@ func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error)
 		return Unchanged, err
 	}
 	if client.KeyOf(obj) != key {
-		return Unchanged, fmt.Errorf("it was renamed to %s", client.KeyOf(obj))
+		return Unchanged, fmt.Errorf("set must not change its name: it is now %s", client.KeyOf(obj))
 	}
 	if owner != nil {
 		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() {
-			return Unchanged, fmt.Errorf("it is controlled by %s %s", other.Kind, other.Name)
+			return Unchanged, fmt.Errorf("it is already controlled by %s %s", other.Kind, other.Name)
 		}
 		if err := own(ctx, c, owner, obj); err != nil {
 			return Unchanged, err

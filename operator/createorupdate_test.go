@@ -61,7 +61,7 @@ func TestCreateOrUpdate(t *testing.T) {
 		t.Errorf("%s %v %v", got, err, cm.Labels)
 	}
 
-	// Outside of a reconcile nobody owns it, and objects without namespaces have none.
+	// Outside of a reconcile, the object gets no owner and no namespace.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 	if got, err := operator.CreateOrUpdate(t.Context(), c, node, func() error { node.Spec.Unschedulable = true; return nil }); err != nil || got != operator.Created || node.OwnerReferences != nil || node.Namespace != "" {
 		t.Errorf("%s %v %+v", got, err, node)
@@ -77,8 +77,8 @@ func TestCreateOrUpdate(t *testing.T) {
 	}{
 		"no name":          {inReconcile, child(""), func(*corev1.ConfigMap) error { return nil }, "it has no name"},
 		"set fails":        {inReconcile, child("child"), func(*corev1.ConfigMap) error { return broken }, "broken"},
-		"renamed":          {inReconcile, child("child"), func(cm *corev1.ConfigMap) error { cm.Name = "other"; return nil }, "it was renamed to default/other"},
-		"owned by another": {another, child("child"), func(*corev1.ConfigMap) error { return nil }, "it is controlled by Pod owner"},
+		"renamed":          {inReconcile, child("child"), func(cm *corev1.ConfigMap) error { cm.Name = "other"; return nil }, "set must not change its name: it is now default/other"},
+		"owned by another": {another, child("child"), func(*corev1.ConfigMap) error { return nil }, "it is already controlled by Pod owner"},
 	} {
 		got, err := operator.CreateOrUpdate(tt.ctx, c, tt.cm, func() error { return tt.set(tt.cm) })
 		if err == nil || got != operator.Unchanged || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "create or update ConfigMap") {

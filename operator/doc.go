@@ -1,4 +1,4 @@
-// Package operator is where operators begin: they hand [Main] a constructor of each reconciler, and the rest follows.
+// Package operator is the entry point for operators: pass [Main] a constructor for each reconciler.
 //
 //	func main() {
 //		operator.Main(
@@ -22,7 +22,8 @@
 //			at.Status.Phase = cnat.Pending
 //			return operator.After(wait), nil
 //		}
-//		pod, err := operator.Apply(ctx, r.client, podFor(at)) // owned by at, server-side, visible to the next read
+//		// Server-side apply; at becomes the owner, and the next read sees the pod.
+//		pod, err := operator.Apply(ctx, r.client, podFor(at))
 //		if err != nil {
 //			return operator.Result{}, err
 //		}
@@ -32,28 +33,31 @@
 //
 // # What the framework does
 //
-// It reads the object and hands over a private copy; writes its status when Reconcile has returned, once and only if it changed; keeps
-// Status.ObservedGeneration; adds and removes a finalizer for reconcilers that have a method Finalize; retries errors with backoff and
-// conflicts quietly; makes a condition of [Invalid]; recovers panics; gives reads from a cache that never is behind the operator's own
-// writes; and keeps the account of what caused each reconcile and what it wrote.
+// It reads the object and passes a private copy to Reconcile. After Reconcile returns, it writes
+// the status, once and only if it changed, and sets Status.ObservedGeneration. It adds and removes
+// a finalizer if the reconciler has a method Finalize. It retries errors with backoff, and
+// conflicts without logging an error. It turns [Invalid] into a condition and recovers panics.
+// Reads come from a cache that is never older than the operator's own writes. A trace records what
+// caused each reconcile and what the reconcile wrote.
 //
-// # Where things are
+// # Packages
 //
-//	operator    the everyday names: Main, Run, For, Owns, Result, Apply …
-//	reconcile   what a reconciler is, plain and typed; conditions; Terminal, RetryOnConflict
-//	client      reading and writing objects: Get, List, Create, Patch, Apply, Watch …
-//	informer    local, indexed copies of kinds, and who is told of changes
+//	operator    the most used names: Main, Run, For, Owns, Result, Apply …
+//	reconcile   the Reconciler interfaces, plain and typed; conditions; Terminal, RetryOnConflict
+//	client      reads and writes objects: Get, List, Create, Patch, Apply, Watch …
+//	informer    local, indexed copies of kinds, with change handlers
 //	controller  events → predicates → handlers → queue → reconciler
-//	workqueue   the queue between them
+//	workqueue   the queue between event handlers and workers
 //	events      Events about objects, as kubectl describe shows them
-//	trace       the account of reconciles, causes and writes; hot loops; spans
-//	webhook     admission and conversion, with certificates of the operator's own
-//	leader      which replica leads, or which does what
+//	trace       the record of reconciles, causes and writes; hot loops; spans
+//	webhook     admission and conversion, with certificates that the operator issues itself
+//	leader      leader election and sharding among replicas
 //	manager     the composition: lifecycle, clusters, probes, metrics
-//	adapter     reconcilers of controller-runtime, run here; a module of its own
+//	adapter     runs controller-runtime reconcilers; its own module
 //
 // # Testing
 //
-// [Run] takes the same parts as Main with a given rest.Config. It opens no ports unless told to, leaves nothing behind when its context
-// has ended, and runs inside a testing/synctest bubble when the transport of the rest.Config does.
+// [Run] takes the same parts as Main and a rest.Config. It opens no ports by default, leaves
+// nothing running after it returns, and works inside a testing/synctest bubble if the transport of
+// the rest.Config does.
 package operator

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/operator"
 )
 
-// Labeler labels what it is told to.
+// Labeler sets a label on every object.
 type Labeler struct{ deps operator.Deps }
 
 func (l *Labeler) Reconcile(ctx context.Context, node *corev1.Node) (operator.Result, error) {

@@ -14,12 +14,13 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// For is a controller for the kind that is the parameter of R's method
+// For adds a controller for the kind T, the parameter of R's method
 //
 //	Reconcile(ctx context.Context, obj *T) (Result, error)
 //
-// R may also have a method Finalize of the same form, which is then called before an object of the kind is gone; see
-// reconcile.Finalizer. construct makes the reconciler. It takes an operator.Client or operator.Deps.
+// R may also have a method Finalize of the same form, which the controller calls before an object
+// of the kind is deleted; see reconcile.Finalizer. construct creates the reconciler. It takes an
+// operator.Client or operator.Deps.
 func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
 	return build[D, T, R, P](construct, opts, func(r R, deps Deps, s *settings) (reconcile.Reconciler, error) {
 		return reconcile.For[T, P](r, reconcile.TypedConfig{
@@ -28,8 +29,9 @@ func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) 
 	})
 }
 
-// ForRequests is a controller whose reconciler is given the names of objects of kind T, also of those that are gone, and does by itself
-// what For does for others.
+// ForRequests adds a controller for kind T whose reconciler takes requests, as reconcile.Reconciler
+// does. It gets the names of objects, including deleted ones, and reads objects and writes status
+// itself.
 func ForRequests[T, D any, R reconcile.Reconciler, P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
 	return build[D, T, R, P](construct, opts, func(r R, _ Deps, _ *settings) (reconcile.Reconciler, error) { return r, nil })
 }
@@ -70,7 +72,7 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	var c *controller.Controller
 	deps.Watch = func(source controller.Source) (func(), error) {
 		if c == nil {
-			return nil, fmt.Errorf("controller %s: Watch was called by the constructor: it may be from the first Reconcile on", s.name)
+			return nil, fmt.Errorf("controller %s: Deps.Watch was called in the constructor: call it from Reconcile", s.name)
 		}
 		return c.Watch(source)
 	}
@@ -95,7 +97,7 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	if c, err = h.NewController(cfg); err != nil {
 		return err
 	}
-	// Each cluster has its sources.
+	// Each cluster has its own sources.
 	return h.OnCluster(func(cluster *manager.Cluster) error {
 		own := &controller.Kind{
 			Informers: cluster.Informers(), Cluster: cluster.Name(), Object: object, Predicates: s.predicates, Resync: s.resync,
@@ -118,7 +120,7 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	})
 }
 
-// pick is what a constructor asks for.
+// pick returns the dependencies in the form that a constructor takes.
 func pick[D any](deps Deps) (D, error) {
 	var d D
 	switch want := any(&d).(type) {
@@ -127,12 +129,13 @@ func pick[D any](deps Deps) (D, error) {
 	case *Client:
 		*want = deps.Client
 	default:
-		return d, fmt.Errorf("its constructor takes a %v: it may take an operator.Client or operator.Deps", reflect.TypeFor[D]())
+		return d, fmt.Errorf("the constructor takes a %v: it must take an operator.Client or operator.Deps", reflect.TypeFor[D]())
 	}
 	return d, nil
 }
 
-// finalizerName is unique to a controller and, as Kubernetes wants it, has a domain.
+// finalizerName returns a finalizer name that is unique to a controller and has a domain, as
+// Kubernetes requires.
 func finalizerName(group, name string) string {
 	if !strings.Contains(group, ".") {
 		group = "kelson.dev"
@@ -140,7 +143,7 @@ func finalizerName(group, name string) string {
 	return group + "/" + name
 }
 
-// host is the manager that an operator's parts are installed in.
+// host is the manager to which the parts of an operator add themselves.
 type host struct {
 	*manager.Manager
 	name       string
@@ -149,7 +152,7 @@ type host struct {
 	noWebhooks bool
 }
 
-// shards is what the sharded controllers of the operator share.
+// shards returns the Shards that all sharded controllers of the operator share.
 func (h *host) shards() (*leader.Shards, error) {
 	if h.sharing != nil {
 		return h.sharing, nil
@@ -162,7 +165,7 @@ func (h *host) shards() (*leader.Shards, error) {
 		}
 	}
 	if cfg.Group.Namespace == "" {
-		cfg.Group.Namespace = "default" // on a developer's machine, say
+		cfg.Group.Namespace = "default" // outside of a cluster
 	}
 	shards, err := leader.NewShards(cfg)
 	if err != nil {
@@ -186,7 +189,7 @@ func (h *host) background(run func(context.Context, Deps) error) {
 	h.Add(manager.Func(func(ctx context.Context) error { return run(ctx, deps) }))
 }
 
-// recorder records events in the cluster of a reconcile.
+// recorder records events in the cluster of the current reconcile.
 type recorder struct {
 	*events.Recorder // of the manager's own
 	m                *manager.Manager
@@ -196,7 +199,7 @@ type recorder struct {
 func (r recorder) In(ctx context.Context) reconcile.Recorder {
 	cluster, err := r.m.ClusterFrom(ctx)
 	if err != nil {
-		return (*events.Recorder)(nil) // the cluster is gone, and with it the object
+		return (*events.Recorder)(nil) // the cluster was disengaged, and its objects with it
 	}
 	return cluster.Recorder(r.name)
 }

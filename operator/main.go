@@ -23,22 +23,24 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// Main runs an operator as a program: it reads the command line, finds the API server, and runs until a signal ends it (SIGINT or
-// SIGTERM; a second one ends it at once). It exits with 0 when all has stopped in time, 1 after an error, 2 after a wrong flag.
+// Main runs an operator as a program. It parses the command line, finds the API server, and runs
+// until SIGINT or SIGTERM; a second signal ends the process at once. Main exits with 0 after a
+// clean stop, with 1 after an error, and with 2 after a wrong flag.
 //
-// The flags include those of a kubebuilder project's main. Webhooks are left out with the environment variable ENABLE_WEBHOOKS=false.
+// The flags include those of a kubebuilder project's main. The environment variable
+// ENABLE_WEBHOOKS=false disables webhooks.
 //
-// The API server is that of --kubeconfig, else of the environment variable KUBECONFIG, else the one of the cluster that the program runs
-// in, else of ~/.kube/config.
+// The address of the API server comes from --kubeconfig, else from the environment variable
+// KUBECONFIG, else from the cluster in which the program runs, else from ~/.kube/config.
 func Main(of ...Part) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal finds nobody listening, and ends the process
+	context.AfterFunc(ctx, stop) // after the first signal, the default action applies again
 	code := run(ctx, os.Args, os.Getenv, os.Stderr, of)
 	stop()
 	os.Exit(code)
 }
 
-// run is Main without a process.
+// run is Main with its inputs as parameters and an exit code as its result.
 func run(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer, of []Part) int {
 	f, err := parseFlags(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -50,38 +52,38 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 	log := f.logger(stderr)
 	cfg, err := f.config(getenv)
 	if err != nil {
-		log.Error("the operator could not start", "err", err)
+		log.Error("start operator", "err", err)
 		return 1
 	}
 	cfg.Log = log
-	account, err := trace.Open(getenv(trace.Env))
+	traceFile, err := trace.Open(getenv(trace.Env))
 	if err != nil {
-		log.Error("the operator could not start", "err", err)
+		log.Error("open trace", "err", err)
 		return 1
 	}
-	if account != nil {
-		defer func() { _ = account.Close() }()
-		cfg.Trace = trace.JSON(account)
+	if traceFile != nil {
+		defer func() { _ = traceFile.Close() }()
+		cfg.Trace = trace.JSON(traceFile)
 	}
 	if cfg.REST, err = restConfig(f.kubeconfig, f.context, getenv); err != nil {
-		log.Error("the operator found no API server", "err", err)
+		log.Error("find API server", "err", err)
 		return 1
 	}
-	log.Info("the operator starts", "server", cfg.REST.Host)
+	log.Info("starting operator", "server", cfg.REST.Host)
 	if err := Run(ctx, cfg, of...); err != nil {
-		log.Error("the operator failed", "err", err)
+		log.Error("operator failed", "err", err)
 		return 1
 	}
-	log.Info("the operator has stopped")
+	log.Info("operator stopped")
 	return 0
 }
 
 type flags struct {
-	kubeconfig, context      string
-	metrics, health, account string
-	grace                    time.Duration
-	verbosity                int
-	logFormat                string
+	kubeconfig, context    string
+	metrics, health, trace string
+	grace                  time.Duration
+	verbosity              int
+	logFormat              string
 
 	elect                            bool
 	electionID, electionNamespace    string
@@ -92,7 +94,7 @@ type flags struct {
 	webhookAddress, webhookNamespace string
 }
 
-// certFlags name a certificate in files.
+// certFlags holds the flags that name the files of a certificate.
 type certFlags struct{ dir, cert, key string }
 
 func parseFlags(args []string, stderr io.Writer) (*flags, error) {
@@ -103,27 +105,28 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	set.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
 	set.StringVar(&f.metrics, "metrics-bind-address", "", "`host:port` to serve metrics at; empty or 0: not served")
 	set.StringVar(&f.health, "health-probe-bind-address", "", "`host:port` to serve /healthz and /readyz at; empty or 0: not served")
-	set.StringVar(&f.account, "account-bind-address", "", "`host:port` to serve the account of the latest reconciles at, for kelson why; empty or 0: not served")
-	set.BoolVar(&f.secureMetrics, "metrics-secure", true, "serve metrics over TLS, to those who may get /metrics by the API server's authorization")
-	set.BoolVar(&f.elect, "leader-elect", false, "let one replica of several run the controllers")
-	set.StringVar(&f.electionID, "leader-election-id", "", "`name` of the Lease of the election; by default that of the operator")
-	set.StringVar(&f.electionNamespace, "leader-election-namespace", "", "`namespace` of the Lease; by default the one that the program runs in")
-	set.DurationVar(&f.leaseDuration, "leader-election-lease-duration", 15*time.Second, "`time` that a Lease which is not renewed keeps others from leading")
-	set.DurationVar(&f.renewDeadline, "leader-election-renew-deadline", 10*time.Second, "`time` that a leader goes on without renewing")
+	set.StringVar(&f.trace, "trace-bind-address", "", "`host:port` to serve the trace of recent reconciles at, for kelson why; empty or 0: not served")
+	set.StringVar(&f.trace, "account-bind-address", "", "deprecated: use -trace-bind-address")
+	set.BoolVar(&f.secureMetrics, "metrics-secure", true, "serve metrics over TLS, only to clients that the API server authorizes to get /metrics")
+	set.BoolVar(&f.elect, "leader-elect", false, "elect one of several replicas to run the controllers")
+	set.StringVar(&f.electionID, "leader-election-id", "", "`name` of the election's Lease; by default the name of the operator")
+	set.StringVar(&f.electionNamespace, "leader-election-namespace", "", "`namespace` of the election's Lease; by default that of the program's pod")
+	set.DurationVar(&f.leaseDuration, "leader-election-lease-duration", 15*time.Second, "`time` after which other replicas may take over a Lease that is not renewed")
+	set.DurationVar(&f.renewDeadline, "leader-election-renew-deadline", 10*time.Second, "`time` after which a leader that cannot renew its Lease stops leading")
 	set.DurationVar(&f.retryPeriod, "leader-election-retry-period", 2*time.Second, "`time` between renewals")
 	set.StringVar(&f.webhookAddress, "webhook-bind-address", ":9443", "`host:port` to serve webhooks at, if there are any")
-	set.StringVar(&f.webhookNamespace, "webhook-namespace", "", "`namespace` of the Service of the webhooks; by default the one that the program runs in")
+	set.StringVar(&f.webhookNamespace, "webhook-namespace", "", "`namespace` of the webhooks' Service; by default that of the program's pod")
 	for _, c := range []struct {
 		name, what string
 		into       *certFlags
 	}{{"webhook", "webhooks", &f.webhookCert}, {"metrics", "metrics", &f.metricsCert}} {
-		set.StringVar(&c.into.dir, c.name+"-cert-path", "", "`directory` with a certificate for "+c.what+" that others make; by default the operator makes its own")
-		set.StringVar(&c.into.cert, c.name+"-cert-name", "tls.crt", "`file` of the certificate there")
-		set.StringVar(&c.into.key, c.name+"-cert-key", "tls.key", "`file` of its key there")
+		set.StringVar(&c.into.dir, c.name+"-cert-path", "", "`directory` with a certificate for "+c.what+" managed outside of the operator; by default the operator issues its own")
+		set.StringVar(&c.into.cert, c.name+"-cert-name", "tls.crt", "`file` of the certificate in that directory")
+		set.StringVar(&c.into.key, c.name+"-cert-key", "tls.key", "`file` of its key in that directory")
 	}
-	set.BoolVar(&f.http2, "enable-http2", false, "let clients of metrics and webhooks use HTTP/2")
-	set.DurationVar(&f.grace, "graceful-shutdown-timeout", 30*time.Second, "`time` that reconciles have to end when the program is stopped")
-	set.IntVar(&f.verbosity, "v", 0, "`level` of the log: 0 tells what matters, 1 also details, negative ones only warnings (-1) or errors (-2)")
+	set.BoolVar(&f.http2, "enable-http2", false, "serve metrics and webhooks over HTTP/2 too")
+	set.DurationVar(&f.grace, "graceful-shutdown-timeout", 30*time.Second, "`time` that running reconciles have to finish on shutdown")
+	set.IntVar(&f.verbosity, "v", 0, "`level` of the log: 0 info, 1 debug, -1 warnings, -2 errors only")
 	set.StringVar(&f.logFormat, "log-format", "text", "`format` of the log: text or json")
 	if err := set.Parse(args[1:]); err != nil {
 		return nil, err
@@ -140,7 +143,7 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return wrong("invalid value %q for flag -log-format: want text or json", f.logFormat)
 	}
-	for _, address := range []*string{&f.metrics, &f.health, &f.account} {
+	for _, address := range []*string{&f.metrics, &f.health, &f.trace} {
 		if *address == "0" {
 			*address = ""
 		}
@@ -148,14 +151,14 @@ func parseFlags(args []string, stderr io.Writer) (*flags, error) {
 	return f, nil
 }
 
-// localWebhooks is the environment variable that says that the API server reaches the operator on this machine, and is to call its webhooks
-// there: manager.WebhookConfig.Local.
+// localWebhooks is an environment variable. If it is "true", the API server runs on this machine
+// and calls the operator's webhooks over loopback; see manager.WebhookConfig.Local.
 const localWebhooks = "KELSON_LOCAL_WEBHOOKS"
 
-// config is what the flags say.
+// config returns the Config that the flags describe.
 func (f *flags) config(getenv func(string) string) (Config, error) {
 	cfg := Config{
-		MetricsAddress: f.metrics, HealthAddress: f.health, AccountAddress: f.account, GracePeriod: f.grace,
+		MetricsAddress: f.metrics, HealthAddress: f.health, TraceAddress: f.trace, GracePeriod: f.grace,
 		NoWebhooks: getenv("ENABLE_WEBHOOKS") == "false",
 	}
 	protocols := func(c *tls.Config) {
@@ -197,7 +200,7 @@ func (f *flags) logger(stderr io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(stderr, opts))
 }
 
-// restConfig finds the API server.
+// restConfig locates the API server and loads its credentials.
 func restConfig(kubeconfig, contextName string, getenv func(string) string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

@@ -33,7 +33,7 @@ func TestCommandLine(t *testing.T) {
 		{"extra", 2, `unexpected argument "extra"`},
 		{"--log-format=xml", 2, "want text or json"},
 		{"--kubeconfig=/does/not/exist", 1, "no such file"},
-		{"--kubeconfig=/does/not/exist --log-format=json", 1, `"msg":"the operator found no API server"`},
+		{"--kubeconfig=/does/not/exist --log-format=json", 1, `"msg":"find API server"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API server.
+// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API
+// server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
@@ -85,7 +86,7 @@ func TestProgram(t *testing.T) {
 	if code := run(ctx, []string{"test", "--kubeconfig", path}, getenv, &out, []Part{work, Name("test")}); code != 0 {
 		t.Errorf("it exits with %d: %s", code, out.String())
 	}
-	for _, want := range []string{"the operator starts", "server=http://a.example", "at work", "the operator has stopped"} {
+	for _, want := range []string{"starting operator", "server=http://a.example", "at work", "operator stopped"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it printed no %q: %s", want, out.String())
 		}

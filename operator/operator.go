@@ -17,69 +17,75 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// The everyday names.
+// Aliases for the types that most operators use.
 type (
-	// Client reads from the cache and writes to the API server. What it has written, it reads.
+	// Client reads from the cache and writes to the API server. Its reads see its own writes.
 	Client = client.Client
 	// Object is any API object.
 	Object = client.Object
 	// Key names an object within its kind.
 	Key = client.Key
-	// Result says when to reconcile again, if not only upon changes.
+	// Result says when to reconcile again, in addition to reconciles that changes cause.
 	Result = reconcile.Result
 	// Request names an object to reconcile.
 	Request = reconcile.Request
-	// Event is what a Predicate judges.
+	// Event is the input of a Predicate.
 	Event = controller.Event
-	// Predicate says whether an event matters.
+	// Predicate reports whether an event matters.
 	Predicate = controller.Predicate
 )
 
-// Deps is what a reconciler may be constructed with. A constructor takes all of it, or the Client only.
+// Deps has what a reconciler may need. A constructor takes a Deps, or only a Client.
 type Deps struct {
 	// Client reads from the cache and writes to the API server.
 	Client Client
-	// Live reads from the API server, for the rare read that must not come from the cache.
+	// Live reads from the API server, for reads that must not come from the cache.
 	Live Client
-	// Events records Events about objects, in the cluster of the object; Events.In(ctx) records them in that of a reconcile, whatever the object.
+	// Events records Events about objects, in the cluster of the object. Events.In(ctx) records all
+	// Events in the cluster of the reconcile.
 	Events *events.Recorder
 	// Log is the controller's logger. In a reconcile, use Log(ctx), which names the object.
 	Log *slog.Logger
-	// Informers are those that Client reads from, for indexes.
+	// Informers are the informers that Client reads from; use them to add indexes.
 	Informers informer.Informers
-	// Watch adds a source to the controller, also while it runs: for kinds that are known only then. stop ends it.
+	// Watch adds a source to the controller while it runs, for kinds that are not known earlier.
+	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
-	// Manager runs all of it, for what has no name here: further clusters, checks, metrics.
+	// Manager gives access to the rest: additional clusters, checks, metrics.
 	Manager *manager.Manager
 
 	recorder reconcile.Recorder
 }
 
-// After is the Result that reconciles again after d, if nothing else causes it sooner.
+// After returns the Result that reconciles the object again after d, unless something else causes a
+// reconcile earlier.
 func After(d time.Duration) Result { return Result{RequeueAfter: d} }
 
-// Invalid says that the object asks for something impossible in the field at path. It becomes the object's condition Accepted, with
-// status False (see reconcile.ConditionAccepted), and a Warning event. It is not retried until the object changes. The two results are
-// those of Reconcile.
+// Invalid reports that the field at path has a value that the reconciler can't act on. The
+// framework sets the object's condition Accepted to False (see reconcile.ConditionAccepted),
+// records a Warning event, and does not retry until the object changes. Return both results from
+// Reconcile.
 func Invalid(path string, err error) (Result, error) {
 	return Result{}, reconcile.Invalid(path, err)
 }
 
-// Terminal marks an error that is not to be retried until something changes.
+// Terminal wraps an error that the controller must not retry until something changes.
 func Terminal(err error) error { return reconcile.Terminal(err) }
 
-// Log is the logger of the reconcile under way. It names the controller and the object.
+// Log returns the logger of the current reconcile. It adds the controller and the object to each
+// record.
 func Log(ctx context.Context) *slog.Logger { return reconcile.Log(ctx) }
 
-// GenerationChanged is the Predicate that drops updates which leave the specification as it was, such as those of the status.
+// GenerationChanged is a Predicate that drops updates that leave the generation unchanged, such as
+// status updates.
 func GenerationChanged(e Event) bool { return controller.GenerationChanged(e) }
 
-// Part is a part of an operator: what For, Webhook, Background, AddToScheme and others return.
+// Part is a part of an operator, as returned by For, Webhook, Background, AddToScheme and others.
 type Part interface {
 	install(*parts) error
 }
 
-// parts is what Parts add up to.
+// parts collects what the Parts install.
 type parts struct {
 	name   string
 	scheme *runtime.Scheme
@@ -92,7 +98,7 @@ type partFunc func(*parts) error
 
 func (f partFunc) install(p *parts) error { return f(p) }
 
-// AddToScheme makes Go types known. Those of Kubernetes (k8s.io/api/…) are.
+// AddToScheme registers Go types. The types of Kubernetes (k8s.io/api/…) need not be registered.
 func AddToScheme(add ...func(*runtime.Scheme) error) Part {
 	return partFunc(func(p *parts) error {
 		for _, f := range add {
@@ -104,8 +110,9 @@ func AddToScheme(add ...func(*runtime.Scheme) error) Part {
 	})
 }
 
-// Name is the name of the operator, which owns the fields it applies and is the source of its events: it must stay the same from one
-// version to the next. By default it is the last element of the main package's path.
+// Name sets the name of the operator. It is the field manager of applies and the source of events,
+// so it must not change between versions. The default is the last element of the main package's
+// path.
 func Name(name string) Part {
 	return partFunc(func(p *parts) error {
 		p.name = name
@@ -113,7 +120,8 @@ func Name(name string) Part {
 	})
 }
 
-// Tracing makes OpenTelemetry spans of reconciles and their writes: otel.GetTracerProvider() is the one that the program has set.
+// Tracing creates OpenTelemetry spans for reconciles and their writes. Pass
+// otel.GetTracerProvider() to use the program's provider.
 func Tracing(provider oteltrace.TracerProvider) Part {
 	return partFunc(func(p *parts) error {
 		p.spans = provider
@@ -121,8 +129,8 @@ func Tracing(provider oteltrace.TracerProvider) Part {
 	})
 }
 
-// Background runs a function beside the controllers: where there is an election, in the replica that leads. It should return when its
-// context ends; an error ends the operator.
+// Background runs a function next to the controllers; with leader election, only in the leader. run
+// must return when its context ends. If it returns an error, the operator stops.
 func Background(run func(ctx context.Context, deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {
@@ -133,14 +141,14 @@ func Background(run func(ctx context.Context, deps Deps) error) Part {
 	})
 }
 
-// Provider has further clusters engaged that come, and those disengaged that go, while the operator runs: see manager.Provider. construct
-// takes an operator.Client or operator.Deps.
+// Provider adds a manager.Provider, which engages and disengages clusters while the operator runs.
+// construct takes an operator.Client or operator.Deps.
 func Provider[D any](construct func(D) manager.Provider) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {
 			d, err := pick[D](h.deps(""))
 			if err != nil {
-				return fmt.Errorf("provider of clusters: %w", err)
+				return fmt.Errorf("cluster provider: %w", err)
 			}
 			h.AddProvider(construct(d))
 			return nil

@@ -205,7 +205,8 @@ func TestTimer(t *testing.T) {
 	})
 }
 
-// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names it as the cause of another.
+// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names
+// it as the cause of another.
 func (w *world) checkChains(t *testing.T) {
 	t.Helper()
 	chained, log := 0, w.records()
@@ -320,7 +321,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"no scheme", []operator.Part{operator.For(NewTimerReconciler)}, "is its AddToScheme among the parts?"},
 		{"constructor", []operator.Part{operator.AddToScheme(addTimer), operator.For(func(int) *TimerReconciler { return nil })},
-			"takes a int: it may take an operator.Client or operator.Deps"},
+			"takes a int: it must take an operator.Client or operator.Deps"},
 		{"foreign method", []operator.Part{operator.AddToScheme(addTimer), operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
 			operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
 		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error { return errors.New("broken") })}, "broken"},

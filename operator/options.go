@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Option changes a controller.
+// Option configures a controller.
 type Option func(*settings)
 
 type settings struct {
@@ -37,14 +37,14 @@ func (s *settings) clone() *settings {
 	return &c
 }
 
-// watching is what a watch is made for.
+// watching has the inputs for the construction of a watch.
 type watching struct {
 	cluster    *manager.Cluster
 	owner      schema.GroupVersionKind
 	reconciler any
 }
 
-// Owns has a change of an object of kind T reconcile the object that is its controller by its owner references.
+// Owns watches kind T. A change to such an object reconciles its controller owner.
 func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
@@ -56,22 +56,22 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	}
 }
 
-// Watches has a change of an object of kind T reconcile the objects that which names. R is the reconciler, so which is best a method of
-// it:
+// Watches watches kind T. A change to such an object reconciles the requests that which returns. R
+// is the reconciler, so which can be a method expression:
 //
 //	operator.For(NewAtReconciler, operator.Watches((*AtReconciler).usersOf))
 //
 //	func (r *AtReconciler) usersOf(ctx context.Context, cm *corev1.ConfigMap) []operator.Request
 //
-// Of an update, the object before and after are asked about. They must not be changed.
+// For an update, which is called with the old and with the new object. It must not modify them.
 func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
 			r, ok := w.reconciler.(R)
 			if !ok {
-				return nil, fmt.Errorf("watches %v by a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
+				return nil, fmt.Errorf("watch %v: the mapping function is a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
 			}
-			ctx := w.cluster.Context() // what r asks its client is asked of the object's cluster
+			ctx := w.cluster.Context() // the client's reads go to the cluster of the object
 			return &controller.Kind{
 				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
 				Handler: controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) }),
@@ -80,52 +80,56 @@ func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context,
 	}
 }
 
-// From has a source of one's own say what to reconcile.
+// From adds a custom source of requests.
 func From(source controller.Source) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
 			if w.cluster.Name() != "" {
-				return nil, nil // it is there once
+				return nil, nil // added only once, for the manager's own cluster
 			}
 			return source, nil
 		})
 	}
 }
 
-// OnEveryReplica has the controller work also where another replica leads.
+// OnEveryReplica runs the controller on every replica, not only on the leader.
 func OnEveryReplica() Option { return func(s *settings) { s.every = true } }
 
-// Sharded divides the objects among all replicas, also where there is an election: each reconciles those that fall to it, and none is
-// ever with two. The replicas find each other by Leases in the namespace of the election (Config.Election), of the pod that they run in,
-// or else in default.
+// Sharded divides the objects among all replicas, even with leader election. Each replica
+// reconciles its share, and no object is reconciled by two replicas at a time. The replicas find
+// each other by Leases in the namespace of the election (Config.Election), else of the pod, else in
+// default.
 func Sharded() Option { return func(s *settings) { s.every, s.sharded = true, true } }
 
-// Filter drops events of the controller's own kind that a predicate does not let pass.
+// Filter drops events of the controller's own kind that a predicate rejects.
 func Filter(predicates ...Predicate) Option {
 	return func(s *settings) { s.predicates = append(s.predicates, predicates...) }
 }
 
-// Concurrency is how many objects are reconciled at a time; one by default. One object never is twice. If it is more than one, the next object is
-// begun while the status of another is written, so that up to three times as many requests may be under way.
+// Concurrency sets how many objects are reconciled at the same time; the default is 1. An object is
+// never reconciled twice at the same time. With more than one worker, the next object starts while
+// the status of another is being written, so up to three times as many requests may be in flight.
 func Concurrency(n int) Option { return func(s *settings) { s.concurrency = n } }
 
-// Timeout ends the context of a Reconcile that takes longer.
+// Timeout cancels the context of a Reconcile that takes longer.
 func Timeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
-// Resync reconciles every object every so often, although nothing happened. It is for what cannot be watched.
+// Resync reconciles every object periodically, even without changes. Use it for state that can't be
+// watched.
 func Resync(every time.Duration) Option { return func(s *settings) { s.resync = every } }
 
 // Backoff says when errors are retried; by default after 5 ms, doubling up to 1000 s.
 func Backoff(l workqueue.Limiter[Request]) Option { return func(s *settings) { s.limiter = l } }
 
-// Named is the name of the controller in logs, metrics and events; by default its kind in lower case. Two controllers for one kind need
-// names.
+// Named sets the name of the controller in logs, metrics and events; the default is its kind in
+// lower case. Two controllers for the same kind need different names.
 func Named(name string) Option { return func(s *settings) { s.name = name } }
 
-// FinalizerName is the name of the finalizer of a reconciler with a method Finalize; by default <group>/<name of the controller>.
+// FinalizerName sets the finalizer of a reconciler with a method Finalize; the default is
+// <group>/<name of the controller>.
 func FinalizerName(name string) Option { return func(s *settings) { s.finalizer = name } }
 
-// Kind says which kind a controller for *unstructured.Unstructured is for.
+// Kind sets the kind of a controller for *unstructured.Unstructured.
 func Kind(kind schema.GroupVersionKind) Option {
 	return func(s *settings) {
 		u := &unstructured.Unstructured{}

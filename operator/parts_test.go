@@ -153,12 +153,12 @@ func (half) ValidateCreate(context.Context, *corev1.ConfigMap) (webhook.Warnings
 	return nil, nil
 }
 
-// RUN-05: what is wrong with a webhook is told at the start.
+// RUN-05: errors in webhooks are reported at the start.
 func TestWrongWebhooks(t *testing.T) {
 	for want, part := range map[string]operator.Part{
-		"operator_test.half has neither Default nor ValidateCreate": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
-		"is its AddToScheme among the parts?":                       operator.Webhook[Boat](newBoatWebhook),
-		"it may take an operator.Client or operator.Deps":           operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
+		"operator_test.half implements neither webhook.Defaulter nor webhook.Validator": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
+		"is its AddToScheme among the parts?":                                           operator.Webhook[Boat](newBoatWebhook),
+		"it must take an operator.Client or operator.Deps":                              operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
 	} {
 		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
 		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {
@@ -173,7 +173,7 @@ func TestWrongWebhooks(t *testing.T) {
 	}
 }
 
-// watcher begins to watch Pods when it is told to.
+// watcher starts to watch Pods on request.
 type watcher struct {
 	operator.Deps
 	*visits
@@ -217,7 +217,7 @@ func TestDynamicWatch(t *testing.T) {
 		}
 		visited()
 		if pod("one"); visited() {
-			t.Error("a kind is watched that nobody asked for")
+			t.Error("an unrequested kind is watched")
 		}
 		if create(t, s, "default", "begin", map[string]string{"watch": "pods"}); !visited() {
 			t.Error("what is there was not seen")

@@ -23,36 +23,39 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Config is what an operator is run with.
+// Config configures Run.
 type Config struct {
-	// REST says where the API server is; required.
+	// REST is the address and credentials of the API server; required.
 	REST *rest.Config
-	// Log is where the operator tells what it does; slog.Default() if nil.
+	// Log receives the operator's log; slog.Default() if nil.
 	Log *slog.Logger
-	// Trace, if any, gets the account of each reconcile.
+	// Trace, if not nil, receives the record of each reconcile.
 	Trace trace.Sink
-	// TracerProvider, if any, makes OpenTelemetry spans of reconciles and their writes.
+	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
-	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at, AccountAddress to serve the account of the
-	// latest reconciles at, as kelson why reads it. Empty: not served.
-	MetricsAddress, HealthAddress, AccountAddress string
-	// SecureMetrics has metrics served over TLS, to those only who may have them.
+	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
+	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
+	// is not served.
+	MetricsAddress, HealthAddress, TraceAddress string
+	// SecureMetrics serves metrics over TLS, only to authorized clients.
 	SecureMetrics *manager.SecureMetrics
-	// GracePeriod bounds how long a stop takes; 30 s if zero.
+	// GracePeriod bounds how long shutdown takes; 30 s if zero.
 	GracePeriod time.Duration
-	// Election, if any, has one of several replicas run the controllers. Its Lease is named after the operator if it has no name.
+	// Election, if not nil, elects one of several replicas to run the controllers. An empty name of
+	// its Lease defaults to the name of the operator.
 	Election *leader.Config
-	// Webhooks says how webhooks are served, if there are any; NoWebhooks leaves them out.
+	// Webhooks configures how webhooks are served; NoWebhooks disables them.
 	Webhooks   manager.WebhookConfig
 	NoWebhooks bool
-	// NetHTTP has net/http send all requests, also small writes: see client.Config.
+	// NetHTTP sends all requests through net/http, including small writes: see client.Config.
 	NetHTTP bool
-	// Clusters are further clusters that the controllers look after, by the names that their requests carry. Those that come and go
-	// while the operator runs are those of a Provider.
+	// Clusters are additional clusters that the controllers work on, by the names that requests
+	// carry. For clusters that come and go at run time, use a Provider.
 	Clusters map[string]*rest.Config
 }
 
-// Run runs an operator until ctx ends, and returns when all of it has stopped. It is nil when that went well.
+// Run runs an operator until ctx ends, and returns when all of it has stopped. It returns nil after
+// a clean shutdown.
 func Run(ctx context.Context, cfg Config, of ...Part) error {
 	p := &parts{name: defaultName(), scheme: runtime.NewScheme()}
 	metav1.AddToGroupVersion(p.scheme, schema.GroupVersion{Version: "v1"})
@@ -73,7 +76,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	}
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
-		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, AccountAddress: cfg.AccountAddress,
+		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
 		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
 	})
 	if err != nil {
@@ -90,22 +93,24 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 			return err
 		}
 	}
-	settled := time.AfterFunc(settling, releaseOnce)
-	defer settled.Stop()
+	release := time.AfterFunc(startupTime, releaseOnce)
+	defer release.Stop()
 	return m.Run(ctx)
 }
 
 const (
-	// settling is after how long an operator has started, and needs no longer what it needed for that.
-	settling = 5 * time.Second
-	// manyPages is how much of the program's file may stay in memory then.
-	manyPages = 8 << 20
+	// startupTime is the time after which an operator has started and no longer needs the memory of
+	// its start.
+	startupTime = 5 * time.Second
+	// maxFilePages is how much of the program's file may stay in memory after the start.
+	maxFilePages = 8 << 20
 )
 
-// releaseOnce is for the first operator of a process: tests have many.
-var releaseOnce = sync.OnceFunc(func() { footprint.Release(manyPages) })
+// releaseOnce runs for the first operator of a process only: tests start many.
+var releaseOnce = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
 
-// defaultName is the last element of the main package's path. It is the same in the package's tests.
+// defaultName returns the last element of the main package's path. It is the same in the package's
+// tests.
 func defaultName() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Path == "" || info.Path == "command-line-arguments" {

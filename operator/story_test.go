@@ -152,7 +152,8 @@ func startOperator(t *testing.T, cfg operator.Config, parts ...operator.Part) (s
 	return stop
 }
 
-// RUN-05, RUN-07: an API server calls the operator's webhooks, with certificates that nobody but the operator has made.
+// RUN-05, RUN-07: an API server calls the operator's webhooks, with certificates issued by the
+// operator.
 func TestWebhookStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
@@ -214,7 +215,8 @@ func TestWebhookStory(t *testing.T) {
 	eventually(t, func() error { return c.Delete(ctx, stored) })
 }
 
-// RUN-05: in a cluster, the CA bundle is written into what refers to the operator's Service, and into nothing else.
+// RUN-05: in a cluster, the CA bundle is written into what refers to the operator's Service, and
+// into nothing else.
 func TestCABundleIsInjected(t *testing.T) {
 	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
@@ -272,7 +274,7 @@ func TestCABundleIsInjected(t *testing.T) {
 		return nil
 	}
 	eventually(t, check)
-	// Whoever applies the manifest again takes nothing away.
+	// Applying the manifest again removes nothing.
 	now := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	must(t, c.Get(ctx, client.KeyOf(hooks), now))
 	now.Webhooks[1].ClientConfig.CABundle = nil

@@ -11,21 +11,23 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// Webhook takes part when objects of kind T are written: it defaults them if W is a webhook.Defaulter[T],
+// Webhook adds admission webhooks for kind T. The operator calls W before objects are written: to
+// set defaults if W is a webhook.Defaulter[T],
 //
 //	Default(ctx context.Context, obj *T) error
 //
-// and validates them if W is a webhook.Validator[T],
+// and to validate if W is a webhook.Validator[T],
 //
 //	ValidateCreate(ctx context.Context, obj *T) (webhook.Warnings, error)
 //	ValidateUpdate(ctx context.Context, old, obj *T) (webhook.Warnings, error)
 //	ValidateDelete(ctx context.Context, obj *T) (webhook.Warnings, error)
 //
-// construct makes it, and takes an operator.Client or operator.Deps:
+// construct creates W. It takes an operator.Client or operator.Deps:
 //
 //	operator.Webhook[cnat.At](NewAtWebhook)
 //
-// The certificate is made and renewed by the operator, and its CA bundle is written into the configurations; see Config.Webhooks.
+// The operator issues and renews the serving certificate, and writes its CA bundle into the webhook
+// configurations; see Config.Webhooks.
 func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W) Part {
 	return hook(func(h *host) error {
 		kind, err := client.KindOf(P(new(T)), h.Client().Scheme())
@@ -40,7 +42,7 @@ func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W) Part {
 		defaulter, defaults := w.(webhook.Defaulter[T])
 		validator, validates := w.(webhook.Validator[T])
 		if !defaults && !validates {
-			return fmt.Errorf("webhook for %v: %T has neither Default nor ValidateCreate, ValidateUpdate and ValidateDelete for it", reflect.TypeFor[T](), w)
+			return fmt.Errorf("webhook for %v: %T implements neither webhook.Defaulter nor webhook.Validator for this kind", reflect.TypeFor[T](), w)
 		}
 		if defaults {
 			err = h.AddWebhook(webhook.Hook{Kind: kind, Mutating: true}, webhook.Default[T, P](defaulter))
@@ -52,7 +54,8 @@ func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W) Part {
 	})
 }
 
-// Admission serves any admission webhook at a path. One that changes objects has a path that begins with /mutate.
+// Admission serves an admission webhook at a path. The path of a mutating webhook begins with
+// /mutate.
 func Admission[D any](path string, construct func(D) webhook.Handler) Part {
 	return hook(func(h *host) error {
 		d, err := pick[D](h.deps("webhook"))
@@ -63,8 +66,9 @@ func Admission[D any](path string, construct func(D) webhook.Handler) Part {
 	})
 }
 
-// Conversion serves the conversion of a kind between its versions. T is the one with a method Hub; the others, as far as the scheme has
-// them, have ConvertTo and ConvertFrom (see webhook.Convertible).
+// Conversion serves the conversion of a kind between its versions. T is the hub version, with a
+// method Hub. The other versions in the scheme have ConvertTo and ConvertFrom; see
+// webhook.Convertible.
 func Conversion[T any, P interface {
 	client.Pointer[T]
 	webhook.Hub
@@ -78,7 +82,7 @@ func Conversion[T any, P interface {
 	})
 }
 
-// hook is a Part that is left out with Config.NoWebhooks.
+// hook returns a Part that Config.NoWebhooks disables.
 func hook(add func(*host) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {
@@ -91,7 +95,7 @@ func hook(add func(*host) error) Part {
 	})
 }
 
-// Setup does something with the manager before it runs: m := deps.Manager.
+// Setup calls do before the manager runs. The manager is deps.Manager.
 func Setup(do func(deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error { return do(h.deps("")) })

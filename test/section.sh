@@ -1,8 +1,8 @@
-# To be sourced by a suite's script, for its section of docs/conformance.md. The script has set root, suite, and scratch, a folder.
+# Sourced by scripts of suites, for their section of docs/internals/conformance.md. The script must set root, suite, and scratch, a folder.
 
-# section FILE puts the file in the place of the suite's section of docs/conformance.md, or at its end.
+# section FILE replaces the section of the suite in docs/internals/conformance.md by the file, or appends it.
 section() {
-	docs=$root/docs/conformance.md
+	docs=$root/docs/internals/conformance.md
 	awk -v suite="$suite" -v file="$1" '
 		function put() { while ((getline line < file) > 0) print line; done = 1 }
 		index($0, "<!-- " suite ": ") == 1 { put(); skip = 1 }

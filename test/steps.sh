@@ -1,5 +1,5 @@
-# To be sourced by a suite's script: a server of its own that ends with the script, steps that pass or fail, and the section of
-# docs/conformance.md that tells of them.
+# Sourced by scripts of suites: starts a server that ends with the script, runs steps that pass or fail, and writes the section of
+# docs/internals/conformance.md with their results.
 #
 #   root=$(cd "$(dirname "$0")/../.." && pwd) suite=helm
 #   . "$root/test/steps.sh"
@@ -7,7 +7,7 @@
 #   step 'What must hold' command argument...
 #   record 'Helm v4' 'What was done.'
 #
-# Needs bin/kelson (make build; or what KELSON names). What commands print stays in bin/<suite>/log.
+# Needs bin/kelson (make build) or the binary in $KELSON. The output of commands is in bin/<suite>/log.
 set -eu
 . "$root/test/section.sh"
 
@@ -21,13 +21,13 @@ log=$work/log
 server='' failed=0 passed=0
 trap '[ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server" || true; }; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
-# The binary is this run's alone: it stays the same although another is built.
+# Copy the binary, so that a concurrent build does not change it.
 cp "$kelson" "$scratch/kelson"
 kelson=$scratch/kelson
 
 kubectl() { "$kelson" kubectl "$@"; }
 
-# serve FLAG... starts the server, on a port of its own, and returns when it is ready.
+# serve FLAG... starts the server on a free port, and returns when it is ready.
 serve() {
 	"$kelson" serve --in-memory --secure-port 0 --kubeconfig "$KUBECONFIG" "$@" >"$work/serve.log" 2>&1 &
 	server=$!
@@ -37,8 +37,8 @@ serve() {
 	done
 }
 
-# step WHAT COMMAND... prints a row of the table, and the command's output if it failed. The command may be a function; it fails when any
-# command in it does.
+# step WHAT COMMAND... prints a row of the table, and the command's output if it failed. The command may be a function, which fails if
+# any command in it fails.
 step() {
 	what=$1
 	shift
@@ -61,13 +61,13 @@ step() {
 	echo "$row" | tee -a "$scratch/rows"
 }
 
-# same GOT WANT fails unless both are the same.
+# same GOT WANT fails unless both are equal.
 same() { [ "$1" = "$2" ] || { echo "got:  $1" && echo "want: $2" && return 1; }; }
 
-# has TEXT PART fails unless the text has the part.
+# has TEXT PART fails unless the text contains the part.
 has() { case $1 in *"$2"*) ;; *) echo "got:  $1" && echo "want: …$2…" && return 1 ;; esac; }
 
-# refused PART COMMAND... fails unless the command fails and says the part.
+# refused PART COMMAND... fails unless the command fails and its output contains the part.
 refused() {
 	part=$1
 	shift
@@ -77,7 +77,7 @@ refused() {
 	has "$said" "$part"
 }
 
-# record TITLE TEXT writes the suite's section of docs/conformance.md and ends the script. The exit code is 1 if a step failed.
+# record TITLE TEXT writes the suite's section of docs/internals/conformance.md and ends the script. The exit code is 1 if a step failed.
 record() {
 	{
 		echo "<!-- $suite: written by test/$suite/run.sh -->"

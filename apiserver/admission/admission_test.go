@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// ADM-03: the names of plugins, in kube-apiserver's words.
+// ADM-03: errors in the names of plugins have kube-apiserver's wording.
 func TestNamesOfPlugins(t *testing.T) {
 	table := append(admission.Generic(), admission.Plugin{Name: "Missing"})
 	for _, test := range []struct {
@@ -68,7 +68,7 @@ func TestReadConfiguration(t *testing.T) {
 			"PodNodeSelector": "podNodeSelectorPluginConfig: {a: b}", "ImagePolicyWebhook": "podNodeSelectorPluginConfig: {a: b}"}, ""},
 		{"unknown field", head + "plugin: []", nil, `unknown field "plugin"`},
 		{"another kind", "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: []", nil, "failed to read plugin config: unexpected type"},
-		{"a file that is not there", head + "plugins: [{name: PodNodeSelector, path: nowhere}]",
+		{"missing file", head + "plugins: [{name: PodNodeSelector, path: nowhere}]",
 			nil, "couldn't open admission plugin configuration PodNodeSelector"},
 		{"nothing", "", nil, "failed to read plugin config"},
 	} {
@@ -98,8 +98,8 @@ func TestReadConfiguration(t *testing.T) {
 	}
 }
 
-// ADM-01, ADM-02: without configuration webhooks and policies cost a look at a number.
-func TestNothingConfiguredCostsNothing(t *testing.T) {
+// ADM-01, ADM-02: without configured webhooks and policies, admission does not allocate.
+func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -117,13 +117,13 @@ func TestNothingConfiguredCostsNothing(t *testing.T) {
 		upstream.Create, nil, false, nil)
 	work := func() {
 		if chain.Handles(upstream.Create) {
-			t.Fatal("there is something to do")
+			t.Fatal("a plugin is active")
 		}
 		if err := errors.Join(chain.Admit(context.Background(), attributes, nil), chain.Validate(context.Background(), attributes, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	work() // the first look computes what there is: nothing
+	work() // the first call computes the empty configuration
 	if n := testing.AllocsPerRun(100, work); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

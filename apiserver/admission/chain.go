@@ -9,9 +9,10 @@ import (
 	"kelson.dev/apiserver/admission/webhook"
 )
 
-// Config says which plugins of a table run.
+// Config selects and configures the plugins of a table.
 type Config struct {
-	// Enable and Disable name plugins to run beside those that are on by default, and of those the ones not to run.
+	// Enable names plugins to run in addition to those that are on by default. Disable names plugins that are
+	// on by default and must not run.
 	Enable, Disable []string
 	// Plugins is the configuration of each plugin that has one, by name; see [ReadConfiguration].
 	Plugins map[string][]byte
@@ -23,15 +24,16 @@ type Chain struct {
 	stops []func()
 }
 
-// step is one plugin in the way of an operation.
+// step is one plugin of an operation.
 type step struct {
 	mutate   admission.MutationInterface   // may be nil
 	validate admission.ValidationInterface // may be nil
 	idle     Idler                         // may be nil
 }
 
-// Idler is a plugin that may have nothing to do until something is written that configures it. Handles is asked once, Idle on every
-// request: it must be as cheap as a look at a number. If all plugins are idle for an operation, the verbs need not prepare anything for them.
+// Idler is a plugin that is inactive until an object configures it. The chain calls Handles once and Idle for
+// every request, so Idle must be as cheap as reading an integer. If all plugins are idle for an operation,
+// the verbs prepare nothing for admission.
 type Idler interface {
 	Idle(admission.Operation) bool
 }
@@ -45,7 +47,7 @@ var (
 
 var operations = []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 
-// New builds the plugins of a table that the configuration asks for. Stop the chain after use.
+// New creates the enabled plugins of a table. The caller must call Stop after use.
 func New(cfg Config, table Table, deps Deps) (*Chain, error) {
 	if err := cfg.Check(table); err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func New(cfg Config, table Table, deps Deps) (*Chain, error) {
 	return c, nil
 }
 
-// add puts a plugin at the end. What it handles is asked once: it may not change.
+// add appends a plugin. It calls Handles only here, so the result must not change later.
 func (c *Chain) add(plugin admission.Interface) {
 	var s step
 	s.mutate, _ = plugin.(admission.MutationInterface)
@@ -84,7 +86,7 @@ func (c *Chain) add(plugin admission.Interface) {
 	}
 }
 
-// Stop ends what plugins hold. No request may be in hand any more.
+// Stop releases the resources of plugins. No requests may be in flight.
 func (c *Chain) Stop() {
 	for _, stop := range c.stops {
 		stop()
@@ -92,7 +94,7 @@ func (c *Chain) Stop() {
 	c.stops = nil
 }
 
-// Handles says whether any plugin looks at an operation now.
+// Handles reports whether any plugin is active for an operation.
 func (c *Chain) Handles(op admission.Operation) bool {
 	for _, s := range c.steps[op] {
 		if !s.idles(op) {
@@ -102,7 +104,8 @@ func (c *Chain) Handles(op admission.Operation) bool {
 	return false
 }
 
-// Admit runs the mutating plugins until one refuses; all of them once more if one asked for it.
+// Admit runs the mutating plugins until one rejects the request. If a plugin requested reinvocation, it runs
+// all of them a second time.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := c.admit(ctx, a, o); err != nil {
 		return err
@@ -128,7 +131,7 @@ func (c *Chain) admit(ctx context.Context, a admission.Attributes, o admission.O
 	return nil
 }
 
-// Validate runs the validating plugins until one refuses.
+// Validate runs the validating plugins until one rejects the request.
 func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	op := a.GetOperation()
 	for _, s := range c.steps[op] {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Check reports what is wrong with the names of plugins, in kube-apiserver's wording.
+// Check validates the names of plugins, with kube-apiserver's wording of errors.
 func (c Config) Check(table Table) error {
 	var errs []error
 	for _, name := range c.Enable {
@@ -49,11 +49,13 @@ func (c Config) on(row Plugin) bool {
 	return row.On && !slices.Contains(c.Disable, row.Name)
 }
 
-// legacy are the plugins whose own configuration may stand in the place of the file that names it.
+// legacy lists the plugins whose own configuration is also accepted instead of an AdmissionConfiguration, with
+// a key that identifies it.
 var legacy = map[string]string{"ImagePolicyWebhook": "imagePolicy", "PodNodeSelector": "podNodeSelectorPluginConfig"}
 
-// ReadConfiguration reads a file with an AdmissionConfiguration, and the files it names, relative to its own place. The result is
-// the configuration of each plugin by name; of several for one name the first counts.
+// ReadConfiguration reads an AdmissionConfiguration file and the files that it names, relative to its folder.
+// It returns the configuration of each plugin by name. If a plugin appears several times, the first
+// configuration is used.
 func ReadConfiguration(file string) (map[string][]byte, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -14,7 +14,7 @@
 //
 //   - Write a package with a constructor that takes only what the plugin needs (a *store.Store, an
 //     authorizer, …) and returns an [admission.MutationInterface], an [admission.ValidationInterface],
-//     or both. Decide from the store (see package typed), not from informers. Handles must return false
+//     or both. Decide from the store (see package store/derived), not from informers. Handles must return false
 //     for operations that the plugin ignores; the chain calls it once.
 //   - Add a row to the server's table whose New calls the constructor with fields of [Deps].
 //   - Objects arrive as hubs (see package resource): the internal Go type of a built-in kind,

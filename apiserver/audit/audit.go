@@ -1,16 +1,16 @@
-// Package audit keeps the record of who asked for what, and what became of it.
+// Package audit records the requests to a server and their results.
 //
-// What is recorded, and how much of it, is said by a policy file; where it goes, by two backends: a log, in a file that is rotated,
-// and a webhook that gets batches. Policy, events, formats and the webhook are Kubernetes' own; so is the meaning of each setting, which
-// goes by the flag of kube-apiserver that is named beside it.
+// A policy file selects which requests to record and at which level. Two backends store the events: a log in
+// a file with rotation, and a webhook that receives batches. Policy, events, formats and the webhook are
+// Kubernetes' own. Each setting has the meaning of the kube-apiserver flag named in its comment.
 //
 //	request ─ policy ─▶ event ─┬─ log: blocking, or batch ──▶ file.Write, rotation
 //	                           └─ webhook: batch ───────────▶ POST EventList
 //
-// A [Trail] is made by [Open] and ends with Close, which sends what waits to be sent. The policy is read again when its file changes.
+// [Open] returns a [Trail]. Its Close sends the buffered events. The policy is reloaded when its file changes.
 //
 //	trail, err := audit.Open(audit.Config{PolicyFile: "policy.yaml", Log: audit.Log{Path: "audit.log"}})
-//	chain.New(chain.Config{AuditPolicy: trail, AuditSink: trail, …})
+//	filters.New(filters.Config{AuditPolicy: trail, AuditSink: trail, …})
 package audit
 
 import (
@@ -34,11 +34,12 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// Trail is the audit of a server: a policy, and the backends that get events. It is safe for concurrent use.
+// Trail is the audit trail of a server: a policy, and the backends that receive events. It is safe for
+// concurrent use.
 type Trail struct {
 	policy  *filewatch.File[audit.PolicyRuleEvaluator]
 	backend audit.Backend
-	file    io.Closer // nil: there is none, or it is not ours to close
+	file    io.Closer // nil: no log, or standard output
 	stop    chan struct{}
 }
 
@@ -47,8 +48,7 @@ var (
 	_ audit.PolicyRuleEvaluator = (*Trail)(nil)
 )
 
-// Open returns the trail that cfg asks for, or nil if it asks for none: without a policy nothing is recorded, and without a backend
-// nowhere.
+// Open returns the trail of cfg. It returns nil if cfg has no policy or no backend.
 func Open(cfg Config) (_ *Trail, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Open(cfg Config) (_ *Trail, err error) {
 			t.file.Close()
 		}
 	}()
-	t.policy, err = filewatch.Open(cfg.PolicyFile, parsePolicy, func(err error) { cfg.Logger.Error("the audit policy stays as it was", "err", err) })
+	t.policy, err = filewatch.Open(cfg.PolicyFile, parsePolicy, func(err error) { cfg.Logger.Error("reload audit policy: keeping the previous one", "err", err) })
 	if err != nil {
 		return nil, fmt.Errorf("loading audit policy file: %w", err)
 	}
@@ -109,10 +109,10 @@ func (t *Trail) openLog(cfg Config) (audit.Backend, error) {
 		t.file, out = file, file
 	}
 	if out == nil {
-		return nil, errors.New("open audit log: there is no standard output")
+		return nil, errors.New("open audit log: path is \"-\" but Config.Stdout is nil")
 	}
 	gv := auditv1.SchemeGroupVersion
-	return cfg.Log.Delivery.around(auditlog.NewBackend(&whole{out: out, log: cfg.Logger}, cfg.Log.Format, gv), gv), nil
+	return cfg.Log.Delivery.wrap(auditlog.NewBackend(&serialWriter{out: out, log: cfg.Logger}, cfg.Log.Format, gv), gv), nil
 }
 
 func newWebhook(cfg Webhook) (audit.Backend, error) {
@@ -121,11 +121,11 @@ func newWebhook(cfg Webhook) (audit.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
-	return cfg.Delivery.around(hook, gv), nil
+	return cfg.Delivery.wrap(hook, gv), nil
 }
 
-// around puts batching and truncation before a backend.
-func (d *Delivery) around(backend audit.Backend, gv schema.GroupVersion) audit.Backend {
+// wrap adds batching and truncation to a backend.
+func (d *Delivery) wrap(backend audit.Backend, gv schema.GroupVersion) audit.Backend {
 	switch d.Mode {
 	case ModeBlocking:
 		backend = lenient{backend}
@@ -138,7 +138,7 @@ func (d *Delivery) around(backend audit.Backend, gv schema.GroupVersion) audit.B
 	return backend
 }
 
-// lenient lets requests go on whose events could not be stored.
+// lenient reports success for events that could not be stored, so that their requests continue.
 type lenient struct{ audit.Backend }
 
 func (l lenient) ProcessEvents(events ...*auditinternal.Event) bool {
@@ -146,17 +146,18 @@ func (l lenient) ProcessEvents(events ...*auditinternal.Event) bool {
 	return true
 }
 
-// EvaluatePolicyRule says how much of a request is recorded.
+// EvaluatePolicyRule returns how to record a request. It implements audit.PolicyRuleEvaluator.
 func (t *Trail) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
 	return t.policy.Get().EvaluatePolicyRule(attributes)
 }
 
-// ProcessEvents takes events; false: they could not be stored, and the mode demands it.
+// ProcessEvents passes events to the backends. It returns false if they could not be stored and the mode is
+// ModeBlockingStrict. It implements audit.Sink.
 func (t *Trail) ProcessEvents(events ...*auditinternal.Event) bool {
 	return t.backend.ProcessEvents(events...)
 }
 
-// Close sends what waits to be sent and closes the log. No request may be under way.
+// Close sends the buffered events and closes the log. No requests may be in flight.
 func (t *Trail) Close() error {
 	close(t.stop)
 	t.backend.Shutdown()

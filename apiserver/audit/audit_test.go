@@ -27,7 +27,7 @@ func config(t *testing.T) audit.Config {
 	return cfg
 }
 
-// API-03: no event is lost or divided when files are rotated, and old ones are compressed and deleted.
+// API-03: rotation does not lose or split events, and rotated files are compressed and deleted.
 func TestRotation(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// API-03: the clock goes back, by more than a file takes to fill. What is deleted first is what was written first.
+// API-03: the oldest file is deleted first even if the clock goes backwards.
 func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()

@@ -14,26 +14,28 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 )
 
-// Config says what is recorded and where. Begin with [Defaults].
+// Config selects what is recorded and where. Start with [Defaults].
 type Config struct {
-	// PolicyFile is a Policy of audit.k8s.io (--audit-policy-file); "": nothing is recorded.
+	// PolicyFile is a file with a Policy of audit.k8s.io (--audit-policy-file). "" records nothing.
 	PolicyFile string
 	Log        Log
 	Webhook    Webhook
-	// Stdout is where the log goes whose path is "-".
+	// Stdout is the destination of a log with path "-".
 	Stdout io.Writer
-	// Logger receives what goes wrong while the trail is in use: a changed policy that can't be used, a log that can't be written. nil discards it.
+	// Logger receives errors while the trail is in use: a changed policy that is invalid, or a log that
+	// cannot be written. nil discards them.
 	Logger *slog.Logger
 }
 
 // Log is the backend that writes to a file (--audit-log-*).
 type Log struct {
-	// Path is the file, "-" for Config.Stdout; "": there is no log.
+	// Path is the file; "-" means Config.Stdout, "" disables the log.
 	Path string
-	// Format is json, or legacy for a line of text.
+	// Format is json, or legacy for lines of text.
 	Format string
-	// MaxSize is how many megabytes a file gets before it is rotated; 0: any. MaxBackups and MaxAge (in days) are how many old
-	// files are kept and for how long; 0: all, and for ever. Compress makes old files gzip.
+	// MaxSize is the size in megabytes at which a file is rotated; 0 means no limit. MaxBackups and MaxAge (in
+	// days) limit the number and age of rotated files; 0 means no limit. Compress compresses rotated files
+	// with gzip.
 	MaxSize, MaxBackups, MaxAge int
 	Compress                    bool
 	Delivery                    Delivery
@@ -41,39 +43,39 @@ type Log struct {
 
 // Webhook is the backend that sends to a server (--audit-webhook-*).
 type Webhook struct {
-	// ConfigFile is a kubeconfig; "": there is no webhook.
+	// ConfigFile is a kubeconfig; "" disables the webhook.
 	ConfigFile string
-	// InitialBackoff is how long it waits before it tries a failed request again, the first time.
+	// InitialBackoff is the time before the first retry of a failed request.
 	InitialBackoff time.Duration
 	Delivery       Delivery
 }
 
-// Delivery is how a backend gets events.
+// Delivery configures how a backend receives events.
 type Delivery struct {
 	Mode  string
 	Batch buffered.BatchConfig
-	// Truncate cuts large events and batches by Limits.
+	// Truncate truncates large events and splits large batches according to Limits.
 	Truncate bool
 	Limits   truncate.Config
 }
 
 // Modes of delivery.
 const (
-	// ModeBatch buffers events; a full buffer loses them.
+	// ModeBatch buffers events and drops them if the buffer is full.
 	ModeBatch = "batch"
-	// ModeBlocking lets requests wait until their events are stored.
+	// ModeBlocking makes requests wait until their events are stored.
 	ModeBlocking = "blocking"
-	// ModeBlockingStrict also refuses a request whose arrival could not be stored.
+	// ModeBlockingStrict also rejects a request if its first event cannot be stored.
 	ModeBlockingStrict = "blocking-strict"
 )
 
-// Modes are the known modes.
+// Modes returns the supported modes.
 func Modes() []string { return []string{ModeBatch, ModeBlocking, ModeBlockingStrict} }
 
-// Formats are the known formats of logs.
+// Formats returns the supported formats of logs.
 func Formats() []string { return slices.Clone(auditlog.AllowedFormats) }
 
-// Defaults are kube-apiserver's: a log blocks, a webhook gets batches.
+// Defaults returns the defaults of kube-apiserver: the log is blocking, the webhook receives batches.
 func Defaults() Config {
 	const buffer = 10_000
 	limits := truncate.Config{MaxBatchSize: 10 << 20, MaxEventSize: 100 << 10}
@@ -92,7 +94,7 @@ func Defaults() Config {
 	}
 }
 
-// check finds what does not make sense, in backends that are used.
+// check validates the settings of the enabled backends.
 func (cfg *Config) check() error {
 	if l := &cfg.Log; l.Path != "" {
 		if !slices.Contains(Formats(), l.Format) {

@@ -16,11 +16,11 @@ import (
 
 // file is a log that is rotated by size:
 //
-//	audit.log                                the one that is written to
-//	audit-2026-01-02T15-04-05.000.log        old ones, by when they were put aside (UTC)
+//	audit.log                                the current file
+//	audit-2026-01-02T15-04-05.000.log        rotated files, with the time of their rotation (UTC)
 //	audit-2026-01-02T15-04-05.000.log.gz
 //
-// An event is never divided between files. Old files are compressed and deleted beside the writing.
+// An event is never split between files. A background goroutine compresses and deletes rotated files.
 type file struct {
 	cfg  Log
 	warn func(error)
@@ -28,7 +28,7 @@ type file struct {
 	mu    sync.Mutex
 	out   *os.File
 	size  int64
-	tidy  sync.Mutex // one at a time
+	tidy  sync.Mutex // serializes tidyUp
 	tasks sync.WaitGroup
 }
 
@@ -38,7 +38,7 @@ const (
 )
 
 func openFile(cfg Log, log *slog.Logger) (*file, error) {
-	f := &file{cfg: cfg, warn: func(err error) { log.Error("old audit logs", "err", err) }}
+	f := &file{cfg: cfg, warn: func(err error) { log.Error("clean up rotated audit logs", "err", err) }}
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (f *file) open() error {
 	return nil
 }
 
-// Write appends one event, to a new file if it would make the present one too large.
+// Write appends one event. It rotates the file first if the event would make it too large.
 func (f *file) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,34 +73,35 @@ func (f *file) Write(p []byte) (int, error) {
 	}
 	n, err := f.out.Write(p)
 	if err != nil && n > 0 && f.out.Truncate(f.size) == nil {
-		n = 0 // part of an event would spoil the next one
+		n = 0 // a partial event would corrupt the next one
 	}
 	f.size += int64(n)
 	return n, err
 }
 
-// rotate puts the file aside and begins another one. If that fails the old one goes on.
+// rotate renames the current file and opens a new one. If that fails, the current file stays in use.
 func (f *file) rotate() error {
 	now := time.Now().UTC()
-	// The clock may have gone back. The order of the names is that of the files all the same: it says which are deleted first.
+	// The clock can go backwards. Names must still sort by the order of rotation, because tidyUp deletes
+	// the oldest files first.
 	if names, err := f.old(); err == nil && len(names) > 0 {
 		if newest, _ := f.stamp(names[0]); !now.After(newest) {
 			now = newest.Add(time.Millisecond)
 		}
 	}
-	aside := f.name(now)
-	for exists(aside) || exists(aside+".gz") {
+	rotated := f.name(now)
+	for exists(rotated) || exists(rotated+".gz") {
 		now = now.Add(time.Millisecond)
-		aside = f.name(now)
+		rotated = f.name(now)
 	}
-	if err := os.Rename(f.cfg.Path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(f.cfg.Path, rotated); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	old := f.out
 	if err := f.open(); err != nil {
 		return err
 	}
-	_ = old.Close() // all was written
+	_ = old.Close() // everything is written already
 	f.tasks.Go(func() {
 		if err := f.tidyUp(); err != nil {
 			f.warn(err)
@@ -119,7 +120,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// tidyUp deletes old files that are too many or too old, and compresses the others.
+// tidyUp deletes rotated files beyond the limits of number and age, and compresses the others.
 func (f *file) tidyUp() error {
 	f.tidy.Lock()
 	defer f.tidy.Unlock()
@@ -128,7 +129,7 @@ func (f *file) tidyUp() error {
 		return err
 	}
 	var errs []error
-	for i, name := range names { // the newest first
+	for i, name := range names { // newest first
 		stamp, _ := f.stamp(name)
 		expired := f.cfg.MaxAge > 0 && time.Since(stamp) > time.Duration(f.cfg.MaxAge)*24*time.Hour
 		path := filepath.Join(filepath.Dir(f.cfg.Path), name)
@@ -142,7 +143,7 @@ func (f *file) tidyUp() error {
 	return errors.Join(errs...)
 }
 
-// old lists the files put aside, the newest first.
+// old lists the rotated files, newest first.
 func (f *file) old() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(f.cfg.Path))
 	if err != nil {
@@ -158,7 +159,7 @@ func (f *file) old() ([]string, error) {
 	return names, nil
 }
 
-// stamp is when a file was put aside, by its name.
+// stamp returns the time of rotation in the name of a file.
 func (f *file) stamp(name string) (time.Time, bool) {
 	base := filepath.Base(f.cfg.Path)
 	ext := filepath.Ext(base)
@@ -171,7 +172,7 @@ func (f *file) stamp(name string) (time.Time, bool) {
 	return when, ok && err == nil
 }
 
-// compress replaces a file by a compressed one, which is whole or not there.
+// compress replaces a file by a compressed one atomically.
 func compress(name string) (err error) {
 	in, err := os.Open(name)
 	if err != nil {
@@ -194,7 +195,7 @@ func compress(name string) (err error) {
 	return os.Remove(name)
 }
 
-// Close closes the file when old ones are in order.
+// Close waits for background work on rotated files and closes the file.
 func (f *file) Close() error {
 	f.mu.Lock()
 	out := f.out
@@ -207,26 +208,27 @@ func (f *file) Close() error {
 	return out.Close()
 }
 
-// whole writes events one at a time, so that those of requests at the same time do not mix. It reports when it can't, and when it can again.
-type whole struct {
+// serialWriter writes one event at a time, so that events of concurrent requests do not mix. It logs when
+// writing starts to fail and when it succeeds again.
+type serialWriter struct {
 	mu   sync.Mutex
 	out  io.Writer
 	log  *slog.Logger
-	lost int // since the last event that was written
+	lost int // events lost since the last successful write
 }
 
-func (w *whole) Write(p []byte) (int, error) {
+func (w *serialWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, err := w.out.Write(p)
 	switch {
 	case err != nil:
 		if w.lost == 0 {
-			w.log.Error("audit log can't be written; events are lost", "err", err)
+			w.log.Error("write audit log: events are lost", "err", err)
 		}
 		w.lost++
 	case w.lost > 0:
-		w.log.Warn("audit log is written again", "lost", w.lost)
+		w.log.Warn("audit log is writable again", "lost", w.lost)
 		w.lost = 0
 	}
 	return n, err

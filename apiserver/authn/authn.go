@@ -1,21 +1,23 @@
-// Package authn finds out who makes a request that comes over the network.
+// Package authn authenticates requests that come over the network.
 //
-// An authenticator is Kubernetes' own interface. [New] makes one of all the mechanisms of kube-apiserver, in its order:
+// It uses Kubernetes' own authenticator interfaces. [New] returns one authenticator with all mechanisms
+// of kube-apiserver, in the same order:
 //
 //	request headers of an authenticating proxy
 //	client certificates
-//	bearer tokens (a header, or the subprotocol of a WebSocket):
-//	    tokens known from the start → the token file → service accounts → bootstrap tokens → OpenID Connect → a webhook
-//	nobody: anonymous, where that is allowed
+//	bearer tokens, in a header or in the subprotocol of a WebSocket:
+//	    Config.Tokens → token file → service accounts → bootstrap tokens → OpenID Connect → webhook
+//	anonymous, if allowed and the request has no credential
 //
-// The first that accepts wins. A credential that none accepts is an error, which is a 401: it never makes a request anonymous.
+// The first mechanism that accepts a credential decides. A request whose credential no mechanism accepts
+// gets 401; it does not become anonymous.
 //
-// What comes from files is read anew when they change (package livefile). What needs the network (OpenID Connect, the webhook) is
-// made with the first token that gets so far. Authenticators are safe for concurrent use; they start nothing but what fetches the
-// keys of issuers, and that ends with the context given to New.
+// Files are reloaded when they change (package filewatch). Clients of other servers (OpenID Connect
+// issuers, the webhook) are created when the first token reaches them. Authenticators are safe for
+// concurrent use. Their only goroutines fetch the keys of issuers and end with the context given to New.
 //
 //	auth, err := authn.New(ctx, authn.Config{ClientCAFile: "ca.crt", TokenFile: "tokens.csv"})
-//	chain.New(chain.Config{Authenticator: auth, …})
+//	filters.New(filters.Config{Authenticator: auth, …})
 package authn
 
 import (
@@ -37,48 +39,51 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Config says which credentials count. The zero value knows nobody: everybody is anonymous.
+// Config lists the accepted credentials. With the zero value, every request without a credential is
+// anonymous and every credential is ignored.
 type Config struct {
-	// ClientCAs and the certificates of ClientCAFile are the authorities of client certificates: the common name is the user,
-	// organizations are groups. nil and "": none.
+	// ClientCAs and ClientCAFile hold the authorities of client certificates. The common name of a
+	// certificate is the user, its organizations are the groups. nil and "" disable client certificates.
 	ClientCAs    *stdx509.CertPool
 	ClientCAFile string
-	// RequestHeader believes the headers of an authenticating proxy; nil: none.
+	// RequestHeader accepts the headers of an authenticating proxy. nil disables it.
 	RequestHeader *RequestHeader
-	// TokenFile is a CSV file of "token,user,uid,groups". "": none.
+	// TokenFile is a CSV file of "token,user,uid,groups". "" disables it.
 	TokenFile string
-	// Tokens are bearer tokens that are known from the start, with their users. Empty: none.
+	// Tokens maps fixed bearer tokens to their users.
 	Tokens map[string]*user.DefaultInfo
-	// ServiceAccounts and BootstrapTokens check such tokens; nil: there are none.
+	// ServiceAccounts and BootstrapTokens authenticate tokens of these kinds. nil disables them.
 	ServiceAccounts authenticator.Token
 	BootstrapTokens authenticator.Token
-	// OIDC believes the tokens of one OpenID Connect issuer; nil: of none. It excludes a ConfigFile with issuers.
+	// OIDC accepts the tokens of one OpenID Connect issuer. nil disables it. It excludes ConfigFile.
 	OIDC *OIDC
-	// ConfigFile is an AuthenticationConfiguration: issuers, and who may be anonymous where. "": none.
+	// ConfigFile is an AuthenticationConfiguration file: issuers, and conditions for anonymous requests. ""
+	// means none.
 	ConfigFile string
-	// OwnIssuers are the issuers of service account tokens, which nobody else may be.
+	// OwnIssuers are the issuers of service account tokens. The configuration must not name them.
 	OwnIssuers []string
-	// Webhook asks another server about tokens; nil: none.
+	// Webhook asks another server about tokens. nil disables it.
 	Webhook *Webhook
-	// Anonymous says whether requests without a credential are let in as system:anonymous. nil: yes, and ConfigFile may say
-	// otherwise.
+	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil means
+	// yes, unless ConfigFile restricts it.
 	Anonymous *bool
-	// Audiences are the names of this server, which tokens that know no audience are good for.
+	// Audiences are the names of this server. They are the audiences of tokens that have none of their own.
 	Audiences authenticator.Audiences
-	// Log hears of files that changed and can't be used; nil: nobody.
+	// Log receives errors of files that changed and cannot be used. nil discards them.
 	Log *slog.Logger
 }
 
-// Authenticator is what New makes.
+// Authenticator authenticates requests with all mechanisms of a Config.
 type Authenticator struct {
 	request   authenticator.Request
-	clients   *authorities // nil: none
+	clients   *authorities // nil: client certificates are disabled
 	proxies   *authorities
-	header    RequestHeader // of proxies, if there are any
+	header    RequestHeader // zero if proxies is nil
 	audiences authenticator.Audiences
 }
 
-// New returns an authenticator of all the mechanisms in cfg. What is wrong in a file, and what does not go together, is an error.
+// New returns an authenticator with all mechanisms in cfg. It returns an error if a file cannot be used or
+// settings contradict each other. Fetching the keys of issuers ends with ctx.
 func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -100,7 +105,7 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 		certificates := x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion)
 		all = append(all, &verified{verify: group.NewAuthenticatedGroupAdder(certificates), authorities: a.clients.current})
 	}
-	tokens, nobody, err := newTokens(ctx, cfg)
+	tokens, anonymousConfig, err := newTokens(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +114,15 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 		all = append(all, bearertoken.New(token), websocket.NewProtocolAuthenticator(token))
 	}
 	a.request = group.NewAuthenticatedGroupAdder(union.New(all...))
-	if nobody.Enabled {
-		a.request = union.NewFailOnError(a.request, anonymous.NewAuthenticator(nobody.Conditions))
+	if anonymousConfig.Enabled {
+		a.request = union.NewFailOnError(a.request, anonymous.NewAuthenticator(anonymousConfig.Conditions))
 	}
 	return a, nil
 }
 
-// newTokens makes what checks bearer tokens, in order, and says who may be anonymous: the file that names issuers may say that too.
-func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, nobody apiserver.AnonymousAuthConfig, err error) {
+// newTokens returns the authenticators of bearer tokens in their order, and the configuration of anonymous
+// requests, which the configuration file of issuers can contain.
+func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, anonymousConfig apiserver.AnonymousAuthConfig, err error) {
 	add := func(token authenticator.Token) {
 		all = append(all, authenticator.WrapAudienceAgnosticToken(cfg.Audiences, token))
 	}
@@ -126,19 +132,19 @@ func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, nobo
 	if cfg.TokenFile != "" {
 		file, err := newTokenFile(cfg.TokenFile, cfg.Log)
 		if err != nil {
-			return nil, nobody, flagError("token-auth-file", err)
+			return nil, anonymousConfig, flagError("token-auth-file", err)
 		}
 		add(file)
 	}
 	if cfg.ServiceAccounts != nil {
-		all = append(all, cfg.ServiceAccounts) // it knows its audiences
+		all = append(all, cfg.ServiceAccounts) // it checks audiences itself
 	}
 	if cfg.BootstrapTokens != nil {
 		add(cfg.BootstrapTokens)
 	}
-	issuers, nobody, err := newIssuers(ctx, cfg)
+	issuers, anonymousConfig, err := newIssuers(ctx, cfg)
 	if err != nil {
-		return nil, nobody, err
+		return nil, anonymousConfig, err
 	}
 	if issuers != nil {
 		add(issuers)
@@ -146,15 +152,16 @@ func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, nobo
 	if cfg.Webhook != nil {
 		hook, err := cfg.Webhook.authenticator(cfg.Audiences)
 		if err != nil {
-			return nil, nobody, flagError("authentication-token-webhook-config-file", err)
+			return nil, anonymousConfig, flagError("authentication-token-webhook-config-file", err)
 		}
 		all = append(all, hook)
 	}
-	return all, nobody, nil
+	return all, anonymousConfig, nil
 }
 
-// AuthenticateRequest implements Kubernetes' interface. It is not ok, without an error, if nobody may be anonymous here. Headers that
-// held credentials are deleted from a request that is accepted: they are for nobody else.
+// AuthenticateRequest implements authenticator.Request. It returns false without an error if the request
+// has no credential and anonymous requests are not allowed. It deletes headers with credentials from
+// accepted requests, so that later handlers cannot use or forward them.
 func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	resp, ok, err := a.request.AuthenticateRequest(req)
 	if err != nil || !ok {
@@ -164,15 +171,15 @@ func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.R
 		len(want.Intersect(resp.Audiences)) == 0 {
 		return nil, false, errors.New("the credential is for another audience")
 	}
-	forget(req.Header)
+	deleteCredentials(req.Header)
 	return resp, true, nil
 }
 
-// Audiences are the names of this server.
+// Audiences returns the names of this server.
 func (a *Authenticator) Audiences() authenticator.Audiences { return a.audiences }
 
-// ClientCAs are the authorities that clients are told to have certificates of, proxies included; nil: any. It is cheap, and the same
-// pool for as long as nothing changes.
+// ClientCAs returns the authorities that the TLS handshake announces to clients, including those of
+// proxies; nil means none. It is cheap and returns the same pool until a file changes.
 func (a *Authenticator) ClientCAs() *stdx509.CertPool {
 	switch {
 	case a.clients == nil && a.proxies == nil:

@@ -11,12 +11,12 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// authorities verify the certificates of clients. Those of a file follow it.
+// authorities verify client certificates. They follow changes of a file.
 type authorities struct {
-	fixed *bundle                  // nil: only the file's
+	fixed *bundle                  // nil: only those of the file
 	file  *filewatch.File[*bundle] // nil: only the fixed ones
 
-	// mu guards what current made last of the two, and what joined made last.
+	// mu guards the cached results of current (from, both) and joined (pair, joint).
 	mu    sync.Mutex
 	from  *bundle
 	both  *bundle
@@ -24,13 +24,13 @@ type authorities struct {
 	joint *stdx509.CertPool
 }
 
-// bundle is a set of authorities; it never changes.
+// bundle is an immutable set of authorities.
 type bundle struct {
 	pool  *stdx509.CertPool
-	certs []*stdx509.Certificate // of a file
+	certs []*stdx509.Certificate // those from a file
 }
 
-// newAuthorities returns nil if there are none.
+// newAuthorities returns nil if neither pool nor file is set.
 func newAuthorities(pool *stdx509.CertPool, file string, log *slog.Logger) (*authorities, error) {
 	if pool == nil && file == "" {
 		return nil, nil
@@ -41,7 +41,9 @@ func newAuthorities(pool *stdx509.CertPool, file string, log *slog.Logger) (*aut
 	}
 	if file != "" {
 		var err error
-		a.file, err = filewatch.Open(file, parseBundle, func(err error) { log.Error("authorities of clients stay as they were", "err", err) })
+		a.file, err = filewatch.Open(file, parseBundle, func(err error) {
+			log.Error("reload client certificate authorities: keeping the previous ones", "err", err)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +63,7 @@ func parseBundle(pem []byte) (*bundle, error) {
 	return b, nil
 }
 
-// current is all authorities that count now.
+// current returns all current authorities.
 func (a *authorities) current() *bundle {
 	if a.file == nil {
 		return a.fixed
@@ -86,7 +88,7 @@ func join(pool *stdx509.CertPool, more []*stdx509.Certificate) *stdx509.CertPool
 	return pool
 }
 
-// joined is the pool of these and others; these come from a file.
+// joined returns the pool of a, which must come from a file, and others.
 func (a *authorities) joined(others *authorities) *stdx509.CertPool {
 	pair := [2]*bundle{a.current(), others.current()}
 	a.mu.Lock()
@@ -97,17 +99,17 @@ func (a *authorities) joined(others *authorities) *stdx509.CertPool {
 	return a.joint
 }
 
-// verifyOptions is how a client certificate is verified now.
+// verifyOptions returns the current options for verifying client certificates.
 func (a *authorities) verifyOptions() (stdx509.VerifyOptions, bool) {
 	opts := x509.DefaultVerifyOptions()
 	opts.Roots = a.current().pool
 	return opts, true
 }
 
-// overlap says whether one certificate is in both.
+// overlap reports whether both bundles contain a common certificate.
 func (b *bundle) overlap(other *bundle) bool {
 	for _, c := range b.certs {
-		// A pool can't be asked what it holds: whether it grows can be.
+		// CertPool has no method to look up a certificate, so check whether adding it changes the pool.
 		if other.pool.Equal(join(other.pool, []*stdx509.Certificate{c})) {
 			return true
 		}

@@ -2,5 +2,5 @@ package authn
 
 import "fmt"
 
-// flagError says which of kube-apiserver's flags is at fault: that is how these settings are known.
+// flagError adds the name of kube-apiserver's flag, by which users know the setting.
 func flagError(flag string, err error) error { return fmt.Errorf("--%s: %w", flag, err) }

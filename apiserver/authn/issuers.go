@@ -20,69 +20,72 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// configCodecs read AuthenticationConfigurations of all versions, strictly.
+// configCodecs decodes AuthenticationConfigurations of all versions strictly.
 var configCodecs = sync.OnceValue(func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 })
 
-// issuers checks the tokens of other issuers, as an AuthenticationConfiguration names them.
+// issuers authenticates tokens of the OpenID Connect issuers in an AuthenticationConfiguration.
 type issuers struct {
-	ctx  context.Context // ends the fetching of keys
+	ctx  context.Context // fetching keys ends with it
 	get  func() *apiserver.AuthenticationConfiguration
 	algs []string
 	own  []string
 
 	mu    sync.Mutex
-	made  *apiserver.AuthenticationConfiguration // what all was made of
+	made  *apiserver.AuthenticationConfiguration // the configuration of all
 	all   []issuer
 	token authenticator.Token
 	err   error
 }
 
-// issuer is one of them. It is kept for as long as its configuration is: it knows the issuer's keys.
+// issuer authenticates tokens of one issuer. Reloads keep it while its configuration does not change,
+// because it caches the issuer's keys.
 type issuer struct {
 	config apiserver.JWTAuthenticator
 	token  authenticator.Token
 	cancel context.CancelFunc
 }
 
-// newIssuers returns nil if there can be none. It also says who may be anonymous.
+// newIssuers returns nil if no issuers are configured. It also returns the configuration of anonymous
+// requests.
 func newIssuers(ctx context.Context, cfg Config) (authenticator.Token, apiserver.AnonymousAuthConfig, error) {
-	nobody := apiserver.AnonymousAuthConfig{Enabled: cfg.Anonymous == nil || *cfg.Anonymous}
+	anonymousConfig := apiserver.AnonymousAuthConfig{Enabled: cfg.Anonymous == nil || *cfg.Anonymous}
 	if cfg.ConfigFile == "" {
 		if cfg.OIDC == nil {
-			return nil, nobody, nil
+			return nil, anonymousConfig, nil
 		}
 		config, err := cfg.OIDC.config(cfg.OwnIssuers)
 		if err != nil {
-			return nil, nobody, err
+			return nil, anonymousConfig, err
 		}
 		algs := cfg.OIDC.SigningAlgs
 		if len(algs) == 0 {
 			algs = []string{"RS256"}
 		}
 		i := &issuers{ctx: ctx, algs: algs, own: cfg.OwnIssuers, get: func() *apiserver.AuthenticationConfiguration { return config }}
-		return i, nobody, i.checkAlgs()
+		return i, anonymousConfig, i.checkAlgs()
 	}
 	if cfg.OIDC != nil {
-		return nil, nobody, errors.New("authentication-config file and oidc-* flags are mutually exclusive")
+		return nil, anonymousConfig, errors.New("authentication-config file and oidc-* flags are mutually exclusive")
 	}
 	file, err := openConfig(cfg.ConfigFile, cfg.OwnIssuers, cfg.Log)
 	if err != nil {
-		return nil, nobody, flagError("authentication-config", err)
+		return nil, anonymousConfig, flagError("authentication-config", err)
 	}
 	if own := file.Get().Anonymous; own != nil {
 		if cfg.Anonymous != nil {
-			return nil, nobody, errors.New("anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
+			return nil, anonymousConfig, errors.New("anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
 		}
-		nobody = *own
+		anonymousConfig = *own
 	}
-	return &issuers{ctx: ctx, algs: oidc.AllValidSigningAlgorithms(), own: cfg.OwnIssuers, get: file.Get}, nobody, nil
+	return &issuers{ctx: ctx, algs: oidc.AllValidSigningAlgorithms(), own: cfg.OwnIssuers, get: file.Get}, anonymousConfig, nil
 }
 
-// openConfig follows the file of an AuthenticationConfiguration. Issuers may change, what it says of anonymous requests may not.
+// openConfig opens an AuthenticationConfiguration file and follows its changes. Issuers can change; the
+// configuration of anonymous requests cannot.
 func openConfig(name string, own []string, log *slog.Logger) (*filewatch.File[*apiserver.AuthenticationConfiguration], error) {
 	var first *apiserver.AuthenticationConfiguration
 	return filewatch.Open(name, func(data []byte) (*apiserver.AuthenticationConfiguration, error) {
@@ -99,7 +102,9 @@ func openConfig(name string, own []string, log *slog.Logger) (*filewatch.File[*a
 			return nil, errors.New("changes to anonymous config are not allowed on reload")
 		}
 		return config, nil
-	}, func(err error) { log.Error("the authentication configuration stays as it was", "err", err) })
+	}, func(err error) {
+		log.Error("reload authentication configuration: keeping the previous one", "err", err)
+	})
 }
 
 func parseConfig(data []byte) (*apiserver.AuthenticationConfiguration, error) {
@@ -117,7 +122,7 @@ func parseConfig(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 	return config, nil
 }
 
-// AuthenticateToken implements Kubernetes' interface.
+// AuthenticateToken implements authenticator.Token.
 func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	all, err := i.current()
 	if err != nil {
@@ -126,7 +131,7 @@ func (i *issuers) AuthenticateToken(ctx context.Context, token string) (*authent
 	return all.AuthenticateToken(ctx, token)
 }
 
-// current is the authenticator of the configuration in force.
+// current returns the authenticator of the current configuration.
 func (i *issuers) current() (authenticator.Token, error) {
 	config := i.get()
 	i.mu.Lock()
@@ -141,7 +146,7 @@ func (i *issuers) current() (authenticator.Token, error) {
 	for _, jwt := range config.JWT {
 		one, err := i.issuer(jwt, before)
 		if err != nil {
-			i.err = fmt.Errorf("make authenticator of issuer %s: %w", jwt.Issuer.URL, err)
+			i.err = fmt.Errorf("create authenticator of issuer %s: %w", jwt.Issuer.URL, err)
 			return nil, i.err
 		}
 		i.all, tokens = append(i.all, one), append(tokens, one.token)
@@ -164,7 +169,7 @@ func kept(all []issuer, old issuer) bool {
 	return false
 }
 
-// issuer makes the authenticator of an issuer, or takes the one there was.
+// issuer returns the previous authenticator of an issuer with the same configuration, or a new one.
 func (i *issuers) issuer(jwt apiserver.JWTAuthenticator, before []issuer) (issuer, error) {
 	for _, old := range before {
 		if reflect.DeepEqual(old.config, jwt) {
@@ -178,7 +183,7 @@ func (i *issuers) issuer(jwt apiserver.JWTAuthenticator, before []issuer) (issue
 		return issuer{}, err
 	}
 	opts := oidc.Options{JWTAuthenticator: jwt, KeySet: keys, Client: keys.client, SupportedSigningAlgs: i.algs, DisallowedIssuers: i.own}
-	opts.JWTAuthenticator.Issuer.DiscoveryURL = "" // the key set sees to that
+	opts.JWTAuthenticator.Issuer.DiscoveryURL = "" // the key set uses it
 	token, err := oidc.New(ctx, opts)
 	if err != nil {
 		cancel()
@@ -187,7 +192,7 @@ func (i *issuers) issuer(jwt apiserver.JWTAuthenticator, before []issuer) (issue
 	return issuer{jwt, token, cancel}, nil
 }
 
-// checkAlgs finds at the start what the plugin would find with the first token.
+// checkAlgs rejects unsupported algorithms at the start. The plugin would reject them at the first token.
 func (i *issuers) checkAlgs() error {
 	for _, alg := range i.algs {
 		if !slices.Contains(oidc.AllValidSigningAlgorithms(), alg) {

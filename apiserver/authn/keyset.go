@@ -17,20 +17,21 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// keySet is the keys of an issuer. Where they are is asked of the issuer with the first token; they are fetched again when a token
-// is signed with one that is not known.
+// keySet holds the keys of an issuer. The first token starts the discovery of their URL. The keys are
+// fetched again when a token is signed with an unknown key.
 type keySet struct {
 	ctx    context.Context
 	issuer string
 	client *http.Client
 
 	mu     sync.Mutex
-	keys   oidc.KeySet // nil: not known yet
-	failed error       // the last attempt's
-	next   time.Time   // of an attempt
+	keys   oidc.KeySet // nil before the first successful discovery
+	failed error       // error of the last discovery
+	next   time.Time   // earliest time of the next discovery after a failed one
 }
 
-// discoverAgain is how long after a failed discovery the next token may lead to another one: anybody can send tokens.
+// discoverAgain is the minimum time between a failed discovery and the next one. It limits the requests
+// that clients can cause by sending tokens.
 const discoverAgain = time.Second
 
 func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
@@ -45,9 +46,9 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 	if issuer.DiscoveryURL != "" {
 		target, err := url.Parse(issuer.DiscoveryURL)
 		if err != nil {
-			return nil, fmt.Errorf("read discovery URL: %w", err)
+			return nil, fmt.Errorf("parse discovery URL: %w", err)
 		}
-		transport = elsewhere{transport, strings.TrimSuffix(issuer.URL, "/") + "/.well-known/openid-configuration", target}
+		transport = discoveryRedirect{transport, strings.TrimSuffix(issuer.URL, "/") + "/.well-known/openid-configuration", target}
 	}
 	k := &keySet{issuer: issuer.URL, client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
 	k.ctx = oidc.ClientContext(ctx, k.client)
@@ -55,24 +56,24 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 	return k, nil
 }
 
-// elsewhere fetches the discovery document from another URL than the issuer's.
-type elsewhere struct {
+// discoveryRedirect fetches the discovery document from another URL than the issuer's.
+type discoveryRedirect struct {
 	http.RoundTripper
 	from string
 	to   *url.URL
 }
 
-func (e elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodGet && req.URL.String() == e.from {
+func (d discoveryRedirect) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet && req.URL.String() == d.from {
 		req = req.Clone(req.Context())
-		req.Host, req.URL = "", e.to
+		req.Host, req.URL = "", d.to
 	}
-	return e.RoundTripper.RoundTrip(req)
+	return d.RoundTripper.RoundTrip(req)
 }
 
-// CloseIdleConnections is for the client.
-func (e elsewhere) CloseIdleConnections() {
-	if t, ok := e.RoundTripper.(*http.Transport); ok {
+// CloseIdleConnections closes the idle connections of the transport. http.Client calls it.
+func (d discoveryRedirect) CloseIdleConnections() {
+	if t, ok := d.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
 }
@@ -81,7 +82,7 @@ func (e elsewhere) CloseIdleConnections() {
 func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	keys, err := k.discovered()
 	if err != nil {
-		return nil, fmt.Errorf("find the keys of issuer %s: %w", k.issuer, err)
+		return nil, fmt.Errorf("discover keys of issuer %s: %w", k.issuer, err)
 	}
 	return keys.VerifySignature(ctx, jwt)
 }

@@ -12,23 +12,25 @@ import (
 	"k8s.io/apiserver/pkg/authentication/cel"
 )
 
-// OIDC is one OpenID Connect issuer, as kube-apiserver's --oidc-* flags describe it.
+// OIDC configures one OpenID Connect issuer with the settings of kube-apiserver's --oidc-* flags.
 type OIDC struct {
 	IssuerURL, ClientID string
-	// CAFile has the authorities of the issuer's server; "": those of this machine.
+	// CAFile has the authorities of the issuer's serving certificate; "" means the system's.
 	CAFile string
-	// UsernameClaim names the user; "" means sub. GroupsClaim names the groups; "": there are none.
+	// UsernameClaim is the claim with the user name; "" means sub. GroupsClaim is the claim with the
+	// groups; "" means no groups.
 	UsernameClaim, GroupsClaim string
-	// UsernamePrefix goes before user names; "" means the issuer and a # (none for the claim email), "-" means none.
+	// UsernamePrefix is the prefix of user names; "" means the issuer's URL and a # (none for the claim
+	// email), "-" means none.
 	UsernamePrefix string
 	GroupsPrefix   string
-	// RequiredClaims must have these values.
+	// RequiredClaims are the claims and values that tokens must have.
 	RequiredClaims map[string]string
-	// SigningAlgs are the accepted ones; none: RS256.
+	// SigningAlgs are the accepted signing algorithms; empty means RS256.
 	SigningAlgs []string
 }
 
-// config says the same as an AuthenticationConfiguration.
+// config returns the equivalent AuthenticationConfiguration.
 func (o *OIDC) config(ownIssuers []string) (*apiserver.AuthenticationConfiguration, error) {
 	if o.IssuerURL == "" || o.ClientID == "" {
 		return nil, errors.New("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
@@ -64,12 +66,12 @@ func (o *OIDC) config(ownIssuers []string) (*apiserver.AuthenticationConfigurati
 	return config, validate(config, ownIssuers)
 }
 
-// validate compiles all expressions, too.
+// validate validates a configuration and compiles all its CEL expressions.
 func validate(config *apiserver.AuthenticationConfiguration, ownIssuers []string) error {
 	errs := validation.ValidateAuthenticationConfiguration(cel.NewDefaultCompiler(), config, ownIssuers)
 	for _, jwt := range config.JWT {
 		if jwt.Issuer.EgressSelectorType != "" {
-			return fmt.Errorf("issuer %s: there is no egress selector", jwt.Issuer.URL)
+			return fmt.Errorf("issuer %s: egressSelectorType is not supported", jwt.Issuer.URL)
 		}
 	}
 	if err := errs.ToAggregate(); err != nil {

@@ -9,9 +9,10 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Published is what other servers must know to trust the same clients and proxies, by the keys of Kubernetes' ConfigMap
-// kube-system/extension-apiserver-authentication. Own are authorities (PEM) that may be among Config.ClientCAs, which can't be asked for
-// theirs. It is empty if there is nothing to trust.
+// Published returns what other servers need to trust the same clients and proxies: the data of the ConfigMap
+// kube-system/extension-apiserver-authentication. own (PEM) are authorities that are published if
+// Config.ClientCAs contains one of them; a CertPool cannot list its certificates. The result is empty if
+// client certificates and proxies are disabled.
 func (a *Authenticator) Published(own []byte) map[string]string {
 	data := map[string]string{}
 	if a.clients != nil {
@@ -40,13 +41,14 @@ func (a *Authenticator) Published(own []byte) map[string]string {
 	return data
 }
 
-// The keys whose values are certificates; those of all others are lists.
+// The keys whose values are certificates. All other values are lists.
 const (
 	clientCAs = "client-ca-file"
 	proxyCAs  = "requestheader-client-ca-file"
 )
 
-// JoinPublished adds what one server publishes to what several have; what is there already stays.
+// JoinPublished returns the union of the data that several servers published (there) and that one server
+// adds (more).
 func JoinPublished(there, more map[string]string) map[string]string {
 	joint := make(map[string]string, len(more))
 	for key, value := range there {
@@ -66,7 +68,7 @@ func JoinPublished(there, more map[string]string) map[string]string {
 func joinCerts(there, more string) string {
 	all, err := cert.ParseCertsPEM([]byte(there))
 	if err != nil {
-		return more // it is of no use to anybody
+		return more // no server can use malformed certificates
 	}
 	added, err := cert.ParseCertsPEM([]byte(more))
 	if err != nil {
@@ -110,7 +112,7 @@ func encodeList(list []string) string {
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // encoding strings cannot fail
 	}
 	return string(text)
 }

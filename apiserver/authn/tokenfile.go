@@ -17,11 +17,11 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// tokenFile knows the tokens of a file. It keeps and compares digests: the time of a comparison says nothing of a token, and no
-// token can be found in the memory of the process.
+// tokenFile authenticates the tokens of a file. It stores and looks up digests, so that the time of a
+// lookup reveals nothing about a token, and the memory of the process contains no tokens.
 type tokenFile struct{ file *filewatch.File[staticTokens] }
 
-// staticTokens are users by the digests of their tokens.
+// staticTokens maps the digests of tokens to users.
 type staticTokens map[[sha256.Size]byte]*user.DefaultInfo
 
 func newStaticTokens(users map[string]*user.DefaultInfo) staticTokens {
@@ -32,7 +32,7 @@ func newStaticTokens(users map[string]*user.DefaultInfo) staticTokens {
 	return all
 }
 
-// AuthenticateToken implements Kubernetes' interface.
+// AuthenticateToken implements authenticator.Token.
 func (t staticTokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	who, ok := t[sha256.Sum256([]byte(token))]
 	if !ok {
@@ -43,14 +43,15 @@ func (t staticTokens) AuthenticateToken(_ context.Context, token string) (*authe
 
 func newTokenFile(name string, log *slog.Logger) (*tokenFile, error) {
 	file, err := filewatch.Open(name, func(data []byte) (staticTokens, error) { return parseTokens(data, log) },
-		func(err error) { log.Error("static tokens stay as they were", "err", err) })
+		func(err error) { log.Error("reload token file: keeping the previous tokens", "err", err) })
 	if err != nil {
 		return nil, err
 	}
 	return &tokenFile{file}, nil
 }
 
-// parseTokens reads lines of "token,user,uid" or "token,user,uid,groups". Errors name lines, never what is in them.
+// parseTokens parses lines of "token,user,uid" or "token,user,uid,groups". Errors contain line numbers but
+// never the content of lines.
 func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 	all := staticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))
@@ -67,7 +68,7 @@ func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 			return nil, fmt.Errorf("record %d: must have at least 3 columns (token, user name, user uid), found %d", number, len(record))
 		}
 		if record[0] == "" {
-			log.Warn("an empty token in the token file is left out", "record", number)
+			log.Warn("skipping empty token in token file", "record", number)
 			continue
 		}
 		who := &user.DefaultInfo{Name: record[1], UID: record[2]}
@@ -76,13 +77,13 @@ func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 		}
 		digest := sha256.Sum256([]byte(record[0]))
 		if all[digest] != nil {
-			log.Warn("a token is in the token file twice: the later one counts", "record", number)
+			log.Warn("duplicate token in token file: using the last record", "record", number)
 		}
 		all[digest] = who
 	}
 }
 
-// AuthenticateToken implements Kubernetes' interface.
+// AuthenticateToken implements authenticator.Token.
 func (t *tokenFile) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	return t.file.Get().AuthenticateToken(ctx, token)
 }

@@ -9,27 +9,27 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 )
 
-// verified remembers whom client certificates stand for: the signatures of a chain cost more than a small request, and a connection
-// presents the same certificate with each of its requests. What is remembered counts for a minute, until the certificate ends, and
-// as long as the authorities are the same.
+// verified caches the users of client certificates: verifying the signatures of a chain takes longer than a
+// small request, and all requests of a connection have the same certificate. An entry is valid for a
+// minute, until a certificate of the chain expires, or until the authorities change.
 type verified struct {
 	verify      authenticator.Request
 	authorities func() *bundle
 
 	mu    sync.Mutex
-	known map[*stdx509.Certificate]verdict // by the certificate of a connection
+	known map[*stdx509.Certificate]verdict // by the leaf certificate of a connection
 }
 
 type verdict struct {
 	by       *bundle
 	until    time.Time
-	response *authenticator.Response // nobody changes it
+	response *authenticator.Response // shared, read-only
 }
 
 const (
-	rememberFor = time.Minute
-	// maxRemembered is of certificates; when there are more, all are forgotten.
-	maxRemembered = 4096
+	cacheFor = time.Minute
+	// maxCached is the maximum number of cached certificates. When it is exceeded, the cache is cleared.
+	maxCached = 4096
 )
 
 func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -45,9 +45,9 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	}
 	response, ok, err := v.verify.AuthenticateRequest(req)
 	if !ok || err != nil {
-		return response, ok, err // who is refused is looked at anew each time
+		return response, ok, err // rejections are not cached
 	}
-	until := now.Add(rememberFor)
+	until := now.Add(cacheFor)
 	for _, c := range req.TLS.PeerCertificates {
 		if c.NotAfter.Before(until) {
 			until = c.NotAfter
@@ -55,7 +55,7 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.known) >= maxRemembered {
+	if len(v.known) >= maxCached {
 		clear(v.known)
 	}
 	if v.known == nil {

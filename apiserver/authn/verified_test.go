@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/authn"
 )
 
-// AUTHN-01: what a connection's certificate was found to be is remembered, and not longer than the certificate is valid.
+// AUTHN-01: the user of a certificate is cached, but not longer than the certificate is valid.
 func TestRememberedCertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, caKey := certificate(t, pkix.Name{CommonName: "ca"}, nil, nil)
@@ -33,11 +33,11 @@ func TestRememberedCertificateEnds(t *testing.T) {
 			time.Sleep(19*time.Minute + 59*time.Second)
 		}
 		if _, ok, _ := auth.AuthenticateRequest(req); !ok {
-			t.Error("refused before its end")
+			t.Error("rejected before the certificate expires")
 		}
 		time.Sleep(5 * time.Second)
 		if _, ok, err := auth.AuthenticateRequest(req); ok || err == nil {
-			t.Errorf("after its end: %v %v", ok, err)
+			t.Errorf("after the certificate expires: %v %v", ok, err)
 		}
 	})
 }

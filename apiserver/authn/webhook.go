@@ -13,17 +13,17 @@ import (
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 )
 
-// Webhook asks another server about tokens, by TokenReviews.
+// Webhook configures a server that authenticates tokens with TokenReviews.
 type Webhook struct {
-	// ConfigFile says where it is and how to reach it, as a kubeconfig.
+	// ConfigFile is a kubeconfig of the server.
 	ConfigFile string
-	// Version is that of the TokenReviews: v1 or v1beta1; "" is v1beta1, as in kube-apiserver.
+	// Version is the version of TokenReviews: v1 or v1beta1; "" means v1beta1, as in kube-apiserver.
 	Version string
-	// TTL is how long an answer counts; 0: each token is asked about each time.
+	// TTL is how long responses are cached; 0 disables the cache.
 	TTL time.Duration
 }
 
-// authenticator checks the configuration now, and makes the client with the first token.
+// authenticator checks the configuration. The returned authenticator creates its client at the first token.
 func (h *Webhook) authenticator(audiences authenticator.Audiences) (authenticator.Token, error) {
 	version := h.Version
 	switch version {
@@ -48,7 +48,7 @@ func (h *Webhook) authenticator(audiences authenticator.Audiences) (authenticato
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		hook, err := client()
 		if err != nil {
-			return nil, false, fmt.Errorf("make token webhook: %w", err)
+			return nil, false, fmt.Errorf("create client of token webhook: %w", err)
 		}
 		return hook.AuthenticateToken(ctx, token)
 	}), nil

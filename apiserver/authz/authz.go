@@ -1,13 +1,14 @@
-// Package authz decides what a user may do.
+// Package authz authorizes requests.
 //
-// An authorizer is Kubernetes' own interface, so that its libraries fit in. [New] puts those of an AuthorizationConfiguration in a
-// row: each may allow, deny or pass the question on, and what nobody allows is refused. The group system:masters may do everything
-// before any of them is asked. [Options] are the flags of kube-apiserver from which such a configuration is made.
+// It uses Kubernetes' own authorizer interfaces, so that Kubernetes' libraries can be used. [New] returns the
+// chain of authorizers in an AuthorizationConfiguration: each allows, denies, or has no opinion. A request
+// that none allows is denied. The group system:masters is allowed everything before any authorizer is
+// asked. [Options] are the flags of kube-apiserver from which such a configuration is built.
 //
-// The modes that need objects or files are given to New: RBAC is in package rbac, Node and ABAC are in kubernetes/authorizers. Those
-// that need nothing, AlwaysAllow, AlwaysDeny and Webhook, are here.
+// This package implements the modes AlwaysAllow, AlwaysDeny and Webhook. The caller passes the other modes to
+// New: RBAC is in package rbac, Node and ABAC are in kubernetes/authorizers.
 //
-// Authorizers are safe for concurrent use, and have no goroutines.
+// Authorizers are safe for concurrent use and start no goroutines.
 //
 //	auth, err := authz.New(authz.Options{Modes: []string{"RBAC"}}.Configuration(), authz.Modes{
 //		"RBAC": func() (authz.Authorizer, error) { return rbac.New(st), nil },
@@ -25,7 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/union"
 )
 
-// Authorizer decides, and lists what it would allow.
+// Authorizer authorizes requests and lists the rules that apply to a user.
 type Authorizer interface {
 	authorizer.Authorizer
 	authorizer.RuleResolver
@@ -41,16 +42,16 @@ const (
 	ModeNode        = "Node"
 )
 
-// Modes make the authorizers of some modes, when a configuration has them.
+// Modes maps modes to constructors. New calls those of the modes in a configuration.
 type Modes map[string]func() (Authorizer, error)
 
-// both is an Authorizer of two halves.
+// both combines two interfaces to an Authorizer.
 type both struct {
 	authorizer.Authorizer
 	authorizer.RuleResolver
 }
 
-// New returns the authorizer of a configuration that was found valid.
+// New returns the authorizer of a configuration, which must be valid.
 func New(configuration *apiserver.AuthorizationConfiguration, modes Modes) (Authorizer, error) {
 	if len(configuration.Authorizers) == 0 {
 		return nil, errors.New("at least one authorization mode must be passed")
@@ -73,7 +74,8 @@ func New(configuration *apiserver.AuthorizationConfiguration, modes Modes) (Auth
 	return both{together, union.NewRuleResolvers(rules...)}, nil
 }
 
-// Masters allows the group system:masters everything, and has no opinion on others.
+// Masters returns an authorizer that allows the group system:masters everything and has no opinion on other
+// users.
 func Masters() authorizer.Authorizer {
 	return authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
 }

@@ -12,15 +12,15 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// Parse reads an AuthorizationConfiguration, in which each of the required types must be.
+// Parse parses an AuthorizationConfiguration. It returns an error if a required type is missing.
 type Parse func(data []byte, required ...apiserver.AuthorizerType) (*apiserver.AuthorizationConfiguration, error)
 
-// fromFile is the authorizer that a file describes now.
+// fromFile delegates to the authorizer of the current content of a file.
 type fromFile struct{ file *filewatch.File[Authorizer] }
 
-// Open returns the authorizer that an AuthorizationConfiguration in a file describes. A change of the file is in force for the next
-// request, but as in kube-apiserver only webhooks can come and go. One that is wrong changes nothing; warn, which may be nil, hears of
-// it.
+// Open returns the authorizer of an AuthorizationConfiguration file. A change of the file takes effect with
+// the next request. As in kube-apiserver, a change can only add, change and remove webhooks. If the changed
+// file is invalid, the previous configuration stays in effect and warn, if not nil, receives the error.
 func Open(file string, parse Parse, modes Modes, warn func(error)) (Authorizer, error) {
 	var first []apiserver.AuthorizerType
 	opened := false

@@ -10,34 +10,35 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
-// Options choose the authorizers as kube-apiserver's flags do.
+// Options select the authorizers, with the meaning of kube-apiserver's flags.
 type Options struct {
-	// Modes are asked in this order.
+	// Modes are the modes in the order in which they are asked.
 	Modes []string
-	// PolicyFile has the policies of mode ABAC.
+	// PolicyFile is the policy file of mode ABAC.
 	PolicyFile string
 	// Webhook is the server that mode Webhook asks.
 	Webhook Webhook
-	// File is an AuthorizationConfiguration, which says all of this and more. It stands alone, and is read again when it changes.
+	// File is an AuthorizationConfiguration file. It excludes Modes and Webhook and is reloaded when it
+	// changes.
 	File string
 }
 
-// Webhook says how mode Webhook asks.
+// Webhook configures mode Webhook.
 type Webhook struct {
 	// ConfigFile is a kubeconfig file that names the server.
 	ConfigFile string
-	// Version is that of the SubjectAccessReviews: v1 or v1beta1, which "" means.
+	// Version is the version of SubjectAccessReviews: v1 or v1beta1; "" means v1beta1.
 	Version string
-	// AuthorizedTTL and UnauthorizedTTL are how long answers are kept; 0: not at all.
+	// AuthorizedTTL and UnauthorizedTTL are how long responses are cached; 0 disables the cache.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
 }
 
-// AllModes are the modes in the order in which kube-apiserver names them.
+// AllModes returns all modes in the order of kube-apiserver's help.
 func AllModes() []string {
 	return []string{ModeAlwaysAllow, ModeAlwaysDeny, ModeABAC, ModeWebhook, ModeRBAC, ModeNode}
 }
 
-// Validate says what is wrong with the options, in kube-apiserver's words.
+// Validate returns all errors in the options, with kube-apiserver's wording.
 func (o Options) Validate() []error {
 	if o.File != "" {
 		if len(o.Modes) > 0 || o.Webhook != (Webhook{}) {
@@ -73,10 +74,10 @@ func (o Options) Validate() []error {
 	return errs
 }
 
-// ErrFileAlone says that a configuration file excludes the flags that it replaces.
+// ErrFileAlone reports that File is combined with flags that it excludes.
 var ErrFileAlone = fmt.Errorf("--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")
 
-// Configuration is what valid options without a File mean.
+// Configuration returns the configuration of valid options without File.
 func (o Options) Configuration() *apiserver.AuthorizationConfiguration {
 	c := &apiserver.AuthorizationConfiguration{}
 	for _, mode := range o.Modes {

@@ -16,7 +16,7 @@ import (
 func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, error) {
 	file := c.ConnectionInfo.KubeConfigFile
 	if file == nil {
-		return nil, errors.New("a webhook needs a kubeConfigFile")
+		return nil, errors.New("webhook authorizer: kubeConfigFile is required")
 	}
 	client, err := webhookutil.LoadKubeconfig(*file, nil)
 	if err != nil {
@@ -34,13 +34,13 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 	default:
 		return nil, fmt.Errorf("unknown failurePolicy %q", c.FailurePolicy)
 	}
-	allowed, refused := c.AuthorizedTTL.Duration, c.UnauthorizedTTL.Duration
+	allowed, denied := c.AuthorizedTTL.Duration, c.UnauthorizedTTL.Duration
 	if !c.CacheAuthorizedRequests {
 		allowed = 0
 	}
 	if !c.CacheUnauthorizedRequests {
-		refused = 0
+		denied = 0
 	}
-	return webhook.New(client, c.SubjectAccessReviewVersion, allowed, refused, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
+	return webhook.New(client, c.SubjectAccessReviewVersion, allowed, denied, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
 		metrics.NoopAuthorizerMetrics{}, cel.NewDefaultCompiler())
 }

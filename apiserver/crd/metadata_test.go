@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -9,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // TestExactMetadataMatchesLibrary checks that metadata which exactMetadata accepts passes through the library's conversion to
 // ObjectMeta and back unchanged. // CRD-01
 func TestExactMetadataMatchesLibrary(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	a := newGenerator(seed, 11)
 	c := &compiled{fields: managedfields.NewCache()}
 	exact := 0

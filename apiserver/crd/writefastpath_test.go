@@ -3,7 +3,6 @@ package crd
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/crd/internal/crdtest"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // generator adds metadata and parts that the library may refuse to those of crdtest.
@@ -110,8 +110,7 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 	}
 	klog.SetLogger(logr.Discard()) // the library logs duplicate list entries
 	t.Cleanup(klog.ClearLogger)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	a := newGenerator(seed, 9)
 	k := compile(nil, &definition, 1)
 	main, status := &strategy{compiled: k, hub: "v1"}, &strategy{compiled: k, hub: "v1", status: true}

@@ -1,4 +1,4 @@
-// Package discovery tells clients which kinds a control plane serves.
+// Package discovery serves the list of kinds that a control plane serves.
 //
 // [Handler] answers /api, /apis and the paths below that are not resources, in
 // both forms Kubernetes has: one document per group version (legacy), and all

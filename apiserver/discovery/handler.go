@@ -33,7 +33,7 @@ type Handler struct {
 	current  atomic.Pointer[documents]
 }
 
-// shared is what the documents are encoded with. It is never changed, so all control planes of a process share it.
+// shared encodes the documents. It never changes, so all control planes of a process share it.
 var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
@@ -43,7 +43,7 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 })
 
-// sharedCustom encodes the documents of custom kinds, which are not to be had in CBOR.
+// sharedCustom encodes the documents of custom kinds, which are not available in CBOR.
 var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 	scheme, _ := shared()
 	return serializer.NewCodecFactory(scheme)
@@ -59,7 +59,8 @@ func New(registry *resource.Registry) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
-	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no method.
+	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no
+	// method.
 	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
 	if routed && req.Method != http.MethodGet {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
@@ -112,8 +113,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// missing is the answer where there is no document. Below /api and the built-in groups there is a router, whose errors can be read by
-// machines.
+// missing responds if there is no document. Below /api and the built-in groups there is a router,
+// whose errors can be read by machines.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
 	routed := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && compiled(res) })
@@ -124,7 +125,7 @@ func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	http.Error(w, "404 page not found", http.StatusNotFound)
 }
 
-// builtin says whether a path is that of a version of a built-in group.
+// builtin reports whether a path is that of a version of a built-in group.
 func (h *Handler) builtin(path string) bool {
 	group, version, ok := strings.Cut(strings.TrimPrefix(path, "/apis/"), "/")
 	if rest, core := strings.CutPrefix(path, "/api/"); core {
@@ -136,18 +137,19 @@ func (h *Handler) builtin(path string) bool {
 	})
 }
 
-// compiled says whether a kind is of a Go type, not of a definition.
+// compiled reports whether a kind has a Go type, rather than a definition.
 func compiled(res *resource.Resource) bool {
 	return res.Owner == "builtin" || res.Owner == "apiextensions"
 }
 
-// has says whether there is a legacy document at a path.
+// has reports whether there is a legacy document at a path.
 func (h *Handler) has(path string) bool {
 	doc, err := h.documents().document(h, documentKey{path: path})
 	return err == nil && doc != nil
 }
 
-// rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the aggregated one.
+// rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the
+// aggregated one.
 type rootRestrictions struct{}
 
 func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
@@ -172,7 +174,7 @@ func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey
 	w.Header().Set("Content-Length", strconv.Itoa(len(doc.data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(doc.data) // the client has gone: nobody is left to tell
+		_, _ = w.Write(doc.data) // an error means that the client is gone
 	}
 }
 
@@ -198,7 +200,8 @@ func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, re
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
 }
 
-// coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions of this document.
+// coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions
+// of this document.
 func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
 	out := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},

@@ -2,7 +2,7 @@ package discovery
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Paths are those of all documents there are now: roots, groups and their versions.
+// Paths returns the paths of all current documents: roots, groups and their versions.
 func (h *Handler) Paths() []string {
 	paths := []string{"/api", "/apis", "/apis/"}
 	for _, g := range h.documents().groups {

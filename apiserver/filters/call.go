@@ -32,6 +32,7 @@ type call struct {
 	user      user.Info            // nil: not known yet
 	audiences authenticator.Audiences
 	ticket    flowcontrol.Ticket                      // of flow control
+	seat      seat                                    // of a short request
 	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
 }
 

@@ -79,6 +79,7 @@ type Chain struct {
 
 	reading, mutating seats
 	longRunning       seatsByUser
+	unread            unread // responses without seats
 	arriving          budget // of bytes that have come, of bodies that are not whole or wait for decoding
 	decoding          budget // of what decoding bodies takes
 
@@ -104,6 +105,7 @@ func New(cfg Config) *Chain {
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
 	c.longRunning.bound(cfg.MaxLongRunningPerUser, defaultMaxLongRunning)
+	c.unread.byUser.bound(mostUnread, mostUnread)
 	arriving, decoding := cfg.Bodies.limits()
 	c.arriving.limit(arriving)
 	c.decoding.limit(decoding)

@@ -24,11 +24,9 @@ func (c *Chain) flowControlled(next http.Handler) http.Handler {
 		if !c.begin(w, req, call) {
 			return
 		}
-		defer call.ticket.Release()
 		kind := c.kindOf(call.info)
 		kind.taken.Add(1)
-		defer kind.leave()
-		next.ServeHTTP(w, req)
+		c.seated(w, req, kind, next)
 	})
 }
 

@@ -70,6 +70,20 @@ func (s *seatsByUser) take(owner string) bool {
 	return true
 }
 
+// force takes one more, beyond the limit if need be.
+func (s *seatsByUser) force(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken[owner]++
+}
+
+// full reports whether take would refuse.
+func (s *seatsByUser) full(owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limit >= 0 && s.taken[owner] >= s.limit
+}
+
 func (s *seatsByUser) leave(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +140,10 @@ func (c *Chain) inFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		kind := c.kindOf(callOf(req).info)
 		if kind.take() {
-			defer kind.leave()
-		} else if !privileged(req) {
+			c.seated(w, req, kind, next)
+			return
+		}
+		if !privileged(req) {
 			refuse(w)
 			return
 		}

@@ -62,7 +62,7 @@ func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over fu
 	if m.known(info) {
 		s.name(info)
 	}
-	s = s.kept()
+	s = s.clone()
 	gauge := m.long.WithLabelValues(s.verb, s.group, s.version, s.resource, s.subresource, s.scope, "apiserver")
 	gauge.Inc()
 	return gauge.Dec
@@ -92,18 +92,18 @@ func (m *metrics) observe(req *http.Request, c *call) {
 	if c.allowed && info.IsResourceRequest && !noPath {
 		s.name(info)
 	}
-	of := m.requests.find(s)
-	if of == nil {
+	counts := m.requests.find(s)
+	if counts == nil {
 		if s.resource != "" && !m.known(info) {
 			s = s.unnamed()
 		}
-		of = m.requests.of(s, c.lasts)
+		counts = m.requests.findOrAdd(s, c.lasts)
 	}
-	of.total.Add(1)
-	if of.took != nil {
+	counts.total.Add(1)
+	if counts.duration != nil {
 		took := time.Since(c.received)
-		of.took.observe(took)
-		of.sli.observe(took - c.elsewhere())
+		counts.duration.Observe(took)
+		counts.sli.Observe(took - c.elsewhere())
 	}
 }
 

@@ -27,6 +27,7 @@ type recorder struct {
 	sent  int           // bytes written without watching
 	stall time.Duration // 0: the answer is not bounded
 	last  time.Time     // when it must be over
+	seat  *seat         // given up while the client does not take the answer; nil: there is none
 	watch *watchdog     // nil until the answer is larger than what is buffered
 }
 
@@ -80,6 +81,9 @@ func (r *recorder) begin() {
 	if r.watch == nil {
 		inner := r.ResponseWriter
 		r.watch = &watchdog{bark: func() { _ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo) }}
+		if r.seat != nil {
+			r.watch.growl = r.seat.giveUp
+		}
 	}
 	until := time.Now().Add(r.stall)
 	if r.last.Before(until) {

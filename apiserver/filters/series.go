@@ -14,78 +14,81 @@ import (
 	show "kelson.dev/apiserver/metrics"
 )
 
-// outcomes counts decisions by their result, and how long they took. The results are known, so that each request finds its own at once.
+// outcomes counts decisions by result, and how long they took. The set of results is fixed, so that
+// observe needs no lock.
 type outcomes struct {
 	total, duration *prometheus.Desc
-	of              map[string]*histogram.Histogram
+	byResult        map[string]*histogram.Histogram
 }
 
-func newOutcomes(total, duration, of string, results ...string) outcomes {
+func newOutcomes(total, duration, decision string, results ...string) outcomes {
 	o := outcomes{
-		total:    prometheus.NewDesc(total, "Counter of "+of+" attempts, by result.", []string{"result"}, nil),
-		duration: prometheus.NewDesc(duration, "Duration of "+of+" in seconds, by result.", []string{"result"}, nil),
-		of:       map[string]*histogram.Histogram{},
+		total:    prometheus.NewDesc(total, "Counter of "+decision+" attempts, by result.", []string{"result"}, nil),
+		duration: prometheus.NewDesc(duration, "Duration of "+decision+" in seconds, by result.", []string{"result"}, nil),
+		byResult: map[string]*histogram.Histogram{},
 	}
 	for _, result := range results {
-		o.of[result] = &histogram.Histogram{}
+		o.byResult[result] = &histogram.Histogram{}
 	}
 	return o
 }
 
-func (o outcomes) observe(result string, start time.Time) { o.of[result].Since(start) }
+func (o outcomes) observe(result string, start time.Time) { o.byResult[result].Since(start) }
 
 // Describe implements prometheus.Collector.
 func (o outcomes) Describe(out chan<- *prometheus.Desc) { out <- o.total; out <- o.duration }
 
 // Collect implements prometheus.Collector.
 func (o outcomes) Collect(out chan<- prometheus.Metric) {
-	for result, of := range o.of {
-		c := of.Read()
+	for result, durations := range o.byResult {
+		c := durations.Read()
 		out <- prometheus.MustNewConstMetric(o.total, prometheus.CounterValue, float64(c.Count), result)
 		out <- show.Histogram(o.duration, c, result)
 	}
 }
 
-// requests counts requests, and how long they took. Prometheus' own counters would cost several times as much.
+// requests counts requests, and how long they took. Prometheus' own counters would cost several
+// times as much.
 type requests struct {
 	total, duration, sli *prometheus.Desc
 
-	mu    sync.RWMutex
-	all   map[series]*seriesOf // that were met
-	tooks map[series]*ladder   // by all but the code
-	slis  map[series]*ladder   // by all but the code and whether it was a dry run
+	mu        sync.RWMutex
+	counts    map[series]*counts
+	durations map[series]*histogram.Histogram // by all labels but the code
+	slis      map[series]*histogram.Histogram // by all labels but the code and dry_run
 }
 
-// series is what a request is counted as: the values of labels.
+// series holds the values of the labels under which a request is counted.
 type series struct {
 	verb, dryRun, group, version, resource, subresource, scope string
 
 	code int
 }
 
-// name takes the labels of a resource from a request.
+// name sets the labels that describe a resource from a request.
 func (s *series) name(info *request.RequestInfo) {
 	s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
 }
 
-// unnamed is s without the labels of a resource.
+// unnamed returns s without the labels that describe a resource.
 func (s series) unnamed() series {
 	s.group, s.version, s.resource, s.subresource, s.scope = "", "", "", "", ""
 	return s
 }
 
-// kept is s for keeping: methods and names are parts of request lines of up to a megabyte, which must not be held with them.
-func (s series) kept() series {
+// clone copies the strings of s. Methods and names are substrings of request lines of up to a
+// megabyte, which a map key must not keep in memory.
+func (s series) clone() series {
 	s.verb, s.group, s.version = strings.Clone(s.verb), label(s.group), label(s.version)
 	s.resource, s.subresource = label(s.resource), label(s.subresource)
 	return s
 }
 
-// seriesOf is what is counted. Series that differ in their code alone share their times.
-type seriesOf struct {
-	total atomic.Uint64
-	took  *ladder // nil: it takes as long as its client wants
-	sli   *ladder // the same without webhooks
+// counts is what is counted per series. Series that differ only in their code share their histograms.
+type counts struct {
+	total    atomic.Uint64
+	duration *histogram.Histogram // nil for long-running requests
+	sli      *histogram.Histogram // durations without the time of webhooks
 }
 
 func newRequests() *requests {
@@ -99,45 +102,46 @@ func newRequests() *requests {
 		sli: prometheus.NewDesc("apiserver_request_sli_duration_seconds",
 			"Response latency distribution (not counting webhook duration) in seconds for each verb, group, version, resource, subresource, scope and component.",
 			append([]string{"verb"}, labels[2:]...), nil),
-		all: map[series]*seriesOf{}, tooks: map[series]*ladder{}, slis: map[series]*ladder{},
+		counts: map[series]*counts{}, durations: map[series]*histogram.Histogram{}, slis: map[series]*histogram.Histogram{},
 	}
 }
 
-// find returns the counts of a series, or nil if no request was of it yet.
-func (r *requests) find(s series) *seriesOf {
+// find returns the counts of a series, or nil if no request of the series was counted yet.
+func (r *requests) find(s series) *counts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.all[s]
+	return r.counts[s]
 }
 
-// of returns the counts of a series and makes them if there are none. Series are never removed: their number must be bounded by the caller.
-func (r *requests) of(s series, lasts bool) *seriesOf {
-	if of := r.find(s); of != nil {
-		return of
+// findOrAdd returns the counts of a series and adds them if there are none. Series are never
+// removed, so the caller must bound their number.
+func (r *requests) findOrAdd(s series, longRunning bool) *counts {
+	if found := r.find(s); found != nil {
+		return found
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s = s.kept()
-	if of := r.all[s]; of != nil {
-		return of
+	s = s.clone()
+	if found := r.counts[s]; found != nil {
+		return found
 	}
-	of := &seriesOf{}
-	r.all[s] = of
-	if !lasts {
+	added := &counts{}
+	r.counts[s] = added
+	if !longRunning {
 		s.code = 0
-		of.took = ladderOf(r.tooks, s)
+		added.duration = histogramOf(r.durations, s)
 		s.dryRun = ""
-		of.sli = ladderOf(r.slis, s)
+		added.sli = histogramOf(r.slis, s)
 	}
-	return of
+	return added
 }
 
-// label copies a part of a path. Prometheus panics over labels that are not UTF-8.
+// label copies a part of a path and replaces invalid UTF-8, for which Prometheus panics.
 func label(part string) string { return strings.Clone(strings.ToValidUTF8(part, "\uFFFD")) }
 
-func ladderOf(all map[series]*ladder, s series) *ladder {
+func histogramOf(all map[series]*histogram.Histogram, s series) *histogram.Histogram {
 	if all[s] == nil {
-		all[s] = &ladder{}
+		all[s] = histogram.New(requestScale)
 	}
 	return all[s]
 }
@@ -154,48 +158,34 @@ func (r *requests) Collect(out chan<- prometheus.Metric) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	const component = "apiserver"
-	for s, of := range r.all {
-		out <- prometheus.MustNewConstMetric(r.total, prometheus.CounterValue, float64(of.total.Load()),
+	for s, c := range r.counts {
+		out <- prometheus.MustNewConstMetric(r.total, prometheus.CounterValue, float64(c.total.Load()),
 			s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, component, strconv.Itoa(s.code))
 	}
-	for s, took := range r.tooks {
-		out <- took.metric(r.duration, 0, s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, component)
+	for s, h := range r.durations {
+		out <- metric(r.duration, h.Read(), 0, s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, component)
 	}
-	for s, took := range r.slis {
-		out <- took.metric(r.sli, 2, s.verb, s.group, s.version, s.resource, s.subresource, s.scope, component)
+	for s, h := range r.slis {
+		out <- metric(r.sli, h.Read(), 2, s.verb, s.group, s.version, s.resource, s.subresource, s.scope, component)
 	}
 }
 
-// bounds are those of kube-apiserver's buckets. Its sli has all but the first two.
-var bounds = [...]time.Duration{
-	5 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 600 * time.Millisecond,
-	800 * time.Millisecond, time.Second, 1250 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second,
-	8 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute,
-}
+// requestScale has the bounds of kube-apiserver's buckets. Its SLI metric has all but the first two.
+var requestScale = histogram.NewScale(
+	5*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond,
+	600*time.Millisecond, 800*time.Millisecond, time.Second, 1250*time.Millisecond, 1500*time.Millisecond, 2*time.Second, 3*time.Second,
+	4*time.Second, 5*time.Second, 6*time.Second, 8*time.Second, 10*time.Second, 15*time.Second, 20*time.Second, 30*time.Second,
+	45*time.Second, time.Minute,
+)
 
-// ladder counts durations in these buckets; most are in the first.
-type ladder struct {
-	sum   atomic.Int64
-	steps [len(bounds) + 1]atomic.Uint64
-}
-
-func (l *ladder) observe(d time.Duration) {
-	i := 0
-	for i < len(bounds) && d > bounds[i] {
-		i++
-	}
-	l.steps[i].Add(1)
-	l.sum.Add(int64(d))
-}
-
-// metric shows the buckets from one on.
-func (l *ladder) metric(desc *prometheus.Desc, from int, labels ...string) prometheus.Metric {
-	buckets := make(map[float64]uint64, len(bounds))
+// metric returns a metric with all buckets from one on, empty ones included.
+func metric(desc *prometheus.Desc, c histogram.Counts, from int, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, c.Bounded())
 	below := uint64(0)
-	for i := range bounds {
-		if below += l.steps[i].Load(); i >= from {
-			buckets[bounds[i].Seconds()] = below
+	for i := range c.Bounded() {
+		if below += c.Buckets[i]; i >= from {
+			buckets[c.Bound(i).Seconds()] = below
 		}
 	}
-	return prometheus.MustNewConstHistogram(desc, below+l.steps[len(bounds)].Load(), time.Duration(l.sum.Load()).Seconds(), buckets, labels...)
+	return prometheus.MustNewConstHistogram(desc, c.Count, c.Sum.Seconds(), buckets, labels...)
 }

@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// Dial opens a connection to a handler, for what outgrows request and response: WebSockets, SPDY, tunnels. The other end is an
-// HTTP/1 server of this one connection. It ends when the connection is closed by either side, or ctx ends; until then it has the
-// goroutines of a connection.
+// Dial opens a connection to a handler, for protocols that request and response can't carry:
+// WebSocket, SPDY, tunnels. The other end is an HTTP/1 server for this one connection. The
+// connection ends when either side closes it or ctx ends; until then it has the goroutines of a
+// server connection.
 //
 //	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 //		return inprocess.Dial(ctx, handler), nil
@@ -55,13 +56,13 @@ func (l *listener) Close() error {
 
 func (*listener) Addr() net.Addr { return address{} }
 
-// address is that of a pipe.
+// address is the address of a pipe.
 type address struct{}
 
 func (address) Network() string { return "pipe" }
 func (address) String() string  { return "pipe" }
 
-// watched tells of the end of a connection.
+// watched is a connection that calls closed when it is closed.
 type watched struct {
 	net.Conn
 	closed func()

@@ -26,14 +26,15 @@ func newPipe(cancel context.CancelFunc) *pipe {
 	return p
 }
 
-// room says whether n more bytes fit without waiting.
+// room reports whether n more bytes fit without blocking.
 func (p *pipe) room(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.buf)-p.off+n <= window
 }
 
-// Write blocks while the window is full. A single write larger than the window is let in whole when the buffer is empty.
+// Write blocks while the window is full. A write larger than the window is accepted as a whole when
+// the buffer is empty.
 func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +52,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Read blocks until there is something, or the end.
+// Read blocks until there is data or the stream has ended.
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +71,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// finish ends the stream after what was written.
+// finish ends the stream after the data written so far.
 func (p *pipe) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,7 @@ func (p *pipe) abort(err error) {
 	p.moved.Broadcast()
 }
 
-// Close is the client's: it cancels the handler.
+// Close is called by the client; it cancels the handler.
 func (p *pipe) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -1,8 +1,9 @@
 // Package inprocess connects an HTTP client to an HTTP handler without a network.
 //
-// A [Transport] is an http.RoundTripper that calls the handler directly, one goroutine per request. Responses stream: what the
-// handler flushes can be read at once, a handler that writes faster than its client reads is blocked, and a client that closes the
-// body or ends its context cancels the handler's context. There are no sockets, timers or background goroutines, so it works
+// A [Transport] is an http.RoundTripper that calls the handler directly, with one goroutine per
+// request. Responses stream: the client can read what the handler has flushed; a handler that
+// writes faster than its client reads blocks; a client that closes the body or ends its context
+// cancels the handler's context. There are no sockets, timers or background goroutines, so it works
 // inside a testing/synctest bubble.
 //
 //	client := &http.Client{Transport: &inprocess.Transport{Handler: mux}}
@@ -19,17 +20,19 @@ import (
 	"time"
 )
 
-// Transport hands requests straight to Handler. It is safe for concurrent use.
+// Transport passes requests directly to Handler. It is safe for concurrent use.
 type Transport struct {
 	Handler http.Handler
-	// Context, when not nil, changes the context the handler sees: to say who calls, for example.
+	// Context, if not nil, changes the context that the handler gets, for example to add the user.
 	Context func(context.Context) context.Context
 }
 
-// Steady says that a stream never dies unnoticed, as one over a network may: clients need not renew it now and then.
+// Steady reports that a stream never dies unnoticed, unlike one over a network. Clients need not
+// renew it periodically.
 func (t *Transport) Steady() bool { return true }
 
-// RoundTrip calls the handler and returns as soon as the handler has sent its header and flushed, or has returned.
+// RoundTrip calls the handler and returns as soon as the handler has sent its header and flushed,
+// or has returned.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	if t.Context != nil {
@@ -46,7 +49,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case in.Body == nil:
 		in.Body = http.NoBody
 	case in.Body != http.NoBody && in.ContentLength == 0:
-		in.ContentLength = -1 // servers say so of a body whose length is not known
+		in.ContentLength = -1 // as in a server, for a body of unknown length
 	}
 
 	x := &exchange{header: http.Header{}, sent: make(chan struct{}), body: newPipe(cancel), from: in.Body}
@@ -79,8 +82,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchange is the http.ResponseWriter of one request. Only the handler's goroutine uses it until sent is closed; afterwards the
-// client reads status, committed and body.
+// exchange is the http.ResponseWriter of one request. Only the handler's goroutine uses it until
+// sent is closed; afterwards the client reads status, committed and body.
 type exchange struct {
 	header    http.Header
 	committed http.Header
@@ -96,12 +99,12 @@ func (x *exchange) serve(h http.Handler, req *http.Request) {
 		err := io.EOF
 		if p := recover(); p != nil {
 			if p != http.ErrAbortHandler {
-				panic(p) // the handler chain recovers its own panics: this is a bug
+				panic(p) // the handler chain recovers its own panics, so this is a bug
 			}
 			err = io.ErrUnexpectedEOF
 		}
 		if req.Context().Err() != nil {
-			err = req.Context().Err() // what the handler wrote may not be whole
+			err = req.Context().Err() // the response may be incomplete
 		}
 		x.release()
 		x.body.finish(err)
@@ -128,8 +131,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.body.Write(p)
 }
 
-// SetWriteDeadline fails all writes when the deadline is in the past: the client sees that the answer is not whole. Later deadlines are not
-// supported.
+// SetWriteDeadline makes all writes fail if the deadline has passed; the client then gets an
+// incomplete response. Future deadlines are not supported.
 func (x *exchange) SetWriteDeadline(at time.Time) error {
 	switch {
 	case at.IsZero():
@@ -141,7 +144,8 @@ func (x *exchange) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// SetReadDeadline closes the request's body when the deadline is in the past. Later deadlines are not supported.
+// SetReadDeadline closes the request's body if the deadline has passed. Future deadlines are not
+// supported.
 func (x *exchange) SetReadDeadline(at time.Time) error {
 	switch {
 	case at.IsZero():
@@ -153,7 +157,7 @@ func (x *exchange) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// Flush lets the client see what was written so far.
+// Flush makes everything written so far available to the client.
 func (x *exchange) Flush() { x.release() }
 
 func (x *exchange) release() {

@@ -1,11 +1,12 @@
-// Package metrics is what a control plane shows at /metrics beside what its pipeline counts itself: the process, the store and the
-// stages of a write, and what watches send.
+// Package metrics exports the metrics of a control plane that the request filters do not count
+// themselves: the process, the store, the stages of a write, and watch traffic.
 //
 //	registry := metrics.New(store)
-//	verbs := metrics.NewVerbs(registry) // for package rest, which counts there
+//	verbs := metrics.NewVerbs(registry) // package rest counts with it
 //
-// Names are kube-apiserver's where it has the same thing, and begin with kelson_ where not; docs/metrics.md lists them all. There is
-// no registry but the one that is made, and nothing is computed before somebody looks.
+// A metric has kube-apiserver's name if kube-apiserver has the same metric, and otherwise a name
+// that begins with kelson_. docs/reference/metrics.md lists them. There is no global registry, and nothing is
+// computed before the registry is gathered.
 package metrics
 
 import (
@@ -18,12 +19,12 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// processCollectors describe the process: they are the same for all control planes in it.
+// processCollectors describe the process. All control planes in a process share them.
 var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 })
 
-// New returns a registry that shows the process and a store.
+// New returns a registry with the metrics of the process and of a store.
 func New(st *store.Store) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(processCollectors()...)
@@ -31,13 +32,13 @@ func New(st *store.Store) *prometheus.Registry {
 	return registry
 }
 
-// Histogram shows durations. Empty buckets below and above all others are left out.
+// Histogram returns a metric of durations, without the empty buckets below and above all others.
 func Histogram(desc *prometheus.Desc, c histogram.Counts, labels ...string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	below := uint64(0)
-	for i, n := range c.Buckets[:histogram.Buckets-1] {
+	for i, n := range c.Buckets[:c.Bounded()] {
 		if below += n; below > 0 {
-			buckets[histogram.Bound(i).Seconds()] = below
+			buckets[c.Bound(i).Seconds()] = below
 		}
 		if below == c.Count && below > 0 {
 			break

@@ -9,10 +9,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// storeMetrics shows what a store counts.
+// storeMetrics collects the statistics of a store.
 type storeMetrics struct{ store *store.Store }
 
-// descriptions are of the store's metrics.
+// descriptions describe the metrics of a store.
 type descriptions struct {
 	commits, writes, waiting, appending, publishing, queue, checkpoints, checkpointing, objects, resources, storageObjects, events, bytes, pins *prometheus.Desc
 
@@ -23,23 +23,23 @@ var storeDescriptions = sync.OnceValue(func() (d descriptions) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	d.commits = desc("kelson_store_commits_total", "Units written, each of one or several objects.")
-	d.writes = desc("kelson_store_batch_writes", "Objects written per batch: a batch is made durable at once.")
-	d.waiting = desc("kelson_store_commit_duration_seconds", "Time from when a unit is handed to the store until it is durable and can be read.")
+	d.commits = desc("kelson_store_commits_total", "Committed units of writes, each of one or more objects.")
+	d.writes = desc("kelson_store_batch_writes", "Objects written per batch, which is made durable as a whole.")
+	d.waiting = desc("kelson_store_commit_duration_seconds", "Time from the commit of a unit until it is durable and visible to readers.")
 	d.appending = desc("kelson_store_append_duration_seconds", "Time to make a batch durable.")
-	d.publishing = desc("kelson_store_publish_duration_seconds", "Time to show a batch to readers and to wake watches.")
-	d.queue = desc("kelson_store_queue_length", "Units that wait for the next batch.")
-	d.checkpoints = desc("kelson_store_checkpoints_total", "How often the whole state was written anew.")
-	d.checkpointing = desc("kelson_store_checkpoint_duration_seconds", "Time to write the whole state anew, beside other writes.")
-	d.objects = desc("kelson_store_objects", "Objects stored.")
+	d.publishing = desc("kelson_store_publish_duration_seconds", "Time to publish a batch to readers and to wake watches.")
+	d.queue = desc("kelson_store_queue_length", "Units waiting for the next batch.")
+	d.checkpoints = desc("kelson_store_checkpoints_total", "Number of completed checkpoints of the whole state.")
+	d.checkpointing = desc("kelson_store_checkpoint_duration_seconds", "Time to write a checkpoint of the whole state, concurrently with other writes.")
+	d.objects = desc("kelson_store_objects", "Number of stored objects.")
 	d.resources = desc("apiserver_resource_objects", "Number of stored objects, by group and resource.", "group", "resource")
 	d.storageObjects = desc("apiserver_storage_objects", "Number of stored objects, by resource.", "resource")
-	d.events = desc("kelson_store_watch_log_events", "Events kept for watches.")
-	d.bytes = desc("kelson_store_watch_log_bytes", "Size of the objects in the events kept for watches.")
-	d.pins = desc("kelson_store_pinned_snapshots", "States kept for the pages of lists.")
-	d.requests = desc("etcd_request_duration_seconds", "Time of requests to etcd, by operation.", "operation")
-	d.logged = desc("kelson_disk_log_bytes", "Size of the logs since the state was last written anew.")
-	d.syncs = desc("kelson_disk_sync_duration_seconds", "Time that the log's sync to disk takes.")
+	d.events = desc("kelson_store_watch_log_events", "Events retained for watches.")
+	d.bytes = desc("kelson_store_watch_log_bytes", "Size of the objects in the events retained for watches.")
+	d.pins = desc("kelson_store_pinned_snapshots", "Snapshots retained for paged lists.")
+	d.requests = desc("etcd_request_duration_seconds", "Duration of requests to etcd, by operation.", "operation")
+	d.logged = desc("kelson_disk_log_bytes", "Size of the logs since the last checkpoint.")
+	d.syncs = desc("kelson_disk_sync_duration_seconds", "Duration of syncs of the log to disk.")
 	return d
 })
 

@@ -8,12 +8,13 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// upstream shows what Kubernetes' own code, called as a library, counts by itself. It does so once per process: several control
-// planes in one show the same.
+// upstream collects the metrics that Kubernetes' own packages register globally. They are per
+// process: several control planes in one process report the same values.
 type upstream struct{}
 
-// ofUpstream are the beginnings of names that are shown: what evaluates expressions, what checks tokens, and audit events that were lost.
-var ofUpstream = []string{
+// upstreamPrefixes selects the metrics to export: expression evaluation, token validation, and lost
+// audit events.
+var upstreamPrefixes = []string{
 	"apiserver_validating_admission_policy_",
 	"apiserver_mutating_admission_policy_",
 	"apiserver_admission_match_condition_",
@@ -23,13 +24,14 @@ var ofUpstream = []string{
 	"apiserver_audit_error_total",
 }
 
-// Describe tells nothing: which of them are there shows when they are counted.
+// Describe sends nothing, which makes the collector unchecked: its metrics exist only once
+// Kubernetes has counted something.
 func (upstream) Describe(chan<- *prometheus.Desc) {}
 
 func (upstream) Collect(to chan<- prometheus.Metric) {
-	families, _ := legacyregistry.DefaultGatherer.Gather() // what can't be gathered is left out
+	families, _ := legacyregistry.DefaultGatherer.Gather() // export the families that could be gathered
 	for _, f := range families {
-		for _, prefix := range ofUpstream {
+		for _, prefix := range upstreamPrefixes {
 			if strings.HasPrefix(f.GetName(), prefix) {
 				for _, m := range f.GetMetric() {
 					to <- gathered{f, m}
@@ -39,7 +41,7 @@ func (upstream) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// gathered is a metric as it was gathered.
+// gathered is a metric from another registry.
 type gathered struct {
 	family *dto.MetricFamily
 	metric *dto.Metric

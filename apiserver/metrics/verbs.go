@@ -12,17 +12,17 @@ import (
 	"kelson.dev/apiserver/internal/histogram"
 )
 
-// Verbs counts what the verbs do. The nil value counts nothing.
+// Verbs counts the work of the verbs. A nil *Verbs counts nothing.
 type Verbs struct {
-	// Decode is how long request bodies took to decode.
+	// Decode has the durations of decoding request bodies.
 	Decode histogram.Histogram
 
 	events *prometheus.CounterVec
 	sizes  *prometheus.HistogramVec
-	steps  [2][4][2]histogram.Histogram // by kind of step, operation, and whether it was refused
+	steps  [2][4][2]histogram.Histogram // by step type, operation, and whether it was rejected
 }
 
-// NewVerbs registers the counts.
+// NewVerbs returns new counts and registers their metrics.
 func NewVerbs(registry prometheus.Registerer) *Verbs {
 	labels := []string{"group", "version", "resource"}
 	v := &Verbs{
@@ -41,7 +41,7 @@ type Watch struct {
 	sizes  prometheus.Observer
 }
 
-// Watch gives the counts for watches of a resource.
+// Watch returns the counts for watches of a resource.
 func (v *Verbs) Watch(r schema.GroupVersionResource) Watch {
 	if v == nil {
 		return Watch{}
@@ -49,7 +49,7 @@ func (v *Verbs) Watch(r schema.GroupVersionResource) Watch {
 	return Watch{v.events.WithLabelValues(r.Group, r.Version, r.Resource), v.sizes.WithLabelValues(r.Group, r.Version, r.Resource)}
 }
 
-// Sent counts an event of so many bytes.
+// Sent counts an event of size bytes.
 func (w Watch) Sent(size int) {
 	if w.events != nil {
 		w.events.Inc()
@@ -57,25 +57,26 @@ func (w Watch) Sent(size int) {
 	}
 }
 
-// Decoded notes how long it took to decode a body.
+// Decoded records the duration of decoding a body.
 func (v *Verbs) Decoded(start time.Time) {
 	if v != nil {
 		v.Decode.Since(start)
 	}
 }
 
-// Admission measures the steps of an admission chain: the mutating plugins together, and the validating ones.
+// Admission returns chain with timing of its steps: all mutating plugins together, and all
+// validating ones.
 func (v *Verbs) Admission(chain admission.Interface) admission.Interface { return measured{chain, v} }
 
-// measured is an admission chain whose steps are timed.
+// measured is an admission chain with timing.
 type measured struct {
 	admission.Interface
 	verbs *Verbs
 }
 
 var (
-	kindsOfStep = [...]string{"admit", "validate"}
-	operations  = [...]admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
+	stepTypes  = [...]string{"admit", "validate"}
+	operations = [...]admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect}
 )
 
 func (m measured) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
@@ -112,7 +113,7 @@ func (v *Verbs) step(kind int, op admission.Operation, err error, start time.Tim
 	}
 }
 
-// verbMetrics shows what is counted without Prometheus.
+// verbMetrics collects what is counted without Prometheus.
 type verbMetrics struct{ verbs *Verbs }
 
 var (
@@ -131,7 +132,7 @@ func (m verbMetrics) Collect(out chan<- prometheus.Metric) {
 		for op := range m.verbs.steps[kind] {
 			for rejected := range m.verbs.steps[kind][op] {
 				if c := m.verbs.steps[kind][op][rejected].Read(); c.Count > 0 {
-					out <- Histogram(stepDescription, c, kindsOfStep[kind], string(operations[op]), strconv.FormatBool(rejected == 1))
+					out <- Histogram(stepDescription, c, stepTypes[kind], string(operations[op]), strconv.FormatBool(rejected == 1))
 				}
 			}
 		}

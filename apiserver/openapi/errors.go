@@ -2,5 +2,5 @@ package openapi
 
 import "errors"
 
-// ErrNoDocument says that there is no document of a group version.
+// ErrNoDocument means that a group version has no document.
 var ErrNoDocument = errors.New("no such document")

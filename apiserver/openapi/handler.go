@@ -22,9 +22,11 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Custom describes the kinds that Kubernetes' own documents do not. Its methods are safe for concurrent use.
+// Custom describes the kinds that Kubernetes' own documents do not. Its methods are safe for
+// concurrent use.
 type Custom interface {
-	// OpenAPIHashes gives every group version that has custom kinds, with a hash of all that its documents follow from.
+	// OpenAPIHashes returns every group version with custom kinds, and a hash of everything that
+	// its documents depend on.
 	OpenAPIHashes() map[schema.GroupVersion]string
 	// OpenAPIV3 builds the document of a group version.
 	OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error)
@@ -37,8 +39,9 @@ type Config struct {
 	Registry *resource.Registry
 	// Custom may be nil.
 	Custom Custom
-	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for its
-	// layout. Its documents are shown for the group versions that the registry serves. Empty means none.
+	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for
+	// its layout. Its documents are shown for the group versions that the registry serves. Empty
+	// means none.
 	Packed string
 	// Title and Version describe the API in the v2 document of a handler without Packed documents.
 	Title, Version string
@@ -83,7 +86,8 @@ const (
 	protoV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// accepted maps what clients ask for to what they get. The names with @ are not valid media types but were the first ones.
+// accepted maps what clients ask for to what they get. The names with @ are not valid media types
+// but were the first ones.
 func accepted(proto string) map[string]string {
 	return map[string]string{
 		jsonType: jsonType, proto: proto,
@@ -91,7 +95,8 @@ func accepted(proto string) map[string]string {
 	}
 }
 
-// ServeHTTP answers requests on /openapi/v2, /openapi/v3 and /openapi/v3/<path of a group version>, whatever their method is.
+// ServeHTTP answers requests on /openapi/v2, /openapi/v3 and /openapi/v3/<path of a group version>,
+// whatever their method is.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	a, err := h.archive()
 	if err != nil {
@@ -177,7 +182,8 @@ func negotiate(w http.ResponseWriter, req *http.Request, proto string) (string, 
 	return "", false
 }
 
-// send writes a document, or the part that is asked for, or 304 when the client has it already. It is compressed when the client likes.
+// send writes a document, or the part that is asked for, or 304 when the client has it already. It
+// is compressed when the client likes.
 func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType string) {
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)
@@ -210,7 +216,7 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	header.Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(data) // the client has gone: nobody is left to tell
+		_, _ = w.Write(data) // an error means that the client is gone
 	}
 }
 

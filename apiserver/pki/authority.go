@@ -1,7 +1,8 @@
-// Package pki makes the certificates of a control plane: an authority of its own, serving certificates and client certificates.
+// Package pki issues the certificates of a control plane: a certificate authority, serving
+// certificates and client certificates.
 //
-// Keys are ECDSA P-256. The authority is kept in two files, ca.crt and ca.key; everything else is issued anew at each start.
-// An [Authority] never changes and is safe for concurrent use.
+// Keys are ECDSA P-256. The authority is stored in two files, ca.crt and ca.key; all other
+// certificates are issued at each start. An [Authority] is immutable and safe for concurrent use.
 package pki
 
 import (
@@ -23,18 +24,18 @@ import (
 	"time"
 )
 
-// Lifetimes of what is issued.
+// Lifetimes of certificates.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// backdate allows for clients whose clock is behind.
+	// backdate accommodates clients whose clock is slow.
 	backdate = 5 * time.Minute
 )
 
 // Authority issues certificates.
 type Authority struct {
 	Certificate *x509.Certificate
-	// PEM is the certificate as clients trust it.
+	// PEM is the PEM encoding of Certificate.
 	PEM []byte
 	key crypto.Signer
 }
@@ -45,14 +46,14 @@ type KeyPair struct {
 	KeyPEM  []byte
 }
 
-// NewAuthority makes an authority that exists in memory only.
+// NewAuthority returns a new authority that exists only in memory.
 func NewAuthority(name string) (*Authority, error) {
 	a, _, err := newAuthority(name)
 	return a, err
 }
 
-// OpenAuthority reads the authority of a directory, or makes one there. A directory with only one of the two files, or with
-// files that do not belong together, is an error: nothing is overwritten.
+// OpenAuthority reads the authority in a directory, or creates one there. It returns an error if
+// only one of the two files exists or if they do not belong together; it never overwrites a file.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 	certPEM, certErr := os.ReadFile(certFile)
@@ -83,7 +84,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	return a, nil
 }
 
-// ReadAuthority reads the authority of two files.
+// ReadAuthority reads the authority of two PEM files.
 func ReadAuthority(certFile, keyFile string) (*Authority, error) {
 	certPEM, err := os.ReadFile(certFile)
 	if err != nil {
@@ -102,7 +103,7 @@ func readAuthority(certPEM, keyPEM []byte, certFile string) (*Authority, error) 
 		return nil, fmt.Errorf("read certificate authority %s: %w", certFile, err)
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || pair.Leaf.Version > 1 && !pair.Leaf.IsCA { // certificates of version 1 can't say what they are
+	if !ok || pair.Leaf.Version > 1 && !pair.Leaf.IsCA { // certificates of version 1 have no IsCA
 		return nil, fmt.Errorf("read certificate authority: %s is not an authority", certFile)
 	}
 	if time.Now().After(pair.Leaf.NotAfter) {
@@ -111,7 +112,7 @@ func readAuthority(certPEM, keyPEM []byte, certFile string) (*Authority, error) 
 	return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
 }
 
-// Key is the authority's, for those who sign with it.
+// Key returns the private key of the authority.
 func (a *Authority) Key() crypto.Signer { return a.key }
 
 func newAuthority(name string) (*Authority, []byte, error) {
@@ -130,7 +131,8 @@ func newAuthority(name string) (*Authority, []byte, error) {
 	return &Authority{Certificate: cert, PEM: pair.CertPEM, key: key}, pair.KeyPEM, nil
 }
 
-// Client issues a certificate that authenticates a user: the common name is the user's name, the organizations are the groups.
+// Client issues a certificate that authenticates a user: the common name is the user's name, the
+// organizations are the groups.
 func (a *Authority) Client(user string, groups ...string) (KeyPair, error) {
 	pair, _, _, err := issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -168,14 +170,14 @@ func (a *Authority) Server(hosts ...string) (KeyPair, error) {
 	return pair, nil
 }
 
-// Pool is a pool of this authority alone.
+// Pool returns a pool with only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
 	return pool
 }
 
-// issue makes a key and a certificate for it, signed by parent or, without one, by itself.
+// issue creates a key and a certificate for it, signed by parent or, if that is nil, by itself.
 func issue(template, parent *x509.Certificate, parentKey crypto.Signer) (KeyPair, *x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// OpenKey reads the private key of a PEM file, or makes an ECDSA P-256 key there.
+// OpenKey reads the private key of a PEM file. If the file does not exist, it creates one with an
+// ECDSA P-256 key.
 func OpenKey(file string) (crypto.Signer, error) {
 	key, err := ReadKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +48,8 @@ func ReadKey(file string) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// ReadPublicKeys reads the public keys of a PEM file; certificates and private keys count as their public keys.
+// ReadPublicKeys reads the public keys of a PEM file; certificates and private keys count as their
+// public keys.
 func ReadPublicKeys(file string) ([]crypto.PublicKey, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// renewBefore is how long before its end a serving certificate is issued anew.
+// renewBefore is how long before its expiry a serving certificate is replaced.
 const renewBefore = 30 * 24 * time.Hour
 
-// localHosts are the names and addresses under which a server on this machine, or the kubernetes service, is reached.
+// localHosts are the names and addresses of a server on this machine and of the kubernetes service.
 var localHosts = []string{
 	"localhost", "127.0.0.1", "::1",
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// Serving gives a serving certificate for hosts, for the loopback addresses and for the kubernetes service, as tls.Config.GetCertificate
-// wants it. It is issued anew before it ends.
+// Serving returns a function for tls.Config.GetCertificate. It serves a certificate for hosts, the
+// loopback addresses and the kubernetes service, and replaces it before it expires.
 func (a *Authority) Serving(hosts ...string) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s := &serving{authority: a, hosts: append(append([]string{}, localHosts...), hosts...)}
 	return s.certificate
 }
 
-// Files gives the serving certificate of two PEM files.
+// Files returns a function for tls.Config.GetCertificate that serves the certificate of two PEM
+// files.
 func Files(certFile, keyFile string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

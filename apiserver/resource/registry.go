@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Registry is the set of kinds that a control plane serves now. Reads take no lock and see one consistent set.
+// Registry is the set of kinds that a control plane currently serves. Reads take no lock and see
+// one consistent set.
 type Registry struct {
 	mu  sync.Mutex // serialises writers
 	set atomic.Pointer[Set]
@@ -33,10 +34,10 @@ func NewRegistry(resources ...*Resource) *Registry {
 	return r
 }
 
-// Current returns the set of now; it never changes.
+// Current returns the current set, which never changes.
 func (r *Registry) Current() *Set { return r.set.Load() }
 
-// Put adds resources, or replaces those of the same group and plural name.
+// Put adds resources, and replaces those with the same group and plural name.
 func (r *Registry) Put(resources ...*Resource) {
 	r.change(func(byName map[schema.GroupResource]*Resource) {
 		for _, res := range resources {
@@ -45,7 +46,7 @@ func (r *Registry) Put(resources ...*Resource) {
 	})
 }
 
-// Remove takes resources out; unknown names are ignored.
+// Remove removes resources; unknown names are ignored.
 func (r *Registry) Remove(names ...schema.GroupResource) {
 	r.change(func(byName map[schema.GroupResource]*Resource) {
 		for _, name := range names {
@@ -77,13 +78,14 @@ func (r *Registry) change(edit func(map[schema.GroupResource]*Resource)) {
 	r.set.Store(next)
 }
 
-// ByName finds a resource by group and plural name.
+// ByName returns the resource with a group and plural name.
 func (s *Set) ByName(name schema.GroupResource) (*Resource, bool) {
 	res, ok := s.byName[name]
 	return res, ok
 }
 
-// Serves reports whether a resource is served in a version and, unless subresource is "", has that subresource there.
+// Serves reports whether a resource is served in a version and, unless subresource is "", has that
+// subresource there.
 func (s *Set) Serves(r schema.GroupVersionResource, subresource string) bool {
 	res, ok := s.byName[r.GroupResource()]
 	if !ok {
@@ -102,13 +104,13 @@ func (s *Set) Serves(r schema.GroupVersionResource, subresource string) bool {
 	return ok
 }
 
-// ByKind finds a resource by group and kind.
+// ByKind returns the resource with a group and kind.
 func (s *Set) ByKind(kind schema.GroupKind) (*Resource, bool) {
 	res, ok := s.byKind[kind]
 	return res, ok
 }
 
-// ByPrefix finds a resource by the Resource part of a store key.
+// ByPrefix returns the resource with the Resource part of a store key.
 func (s *Set) ByPrefix(prefix string) (*Resource, bool) {
 	return s.ByName(schema.ParseGroupResource(prefix))
 }

@@ -6,28 +6,32 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Unit is one write with what must be committed together with it. The verbs carry one in the context of admission:
+// Unit is one write together with what must be committed with it. The verbs put one into the
+// context of admission:
 //
 //	if unit := resource.UnitOf(ctx); unit != nil {
 //		unit.Join(func(ctx context.Context) (ops []store.Op, done func(), err error) { … })
 //	}
 //
-// A Unit is for one goroutine.
+// A Unit must not be used concurrently.
 type Unit struct{ joined []Joiner }
 
-// Joiner says what to commit together with a write, from the newest state: it is asked again when that has changed meanwhile. An error
-// refuses the write. done, if not nil, is called when the commit was tried, whatever came of it. A dry run does not ask.
+// Joiner returns the ops to commit together with a write, computed from the newest state. It is
+// called again if the state has changed before the commit. An error rejects the write. done, if not
+// nil, is called after the commit was attempted, whether or not it succeeded. A dry run does not
+// call joiners.
 type Joiner func(ctx context.Context) (ops []store.Op, done func(), err error)
 
 type unitKey struct{}
 
-// WithUnit gives a context with a new unit.
+// WithUnit returns a context with a new unit.
 func WithUnit(ctx context.Context) (context.Context, *Unit) {
 	u := &Unit{}
 	return context.WithValue(ctx, unitKey{}, u), u
 }
 
-// UnitOf is the unit of the write that a context belongs to; nil where nothing is stored.
+// UnitOf returns the unit of the write that a context belongs to; nil if the request stores
+// nothing.
 func UnitOf(ctx context.Context) *Unit {
 	u, _ := ctx.Value(unitKey{}).(*Unit)
 	return u
@@ -36,7 +40,7 @@ func UnitOf(ctx context.Context) *Unit {
 // Join adds a joiner.
 func (u *Unit) Join(j Joiner) { u.joined = append(u.joined, j) }
 
-// Ops asks the joiners. done is never nil and must be called.
+// Ops calls the joiners. done is never nil and must be called.
 func (u *Unit) Ops(ctx context.Context) (ops []store.Op, done func(), err error) {
 	if u == nil || len(u.joined) == 0 {
 		return nil, func() {}, nil

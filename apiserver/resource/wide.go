@@ -12,12 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// MaxTracked is how many members a map, or elements a list, may have for the owners of an object's fields to be tracked by Kubernetes' library.
-// It inserts each member into an ordered slice, in random order: 65,000 take it about a second, four times as many twenty times as long.
+// MaxTracked is the maximum number of members of a map, or elements of a list, for which
+// Kubernetes' library tracks field ownership. The library inserts each member into an ordered
+// slice, in random order: 65,000 members take about a second, four times as many take twenty times
+// as long.
 const MaxTracked = 1 << 16
 
-// Tracked is the FieldManager that calls the library only for objects whose maps and lists have at most MaxTracked members. Writes of others
-// leave no managedFields, as in Kubernetes where it fails to track them; to apply them is answered with 413.
+// Tracked is a FieldManager that calls the library only for objects whose maps and lists have at
+// most MaxTracked members. Updates of other objects leave no managedFields, as in Kubernetes when
+// tracking fails; applying them is rejected with 413.
 type Tracked struct{ FieldManager }
 
 // UpdateNoErrors implements [FieldManager].
@@ -39,13 +42,15 @@ func (t Tracked) Apply(live, config runtime.Object, by string, force bool) (runt
 	return t.FieldManager.Apply(live, config, by, force)
 }
 
-// Wide reports whether an object has a map or a list with more than MaxTracked members, or so many fields that a client says are owned.
+// Wide reports whether an object has a map or a list with more than MaxTracked members, or claims
+// ownership of more than MaxTracked fields.
 func Wide(obj runtime.Object) bool { return width{MaxTracked, true}.exceeded(obj) }
 
 // Wider reports whether an object has a map or a list with more than n members.
 func Wider(obj runtime.Object, n int) bool { return width{n, false}.exceeded(obj) }
 
-// width is how many members a map or list may have; owned says that it also holds for sets of owned fields.
+// width is the maximum size of maps and lists. If owned is set, it also applies to sets of owned
+// fields.
 type width struct {
 	most  int
 	owned bool
@@ -131,8 +136,8 @@ var (
 	timeType   = reflect.TypeFor[time.Time]() // has pointers to tables of time zones
 )
 
-// wideFields reports whether a set of owned fields has more than MaxTracked fields: what a client sends need not be in order, and is inserted
-// one by one.
+// wideFields reports whether a set of owned fields has more than MaxTracked fields. Fields from a
+// client may be in any order, and the library inserts them one by one.
 func wideFields(raw []byte) bool {
 	const least = len(`"f:":{},`)
 	return len(raw) > MaxTracked*least && bytes.Count(raw, []byte(",")) >= MaxTracked

@@ -1,7 +1,7 @@
-// Package serving puts a control plane on a TLS port: listener, certificates, HTTP/2, drain.
+// Package serving serves a control plane on a TLS port: listener, certificates, HTTP/2, drain.
 //
-//	listener, err := https.Listen("127.0.0.1:0")
-//	srv, err := https.New(https.Config{Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1")})
+//	listener, err := serving.Listen("127.0.0.1:0")
+//	srv, err := serving.New(serving.Config{Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1")})
 //	err = srv.Run(ctx) // serves until ctx ends, then drains
 package serving
 
@@ -21,41 +21,45 @@ import (
 	"kelson.dev/apiserver/serving/coalesce"
 )
 
-// Config says what to serve where.
+// Config configures a Server.
 type Config struct {
 	// Listener is the bound port; the server closes it.
 	Listener net.Listener
 	Handler  http.Handler
-	// Certificate gives the serving certificate for each connection: see pki.Authority.Serving and pki.Files.
+	// Certificate returns the serving certificate of each connection; see pki.Authority.Serving and
+	// pki.Files.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAs gives the authorities that clients are told to have certificates of, for each connection; nil: any.
+	// ClientCAs returns, for each connection, the authorities from which the server requests a
+	// client certificate; nil requests one from any authority.
 	ClientCAs func() *x509.CertPool
-	// Drain ends what the handler still has in hand (watches first) and returns when short requests are done or ctx ends.
-	// nil: none.
+	// Drain ends the long-running requests of the handler and returns when its short requests are
+	// done or ctx ends. It may be nil.
 	Drain func(ctx context.Context) error
-	// Grace bounds the drain; 0 means 60 seconds.
+	// Grace limits the duration of the drain; 0 means 60 seconds.
 	Grace time.Duration
 	Log   *slog.Logger
 }
 
-// Server is a bound port. Run serves it.
+// Server serves a bound port.
 type Server struct {
 	cfg  Config
 	http *http.Server
 }
 
 const (
-	// writeTimeout bounds the time from a request's header to the end of its answer, also of what is sent after the handler has returned. It
-	// is longer than the time that handlers take for short requests; those that take longer lift it with http.ResponseController.
+	// writeTimeout limits the time from the header of a request to the end of its response,
+	// including data sent after the handler has returned. It exceeds the deadline of short
+	// requests. Handlers of longer requests lift it with http.ResponseController.
 	writeTimeout = 90 * time.Second
-	// stall bounds a write to an HTTP/2 connection. All its streams wait for a client that does not read.
+	// stall limits the duration of a write to an HTTP/2 connection. A client that does not read
+	// blocks all streams of its connection.
 	stall = 30 * time.Second
 )
 
-// ErrPortInUse says that another process listens on the address.
+// ErrPortInUse means that another process listens on the address.
 var ErrPortInUse = errors.New("address already in use")
 
-// Listen binds host:port; port 0 picks a free one. Connections wait from now on until a Server answers them.
+// Listen binds host:port; port 0 selects a free port. Connections wait until a Server accepts them.
 func Listen(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -67,7 +71,7 @@ func Listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// New makes a server; Run makes it serve.
+// New returns a server, which does not serve before Run.
 func New(cfg Config) (*Server, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = 60 * time.Second
@@ -91,16 +95,18 @@ func New(cfg Config) (*Server, error) {
 	}}, nil
 }
 
-// tls is how connections are made.
+// tls returns the TLS configuration.
 func (cfg *Config) tls() *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: cfg.Certificate,
-		// Whether a certificate is trusted is decided by authentication, which can answer with a Status.
+		// The authentication filter decides whether a certificate is trusted, because it can
+		// respond with a Status.
 		ClientAuth: tls.RequestClientCert,
-		// Small records are for the first byte to arrive sooner over slow lines. Each is a call of the operating system here, and most answers
-		// and events are a little larger than one.
+		// Small records let the first byte arrive sooner over slow lines. But each record costs a
+		// system call here, and most responses and events are a little larger than one small
+		// record.
 		DynamicRecordSizingDisabled: true,
 	}
 	base := config.Clone()
@@ -118,10 +124,10 @@ func (cfg *Config) tls() *tls.Config {
 	return config
 }
 
-// Addr is the bound address.
+// Addr returns the bound address.
 func (s *Server) Addr() *net.TCPAddr { return s.cfg.Listener.Addr().(*net.TCPAddr) }
 
-// URL is where clients on this machine reach the server.
+// URL returns the URL of the server for clients on this machine.
 func (s *Server) URL() string {
 	addr := *s.Addr()
 	if addr.IP.IsUnspecified() {
@@ -130,7 +136,8 @@ func (s *Server) URL() string {
 	return "https://" + addr.String()
 }
 
-// Run serves until ctx ends, then drains for at most Config.Grace. It returns nil after a clean end.
+// Run serves until ctx ends, then drains for at most Config.Grace. It returns nil if the drain was
+// complete.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.ServeTLS(coalesce.Listener(s.cfg.Listener), "", "") }()

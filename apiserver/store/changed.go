@@ -1,8 +1,9 @@
 package store
 
-// Changed returns the revision of the newest write to any of some resources; of one that was never written since the store was opened,
-// the revision it was opened at. Take it before the Snapshot that is to be looked at: what is then made of the snapshot holds at least
-// until Changed answers something greater. O(1) for each resource, and a write costs nothing for it.
+// Changed returns the revision of the newest write to any of the resources. For a resource without
+// writes since the store was opened, that is the revision at which it was opened. To cache a value
+// computed from a Snapshot, call Changed before Snapshot: the value is valid until Changed returns
+// a greater revision. O(1) per resource; writes have no extra cost.
 func (s *Store) Changed(resources ...string) uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -2,9 +2,10 @@ package store
 
 import "slices"
 
-// Compact forgets the history up to a revision: At of an older one, Watch after an older one, and cursors that have not come so far, give
-// ErrCompacted from now on. The state itself stays. ErrFuture when the revision was not given yet.
-// Nobody needs to call it: the watch log is bounded by Config.
+// Compact removes the history up to a revision: from now on, At of an older revision, Watch after
+// an older one, and cursors that have not reached it return ErrCompacted. The state itself does not
+// change. It returns ErrFuture if no write has the revision yet. Calling it is optional: Config
+// bounds the watch log.
 func (s *Store) Compact(revision uint64) error {
 	if revision == 0 {
 		return nil
@@ -26,7 +27,7 @@ func (s *Store) Compact(revision uint64) error {
 	return nil
 }
 
-// Compacted returns the newest revision whose history may be missing; 0 when everything is there.
+// Compacted returns the newest revision whose history may be missing; 0 if the history is complete.
 func (s *Store) Compacted() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -89,7 +89,8 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// An encoding that was shared is given up once its readers have passed, and made anew for who comes late.
+// An encoding that was shared is given up once its readers have passed, and made again for later
+// readers.
 func TestLateReadersEncodeForThemselves(t *testing.T) {
 	st := store.OpenChecked(t, store.Config{})
 	cursor, err := st.Watch("apples", 0)

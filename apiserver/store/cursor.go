@@ -1,7 +1,7 @@
 package store
 
-// Cursor reads the events of one resource (or of all) in revision order, each exactly once. It is for one goroutine.
-// It holds nothing that needs closing.
+// Cursor reads the events of one resource, or of all, in revision order, each exactly once. A
+// Cursor must not be used concurrently. It need not be closed.
 //
 //	for {
 //		events, _, err := cursor.Next()
@@ -14,15 +14,16 @@ package store
 type Cursor struct {
 	store *Store
 	log   *eventLog
-	after uint64 // everything up to here was returned or is not wanted
+	after uint64 // events up to this revision were returned or skipped
 }
 
-// Next returns the events that came since the last call, possibly none, without blocking, and the revision up to which
-// all events have now been returned (for bookmarks). ErrCompacted when the cursor fell off the end of the log: nothing
-// was skipped silently. ErrClosed after Store.Close, when nothing is left. The slice is valid until the next call.
+// Next returns the events since the last call, possibly none, without blocking, and the revision up
+// to which it has now returned all events (for bookmarks). It returns ErrCompacted if the log no
+// longer has the next event; events are never skipped silently. It returns ErrClosed after
+// Store.Close, when no events are left. The slice is valid until the next call.
 //
-// After a long absence the events may come in several calls; Ready is then closed already. The events of one Commit
-// are never divided.
+// If many events are pending, they may come in several calls; Ready is closed meanwhile. The events
+// of one Commit are never divided.
 func (c *Cursor) Next() (events []*Event, revision uint64, err error) {
 	s := c.store
 	s.mu.RLock()
@@ -42,8 +43,8 @@ func (c *Cursor) Next() (events []*Event, revision uint64, err error) {
 	return events, c.after, nil
 }
 
-// Ready returns a channel that is closed when Next has something to return, be it an error.
-// Take it after Next returned nothing; a cursor that begins in the future may be woken early.
+// Ready returns a channel that is closed when Next has events or an error to return. Call it after
+// Next has returned nothing. A cursor that begins at a future revision may be woken early.
 func (c *Cursor) Ready() <-chan struct{} {
 	s := c.store
 	s.mu.RLock()
@@ -82,7 +83,7 @@ func (s *Store) watch(resource string, after uint64) (*Cursor, error) {
 	}
 	if l == nil {
 		s.mu.Lock()
-		l = s.logOf(resource)
+		l = s.eventLogFor(resource)
 		s.mu.Unlock()
 	}
 	c := &Cursor{store: s, log: l, after: after}

@@ -6,36 +6,39 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no object under the key.
+	// ErrNotFound means that the key has no object.
 	ErrNotFound = errors.New("not found")
-	// ErrExists says that there is an object where none was expected.
+	// ErrExists means that the key has an object, but the write expected none.
 	ErrExists = errors.New("already exists")
-	// ErrConflict says that the object has another revision than expected.
+	// ErrConflict means that the object has a different revision than expected.
 	ErrConflict = errors.New("revision conflict")
-	// ErrCompacted says that a revision is no longer retained.
+	// ErrCompacted means that the revision is no longer retained.
 	ErrCompacted = errors.New("revision compacted")
-	// ErrFuture says that a revision has not been given yet.
+	// ErrFuture means that no write has the revision yet.
 	ErrFuture = errors.New("revision in the future")
-	// ErrClosed says that the store was closed.
+	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("store closed")
-	// ErrFailed says that the backend failed; the store takes no more writes.
+	// ErrFailed means that the backend failed; the store accepts no more writes.
 	ErrFailed = errors.New("store failed")
-	// ErrNotWritten says that nothing of a Commit was written, nor will be, and that the store takes further writes.
+	// ErrNotWritten means that no part of a Commit was or will be written; the store accepts further writes.
 	ErrNotWritten = errors.New("nothing was written")
-	// ErrFull is the ErrNotWritten of a backend that has no room. The store finds out by itself when there is room again.
+	// ErrFull is an ErrNotWritten because the backend has no space. The store accepts writes again
+	// as soon as there is space.
 	ErrFull = fmt.Errorf("no space left for the state: %w", ErrNotWritten)
-	// ErrUnreachable says that a Shared did not answer: whether a write happened is unknown.
-	ErrUnreachable = errors.New("the shared state did not answer")
-	// ErrMalformed says that an Op is not one object: no JSON object with metadata of the usual types, or no proper key.
+	// ErrUnreachable means that a Shared did not respond; whether a write happened is unknown.
+	ErrUnreachable = errors.New("no answer from the shared log; write outcome unknown")
+	// ErrMalformed means that an Op is not one JSON object with metadata of the usual types, or its key is
+	// invalid.
 	ErrMalformed = errors.New("malformed object")
-	// ErrLocked says that another process uses the data directory.
+	// ErrLocked means that another process uses the data directory.
 	ErrLocked = errors.New("in use by another process")
 )
 
-// ConflictError is a failed precondition of one Op.
+// ConflictError describes the failed precondition of one Op. It unwraps to Reason.
 type ConflictError struct {
 	Key Key
-	// Current is the object that the op met; nil when there was none. It is published, unless an earlier op of the same Commit made it.
+	// Current is the object that the op found; nil if there was none. It is published, unless an
+	// earlier op of the same Commit wrote it.
 	Current *Object
 	// Reason is ErrNotFound, ErrExists or ErrConflict.
 	Reason error
@@ -49,12 +52,12 @@ func (e *ConflictError) Unwrap() error { return e.Reason }
 
 // CompactedError is the ErrCompacted of a Cursor.
 type CompactedError struct {
-	// Floor is the oldest revision that a Cursor can begin after.
+	// Floor is the oldest revision after which a Cursor can begin.
 	Floor uint64
 }
 
 func (e *CompactedError) Error() string {
-	return fmt.Sprintf("%v: events after %d are kept", ErrCompacted, e.Floor)
+	return fmt.Sprintf("%v: only events after %d are retained", ErrCompacted, e.Floor)
 }
 
 func (e *CompactedError) Unwrap() error { return ErrCompacted }

@@ -282,7 +282,8 @@ func TestMemoIsMadeOnceAndErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// API-13: a backend says that nothing was written. Only those to whom it applies are told so, nothing of theirs is seen, and writing goes on.
+// API-13: a backend says that nothing was written. Only the affected writers get the error, their
+// writes are not visible, and the store accepts further writes.
 func TestRefusedAppendIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
@@ -334,7 +335,7 @@ func (b *room) Recover() error {
 	return nil
 }
 
-// API-13: a store without room says so, asks for it by itself, and goes on.
+// API-13: a store without room says so, checks for space periodically, and accepts writes again.
 func TestFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &room{}

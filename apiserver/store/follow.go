@@ -6,9 +6,10 @@ import (
 	"fmt"
 )
 
-// Follow shows a reader the state and then every event of a resource ("" is all) after it, in order, from the caller's goroutine.
-// A reader that fell so far behind that events are gone is shown the state again: begin must cope with being called anew. It
-// returns nil when ctx ends, and ErrClosed after Close.
+// Follow calls begin with the current state and then each with every later event of a resource (""
+// means all), in order, in the caller's goroutine. If the reader falls so far behind that events
+// are gone, Follow calls begin again with a newer state. It returns nil when ctx ends, and
+// ErrClosed after Close.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()
@@ -18,7 +19,7 @@ func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapsho
 			err = follow(ctx, cursor, each)
 		}
 		switch {
-		case errors.Is(err, ErrCompacted) && ctx.Err() == nil: // left behind
+		case errors.Is(err, ErrCompacted) && ctx.Err() == nil: // the reader fell behind; begin again
 		case err == nil || errors.Is(err, ErrClosed):
 			return err
 		default:

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// span is where the resourceVersion's value stands in an object's JSON, or would stand.
+// span is the position of the resourceVersion's value in an object's JSON, or the position at which
+// to insert it.
 type span struct {
 	start, end int
 	fill       fill
 }
 
-// fill is what a span needs around its value.
+// fill is what splice must add around the value.
 type fill uint8
 
 const (
@@ -26,7 +27,7 @@ const (
 	newMember              // the span is before the first member of metadata
 )
 
-// splice returns a copy of data with the revision as resourceVersion, and where that now is.
+// splice returns a copy of data with the revision as resourceVersion, and the span of that value.
 func (sp span) splice(data []byte, revision uint64) ([]byte, span) {
 	const name = `"resourceVersion":`
 	out := make([]byte, 0, len(data)-(sp.end-sp.start)+len(name)+len(`"18446744073709551615",`))
@@ -45,8 +46,9 @@ func (sp span) splice(data []byte, revision uint64) ([]byte, span) {
 	return append(out, data[sp.end:]...), span{start: start, end: end}
 }
 
-// scanHead reads the metadata of an object's JSON and finds its resourceVersion. It takes the JSON for well-formed: what it
-// needs not read it skips, and behind the metadata it does not look at all. Names are compared exactly, as Kubernetes does.
+// scanHead reads the metadata of an object's JSON and finds its resourceVersion. It assumes that
+// the JSON is well-formed: it skips values that it does not need, and stops after the metadata. It
+// compares names exactly, as Kubernetes does.
 func scanHead(data []byte) (Head, span, error) {
 	s := scanner{data: data}
 	head, at, found := Head{}, span{}, false
@@ -61,7 +63,7 @@ func scanHead(data []byte) (Head, span, error) {
 		}
 	}
 	if s.err == nil && !found {
-		s.err = fmt.Errorf("%w: no metadata", ErrMalformed)
+		s.err = fmt.Errorf("%w: missing metadata", ErrMalformed)
 	}
 	if s.err != nil {
 		return Head{}, span{}, s.err
@@ -81,7 +83,7 @@ func (s *scanner) metadata(head *Head) (at span) {
 		switch string(s.name) {
 		case "resourceVersion":
 			if at.fill == value {
-				s.fail("two resourceVersions")
+				s.fail("duplicate resourceVersion")
 				return
 			}
 			at = span{start: s.i, fill: value}
@@ -117,7 +119,7 @@ func (s *scanner) labels() map[string]string {
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		name := string(s.name) // s.string may overwrite it
+		name := string(s.name) // copied: s.string may overwrite it
 		labels[name] = s.string()
 	}
 	return labels
@@ -168,11 +170,11 @@ func (s *scanner) owner(o *Owner) {
 	}
 }
 
-// scanner walks over JSON. After an error everything reads as empty.
+// scanner reads JSON sequentially. After an error, everything reads as empty.
 type scanner struct {
 	data []byte
 	i    int    // the next byte to read
-	name []byte // of the member that member found
+	name []byte // of the member that method member found
 	err  error
 }
 
@@ -183,7 +185,7 @@ func (s *scanner) fail(what string) {
 	s.i = len(s.data)
 }
 
-// peek skips white space and returns the next byte, or 0.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.i < len(s.data); s.i++ {
 		switch c := s.data[s.i]; c {
@@ -197,14 +199,14 @@ func (s *scanner) peek() byte {
 
 func (s *scanner) open(c byte) bool {
 	if s.peek() != c {
-		s.fail("no " + string(c))
+		s.fail("expected " + string(c))
 		return false
 	}
 	s.i++
 	return true
 }
 
-// more goes to the next member or element, or over the closing byte.
+// more moves to the next member or element, or past the closing byte.
 func (s *scanner) more(first bool, closing byte) bool {
 	switch c := s.peek(); {
 	case c == closing:
@@ -217,20 +219,20 @@ func (s *scanner) more(first bool, closing byte) bool {
 		s.peek()
 		return true
 	}
-	s.fail("no , or " + string(closing))
+	s.fail("expected , or " + string(closing))
 	return false
 }
 
 func (s *scanner) element(first bool) bool { return s.more(first, ']') }
 
-// member goes to the value of the next member of an object.
+// member moves to the value of the next member of an object.
 func (s *scanner) member(first bool) bool {
 	if !s.more(first, '}') {
 		return false
 	}
 	raw, plain := s.token()
 	if s.peek() != ':' {
-		s.fail("no :")
+		s.fail("expected :")
 		return false
 	}
 	s.i++
@@ -241,10 +243,11 @@ func (s *scanner) member(first bool) bool {
 	return s.err == nil
 }
 
-// token reads a string and returns what is between the quotes; plain when it stands for itself.
+// token reads a string and returns the bytes between the quotes; plain reports that they need no
+// unquoting.
 func (s *scanner) token() (raw []byte, plain bool) {
 	if s.peek() != '"' {
-		s.fail("no string")
+		s.fail("expected a string")
 		return nil, true
 	}
 	s.i++
@@ -263,16 +266,17 @@ func (s *scanner) token() (raw []byte, plain bool) {
 		}
 		s.i++
 	}
-	s.fail("no end of a string")
+	s.fail("unterminated string")
 	return nil, true
 }
 
-// unquote is for the rare strings with escapes or foreign letters: the library knows all rules.
+// unquote decodes the rare strings with escapes or non-ASCII characters with encoding/json, which
+// implements all rules.
 func (s *scanner) unquote(raw []byte) (v string) {
 	quoted := make([]byte, 0, len(raw)+2)
 	quoted = append(append(append(quoted, '"'), raw...), '"')
 	if err := json.Unmarshal(quoted, &v); err != nil {
-		s.fail("bad string")
+		s.fail("invalid string")
 	}
 	return v
 }
@@ -288,7 +292,7 @@ func (s *scanner) string() string {
 	return string(raw)
 }
 
-// literal reads a number, or true, false, null.
+// literal reads a number, true, false or null.
 func (s *scanner) literal() []byte {
 	s.peek()
 	start := s.i
@@ -302,7 +306,7 @@ func (s *scanner) literal() []byte {
 	return s.data[start:]
 }
 
-// null reads a null, if there is one: it stands for the zero value everywhere.
+// null reads a null, if one is next. A null stands for the zero value of any type.
 func (s *scanner) null() bool {
 	if s.peek() != 'n' || !bytes.HasPrefix(s.data[s.i:], []byte("null")) {
 		return false
@@ -317,7 +321,7 @@ func (s *scanner) integer() int64 {
 	}
 	n, err := strconv.ParseInt(string(s.literal()), 10, 64)
 	if err != nil {
-		s.fail("no integer")
+		s.fail("expected an integer")
 	}
 	return n
 }
@@ -331,7 +335,7 @@ func (s *scanner) bool() bool {
 		return true
 	case "false":
 	default:
-		s.fail("no boolean")
+		s.fail("expected a boolean")
 	}
 	return false
 }
@@ -342,12 +346,12 @@ func (s *scanner) time() time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, s.string())
 	if err != nil {
-		s.fail("no time")
+		s.fail("expected a time in RFC 3339 format")
 	}
 	return t
 }
 
-// skip goes over a value of any kind.
+// skip skips a value of any kind.
 func (s *scanner) skip() {
 	switch s.peek() {
 	case '"':
@@ -355,7 +359,7 @@ func (s *scanner) skip() {
 		return
 	case '{', '[':
 	case 0:
-		s.fail("no value")
+		s.fail("expected a value")
 		return
 	default:
 		s.literal()
@@ -376,5 +380,5 @@ func (s *scanner) skip() {
 		}
 		s.i++
 	}
-	s.fail("no end of a value")
+	s.fail("unterminated value")
 }

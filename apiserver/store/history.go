@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pin is a Snapshot that At must find.
+// pin is a Snapshot that At must still find.
 type pin struct {
 	snapshot *Snapshot
 	until    time.Time
@@ -30,7 +30,8 @@ func (s *Store) at(revision uint64) (*Snapshot, error) {
 	return sn, nil
 }
 
-// retained returns the state at a revision if it is at hand, or the newest state and the events to undo in it.
+// retained returns the state at a revision if it is available, or else the newest state and the
+// events to undo in it.
 func (s *Store) retained(revision uint64) (kept, newest *Snapshot, undo [][]*Event, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -84,7 +85,7 @@ func (s *Store) pin(sn *Snapshot) {
 	s.pins = append(s.pins, pin{sn, now.Add(pinFor)})
 }
 
-// unpin forgets what was pinned long enough. Pins are in the order in which they end.
+// unpin removes expired pins. Pins are in the order of their expiry.
 func (s *Store) unpin(now time.Time) {
 	n := 0
 	for n < len(s.pins) && s.pins[n].until.Before(now) {

@@ -1,11 +1,13 @@
 package store
 
-// Inspect has look called with everything that is published from now on, one publication after the other: with the new state and the
-// events that led to it, when both can be read and before the writers are answered. Nothing more is published until it returns. It
-// returns the state before the first of these. A follower of a Shared also shows states without events: when others wrote elsewhere
-// in the log, and when history was lost, which Compacted tells. nil ends it.
+// Inspect makes the store call look for everything that it publishes from now on, with the new
+// state and the events that led to it. Readers can already see both; writers do not have their
+// result yet. Calls do not overlap, and the store publishes nothing more until look returns.
+// Inspect returns the state before the first call. A store over a [Shared] also reports states
+// without events: when other clients wrote to other parts of the log, and when it lost history,
+// which Compacted shows. A nil look stops the calls.
 //
-// It is for tests that hold a store to what it promises its watchers; see [kelson.dev/apiserver/store/storetest.Guard].
+// It is for tests of the guarantees to watchers; see [kelson.dev/apiserver/store/storetest.Guard].
 func (s *Store) Inspect(look func(now *Snapshot, events []*Event)) *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// eventLog keeps the newest events of one resource, or of all, in chunks:
+// eventLog keeps the newest events of one resource, or of all resources, in chunks:
 //
 //	floor │ chunk  chunk  chunk  chunk→
-//	      └ events above floor are here, in revision order; a chunk is dropped as a whole
+//	      └ all events above floor are here, in revision order; chunks are dropped as a whole
 //
-// Events are appended behind what readers have been given, never changed, so readers may keep slices of a chunk.
-// A Commit is never divided between chunks. Guarded by Store.mu.
+// Events are only appended, never changed, so readers may keep slices of a chunk. A Commit is never
+// divided between chunks. Guarded by Store.mu.
 type eventLog struct {
 	floor   uint64 // the revision up to which events may be missing
 	chunks  []*chunk
-	length  int           // events in all chunks
-	bytes   int           // of their objects
-	waiters chan struct{} // closed by the next append; nil when nobody waits
-	open    bool          // in the batch that is being appended
+	length  int           // number of events in all chunks
+	bytes   int           // size of their objects
+	waiters chan struct{} // closed by the next append; nil if no cursor waits
+	open    bool          // begin was called for the current batch
 }
 
 type chunk struct {
@@ -28,15 +28,15 @@ type chunk struct {
 	bytes  int
 }
 
-// retention is how much a log keeps.
+// retention is how many events, and bytes of their objects, a log keeps.
 type retention struct{ events, bytes int }
 
-// chunkSize is how many events a chunk has, unless one Commit has more.
+// chunkSize is the number of events in a chunk, unless one Commit has more.
 func (r retention) chunkSize() int { return min(max(r.events/8, 1), 256) }
 
 func (c *chunk) last() uint64 { return c.events[len(c.events)-1].Revision() }
 
-// seal gives up the encodings that were shared by those who read along: who comes later makes its own.
+// seal discards the encodings that current readers share. Later readers make their own.
 func (c *chunk) seal() {
 	for _, e := range c.events {
 		e.memo.seal()
@@ -60,7 +60,7 @@ func (l *eventLog) since(after uint64) (events []*Event, all bool) {
 	return events[first:len(events):len(events)], i == len(l.chunks)-1
 }
 
-// newest returns the revision of the newest event, or the floor.
+// newest returns the revision of the newest event, or floor if there is none.
 func (l *eventLog) newest() uint64 {
 	if len(l.chunks) == 0 {
 		return l.floor
@@ -68,7 +68,8 @@ func (l *eventLog) newest() uint64 {
 	return l.chunks[len(l.chunks)-1].last()
 }
 
-// begin prepares for the events of one batch. It returns a chunk whose readers have probably all read it, if there is one more of these.
+// begin prepares for the events of one batch. When it starts a new chunk, it returns a chunk that
+// all readers have probably passed, or nil.
 func (l *eventLog) begin(keep retention) (read *chunk) {
 	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].events) >= keep.chunkSize() {
 		l.chunks = append(l.chunks, &chunk{})
@@ -88,7 +89,7 @@ func (l *eventLog) append(e *Event) {
 	l.length++
 }
 
-// trim drops whole chunks while enough remains.
+// trim drops the oldest chunks that keep does not require.
 func (l *eventLog) trim(keep retention) {
 	for len(l.chunks) > 1 && (l.length-len(l.chunks[0].events) >= keep.events ||
 		l.bytes > keep.bytes && l.length-len(l.chunks[0].events) >= keep.chunkSize()) {
@@ -96,17 +97,17 @@ func (l *eventLog) trim(keep retention) {
 	}
 }
 
-// drop forgets the oldest chunk.
+// drop removes the oldest chunk.
 func (l *eventLog) drop() {
 	first := l.chunks[0]
 	l.floor = max(l.floor, first.last())
 	l.length -= len(first.events)
 	l.bytes -= first.bytes
-	l.chunks[0] = nil // the slice lives on, its memory must not
+	l.chunks[0] = nil // the slice keeps its array; release the chunk
 	l.chunks = l.chunks[1:]
 }
 
-// compact forgets events up to a revision.
+// compact removes events up to a revision.
 func (l *eventLog) compact(revision uint64) {
 	for len(l.chunks) > 0 && l.chunks[0].last() <= revision {
 		l.drop()
@@ -116,7 +117,7 @@ func (l *eventLog) compact(revision uint64) {
 		return
 	}
 	rest, _ := l.since(revision)
-	c := &chunk{events: slices.Clone(rest)} // readers may keep slices of the old one
+	c := &chunk{events: slices.Clone(rest)} // readers may keep slices of the old chunk
 	for _, e := range rest {
 		c.bytes += len(e.Object.Data)
 	}
@@ -125,7 +126,7 @@ func (l *eventLog) compact(revision uint64) {
 	l.chunks[0] = c
 }
 
-// takeWaiters appends the channel to close, if somebody waits on it.
+// takeWaiters appends the channel to close, if a cursor waits for it.
 func (l *eventLog) takeWaiters(to waiters) waiters {
 	if l.waiters == nil {
 		return to
@@ -135,8 +136,8 @@ func (l *eventLog) takeWaiters(to waiters) waiters {
 	return to
 }
 
-// logOf returns the log of a resource. The caller holds mu for writing.
-func (s *Store) logOf(resource string) *eventLog {
+// eventLogFor returns the log of a resource. The caller holds mu for writing.
+func (s *Store) eventLogFor(resource string) *eventLog {
 	l := s.logs[resource]
 	if l == nil {
 		l = &eventLog{floor: s.base}
@@ -145,9 +146,9 @@ func (s *Store) logOf(resource string) *eventLog {
 	return l
 }
 
-// publish shows the committer's state, and the events that led to it, to all readers at once. The caller then closes wake.
-func (s *Store) publish(events []*Event) (wake waiters) {
-	sn := s.freeze()
+// publish makes a state, and the events that led to it, visible to all readers at once. The caller
+// then closes wake.
+func (s *Store) publish(sn *Snapshot, events []*Event) (wake waiters) {
 	if s.check != nil {
 		s.check(sn, events)
 	}
@@ -158,7 +159,7 @@ func (s *Store) publish(events []*Event) (wake waiters) {
 			l.open = true
 			open = append(open, l)
 			if c := l.begin(s.retain); c != nil && l != s.logs[""] {
-				read = append(read, c) // the log of all has the same events
+				read = append(read, c) // the log of all resources has the same events
 			}
 		}
 		l.append(e)
@@ -167,8 +168,8 @@ func (s *Store) publish(events []*Event) (wake waiters) {
 	s.mu.Lock()
 	s.current.Store(sn)
 	for _, e := range events {
-		add(s.logOf(""), e)
-		add(s.logOf(e.Object.Key.Resource), e)
+		add(s.eventLogFor(""), e)
+		add(s.eventLogFor(e.Object.Key.Resource), e)
 	}
 	for _, l := range open {
 		l.open = false
@@ -190,7 +191,7 @@ func (s *Store) publish(events []*Event) (wake waiters) {
 	return wake
 }
 
-// waiters are those who wait for news, by log.
+// waiters are channels to close, one per log, to wake cursors.
 type waiters []chan struct{}
 
 func (w waiters) close() {

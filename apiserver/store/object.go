@@ -7,23 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is one revision of one stored object. It is shared by all readers and never changes.
+// Object is one revision of one stored object. All readers share it; it never changes.
 type Object struct {
 	// Data is the object in its storage version, as JSON. Never change it.
 	Data []byte
-	// Revision is that of the write that made this state; it stands in Data as metadata.resourceVersion.
+	// Revision is the revision of the write that produced this state. Data contains it as
+	// metadata.resourceVersion.
 	Revision uint64
 	// Created is the revision of the write that created the object.
 	Created uint64
 	Key     Key
 	Head    Head
 
-	path    string // of Key, which consists of its parts
-	version span   // of the resourceVersion's value in Data
+	path    string // of Key, whose strings are its substrings
+	version span   // of the value of resourceVersion in Data
 	memo    memo
 }
 
-// Head is what the control plane needs to know of any object without decoding it.
+// Head is the part of an object that the control plane needs without decoding it.
 type Head struct {
 	UID               types.UID
 	Generation        int64
@@ -44,19 +45,20 @@ type Owner struct {
 	BlockOwnerDeletion bool
 }
 
-// Memo returns what make returned the first time Memo was called with this key on this object. It is how an encoding, or the
-// decoded form, of one revision is made once and shared. Safe for concurrent use; an error is not kept.
-// What is kept of a revision that was replaced is given up after some hundred more writes to its resource.
+// Memo returns the result of the first successful call of make for this key and object, so that an
+// encoding, or the decoded form, of one revision is made once and shared. It is safe for concurrent
+// use. Errors are not cached. The cache of a replaced revision is discarded after some hundred more
+// writes to its resource.
 func (o *Object) Memo(key any, make func() (any, error)) (any, error) { return o.memo.get(key, make) }
 
-// memo is a small lazily made map.
+// memo is a small map that is filled on demand.
 type memo struct {
 	mu     sync.Mutex
 	m      map[any]any
 	sealed bool
 }
 
-// seal forgets what was kept and keeps nothing more.
+// seal discards the contents and makes get stop caching.
 func (m *memo) seal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,70 +6,87 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Config says how to open a Store.
+// Config configures a Store.
 type Config struct {
 	// Backend makes writes durable; nil keeps everything in memory only.
 	Backend Backend
-	// Shared is a log that others write to as well, in the place of a Backend.
+	// Shared is a log that other processes write to as well. It replaces Backend.
 	Shared Shared
-	// Retain is how many events per resource the watch log keeps at least, and as many of all; 0 means 10,000.
+	// Retain is how many events the watch log keeps at least, per resource and in total; 0 means
+	// 10,000.
 	Retain int
-	// RetainBytes is how many bytes of objects these events may hold, per resource and of all, before fewer are kept; 0 means 32 MiB.
-	// The newest 256 are kept whatever their size.
+	// RetainBytes limits the bytes of objects in these events, per resource and in total; above it
+	// the log keeps fewer events, but always the newest 256. 0 means 32 MiB.
 	RetainBytes int
-	// Log hears of what goes wrong without being anybody's answer; nil: the default logger.
+	// Log receives errors that are not returned to a caller; nil means slog.Default().
 	Log *slog.Logger
 }
 
 // Store is the state of one control plane. All methods are safe for concurrent use.
 type Store struct {
-	backend Backend // nil: memory only
+	driver  driver
 	retain  retention
-	queue   queue
-
-	follower *follower // of a store over a Shared, in the place of backend and committer; nil: of its own
-
-	alive       context.Context // ends with Close
-	end         context.CancelFunc
-	checkpoints sync.WaitGroup
-	log         *slog.Logger
-
-	// The committer's own, once it runs.
-	view     view
-	revision uint64
-	failure  error
-	failed   atomic.Pointer[error] // failure, for everybody
-	full     atomic.Pointer[error] // why there is no room; nil: there is
-
+	log     *slog.Logger
 	counts  counts
 	current atomic.Pointer[Snapshot]
 	closing sync.Once
-	done    chan struct{} // the committer has ended
 	ready   chan struct{} // always closed
 
-	// mu guards what is published with a Snapshot: whoever holds it sees current and all logs at one revision.
+	// mu guards what is published together with a Snapshot: under mu, current and all logs are at
+	// one revision.
 	mu     sync.RWMutex
-	base   uint64 // events up to here were never in the logs
+	base   uint64 // events up to this revision were never in the logs
 	logs   map[string]*eventLog
 	pins   []pin
 	lapsed uint64 // the newest revision whose pin has ended
 	closed bool
 
-	check   func(*Snapshot, []*Event) // tests look at everything before it is published; nil otherwise
-	inspect func(*Snapshot, []*Event) // and after; guarded by mu
+	check   func(*Snapshot, []*Event) // in tests, called before each publication; nil otherwise
+	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
+}
+
+// driver accepts writes and advances the published state of a Store. Its goroutine is the only
+// caller of Store.publish. There are two: committer and follower.
+type driver interface {
+	// commit implements Store.Commit for a non-empty list of ops.
+	commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error)
+	// fresh implements Store.Fresh.
+	fresh(ctx context.Context) (*Snapshot, error)
+	// failed implements Store.Failed.
+	failed() error
+	// stats sets the fields of Stats that only the driver can determine.
+	stats(*Stats)
+	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed
+	// first.
+	stop()
+	// close releases everything else. It is called once, after stop, when the store is marked closed.
+	close() error
+}
+
+// state is what a driver has applied. Readers see it when the driver publishes it.
+type state struct {
+	view     view
+	revision uint64
+}
+
+// freeze returns the state as a Snapshot. O(1).
+func (st *state) freeze(keep retention) *Snapshot {
+	return &Snapshot{revision: st.revision, view: st.view.copy(), retain: keep}
 }
 
 const (
 	defaultRetain      = 10_000
 	defaultRetainBytes = 32 << 20
-	// firstRevision is that of an empty store. It is not 0, because a resourceVersion "0" means "any" to clients.
+	// firstRevision is the revision of an empty store. It is not 0, because resourceVersion "0"
+	// means "any" to clients.
 	firstRevision = 1
 )
 
-// Open loads the backend's state and starts the committer. The caller closes the store, which closes the backend;
-// Open closes it itself when it fails.
+// Open loads the backend's state and starts the store's goroutine. The caller must close the store,
+// which closes the backend. If Open fails, it closes the backend.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Shared != nil {
 		return openShared(cfg)
@@ -84,12 +101,12 @@ func Open(cfg Config) (*Store, error) {
 			return err
 		})
 		if err != nil {
-			cfg.Backend.Close() // what went wrong before counts
+			cfg.Backend.Close() // the error of Load matters more
 			return nil, fmt.Errorf("load store: %w", err)
 		}
 		revision = max(revision, loaded)
 	}
-	return start(v, revision, cfg), nil
+	return start(state{v, revision}, cfg), nil
 }
 
 func loadObject(r Record) (*Object, error) {
@@ -101,30 +118,27 @@ func loadObject(r Record) (*Object, error) {
 	return &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path, version: at}, nil
 }
 
-func start(v view, revision uint64, cfg Config) *Store {
-	s := newStore(v, revision, cfg)
-	go s.run()
+// start returns a store with a committer.
+func start(st state, cfg Config) *Store {
+	s := newStore(st, cfg)
+	s.driver = newCommitter(s, st, cfg.Backend)
 	return s
 }
 
-func newStore(v view, revision uint64, cfg Config) *Store {
+// newStore returns a store without a driver. The caller adds one.
+func newStore(st state, cfg Config) *Store {
 	s := &Store{
-		backend:  cfg.Backend,
-		retain:   retention{cfg.Retain, cfg.RetainBytes},
-		queue:    queue{wake: make(chan struct{}, 1)},
-		view:     v,
-		revision: revision,
-		base:     revision,
-		logs:     map[string]*eventLog{},
-		done:     make(chan struct{}),
-		ready:    make(chan struct{}),
+		retain: retention{cfg.Retain, cfg.RetainBytes},
+		log:    cfg.Log,
+		base:   st.revision,
+		logs:   map[string]*eventLog{},
+		ready:  make(chan struct{}),
 	}
-	s.alive, s.end = context.WithCancel(context.Background())
-	if s.log = cfg.Log; s.log == nil {
+	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if revision == firstRevision && v.objects.Len() == 0 {
-		s.base = 0 // nothing ever happened, so nothing is missing
+	if st.revision == firstRevision && st.view.objects.Len() == 0 {
+		s.base = 0 // nothing was ever written, so no events are missing
 	}
 	if s.retain.events <= 0 {
 		s.retain.events = defaultRetain
@@ -133,32 +147,41 @@ func newStore(v view, revision uint64, cfg Config) *Store {
 		s.retain.bytes = defaultRetainBytes
 	}
 	close(s.ready)
-	s.current.Store(s.freeze())
+	s.current.Store(st.freeze(s.retain))
 	return s
 }
 
-// Failed gives the error for which the store takes no writes, or nil: for good, or until there is room again. For health checks.
-func (s *Store) Failed() error {
-	if err := s.full.Load(); err != nil {
-		return *err
+func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
+	if len(ops) == 0 {
+		return nil, nil
 	}
-	if err := s.failed.Load(); err != nil {
-		return *err
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	return nil
+	drafts, err := newDrafts(ops)
+	if err != nil {
+		return nil, err
+	}
+	defer s.counts.waiting.Since(time.Now())
+	return s.driver.commit(ctx, ops, drafts)
 }
 
-// Close ends the committer after what was queued, and closes the backend. Cursors get ErrClosed. Reads go on.
+// Fresh returns a state that includes every write that was acknowledged, by any store, before the
+// call. Without a [Shared] that is the newest Snapshot. With one, Fresh asks the log, which may
+// fail or block until ctx ends.
+func (s *Store) Fresh(ctx context.Context) (*Snapshot, error) { return s.driver.fresh(ctx) }
+
+// Failed returns the error because of which the store refuses writes, permanently or until there is
+// space again; nil if it accepts them. It is for health checks.
+func (s *Store) Failed() error { return s.driver.failed() }
+
+// Close processes the queued writes, ends the store's goroutine and closes the backend. Afterwards
+// cursors return ErrClosed; snapshots remain readable. Only the first call does anything and
+// returns an error.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
-		if s.follower != nil {
-			s.end()
-			s.follower.cancel()
-		} else {
-			s.queue.close()
-		}
-		<-s.done
+		s.driver.stop()
 		s.mu.Lock()
 		s.closed = true
 		var wake waiters
@@ -167,22 +190,9 @@ func (s *Store) Close() error {
 		}
 		s.mu.Unlock()
 		wake.close()
-		s.end()
-		s.checkpoints.Wait()
-		switch {
-		case s.follower != nil:
-			s.progress()
-			err = s.follower.shared.Close()
-		case s.backend != nil:
-			err = s.backend.Close()
-		}
+		err = s.driver.close()
 	})
 	return err
-}
-
-// freeze makes the committer's state a Snapshot.
-func (s *Store) freeze() *Snapshot {
-	return &Snapshot{revision: s.revision, view: s.view.copy(), retain: s.retain}
 }
 
 func (s *Store) snapshot() *Snapshot { return s.current.Load() }

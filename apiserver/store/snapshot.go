@@ -13,26 +13,26 @@ import (
 type Snapshot struct {
 	revision uint64
 	view     view
-	retain   retention  // of the store, for its forks
-	copying  sync.Mutex // view.copy is for one at a time
+	retain   retention  // of the store; forks inherit it
+	copying  sync.Mutex // serializes view.copy
 }
 
-// Revision is the revision of the newest write it contains.
+// Revision returns the revision of the newest write in the snapshot.
 func (sn *Snapshot) Revision() uint64 { return sn.revision }
 
-// Get returns an object, or nil when there is none.
+// Get returns an object, or nil if it does not exist.
 func (sn *Snapshot) Get(key Key) *Object {
 	obj, _ := sn.view.objects.Get(key.path())
 	return obj
 }
 
-// Scan yields the objects of a resource in key order; namespace "" means all namespaces.
-// It begins after the given key if that is not the zero Key.
+// Scan yields the objects of a resource in key order; namespace "" means all namespaces. It begins
+// after the given key unless that is the zero Key.
 func (sn *Snapshot) Scan(resource, namespace string, after Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) { sn.scan(resource, namespace, after, yield) }
 }
 
-// scope is the prefix of the paths of a resource, in one namespace or ("") in all.
+// scope returns the path prefix of a resource, in one namespace or, for "", in all.
 func scope(resource, namespace string) string {
 	if namespace == "" {
 		return resource + separator
@@ -40,7 +40,7 @@ func scope(resource, namespace string) string {
 	return resource + separator + namespace + separator
 }
 
-// begin is the least path with the prefix that lies after a key, if that is not the zero Key.
+// begin returns the least path with the prefix that follows a key, unless that is the zero Key.
 func begin(prefix string, after Key) string {
 	if after == (Key{}) {
 		return prefix
@@ -48,22 +48,22 @@ func begin(prefix string, after Key) string {
 	return max(prefix, after.path()+separator)
 }
 
-// lookAhead is how many objects a scan takes from the tree before it looks at a path, the last one's: as paths are sorted, those before it
-// need not be fetched from all over the memory.
+// lookAhead is how many objects a scan takes from the tree before it compares a path with the
+// prefix, that of the last object. Paths are sorted, so the others need not be fetched from memory.
 const lookAhead = 32
 
-// scan returns false when yield did.
+// scan returns false if yield did.
 func (sn *Snapshot) scan(resource, namespace string, after Key, yield func(*Object) bool) bool {
 	prefix := scope(resource, namespace)
 	ahead, last := make([]*Object, 0, lookAhead), ""
-	goOn, more := true, true
-	give := func() {
+	proceed, more := true, true
+	flush := func() {
 		more = strings.HasPrefix(last, prefix)
 		for _, obj := range ahead {
 			if !more && !strings.HasPrefix(obj.path, prefix) {
 				break
 			}
-			if goOn = yield(obj); !goOn {
+			if proceed = yield(obj); !proceed {
 				more = false
 				break
 			}
@@ -72,17 +72,17 @@ func (sn *Snapshot) scan(resource, namespace string, after Key, yield func(*Obje
 	}
 	sn.view.objects.Ascend(begin(prefix, after), func(path string, obj *Object) bool {
 		if ahead, last = append(ahead, obj), path; len(ahead) == lookAhead {
-			give()
+			flush()
 		}
 		return more
 	})
 	if more && len(ahead) > 0 {
-		give()
+		flush()
 	}
-	return goOn
+	return proceed
 }
 
-// Count returns how many objects of a resource there are, in one namespace or ("") in all.
+// Count returns the number of objects of a resource, in one namespace or, for "", in all.
 func (sn *Snapshot) Count(resource, namespace string) int {
 	if namespace == "" {
 		n, _ := sn.view.counts.Get(resource)
@@ -91,13 +91,13 @@ func (sn *Snapshot) Count(resource, namespace string) int {
 	return sn.CountAfter(resource, namespace, Key{})
 }
 
-// CountAfter returns how many objects Scan would yield, without a scan.
+// CountAfter returns the number of objects that Scan would yield, in logarithmic time.
 func (sn *Snapshot) CountAfter(resource, namespace string, after Key) int {
 	prefix := scope(resource, namespace)
 	return max(0, sn.rank(strings.TrimSuffix(prefix, separator)+nextSeparator)-sn.rank(begin(prefix, after)))
 }
 
-// rank is how many paths are less than this one. The nodes of the tree know how much is below them.
+// rank returns the number of paths less than this one. The tree stores the size of each subtree.
 func (sn *Snapshot) rank(path string) int {
 	return sort.Search(sn.view.objects.Len(), func(i int) bool {
 		at, _, _ := sn.view.objects.GetAt(i)
@@ -105,7 +105,7 @@ func (sn *Snapshot) rank(path string) int {
 	})
 }
 
-// Resources yields the Resource names that have objects, in order.
+// Resources yields the names of resources that have objects, in order.
 func (sn *Snapshot) Resources() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		sn.view.counts.Scan(func(resource string, _ int) bool { return yield(resource) })
@@ -126,7 +126,7 @@ func (sn *Snapshot) InNamespace(namespace string) iter.Seq[*Object] {
 	}
 }
 
-// Dependents yields the objects that name uid as an owner, from an index.
+// Dependents yields the objects that have an owner with this uid, from an index.
 func (sn *Snapshot) Dependents(uid types.UID) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) { sn.indexed(sn.view.owners, uid, yield) }
 }
@@ -153,10 +153,10 @@ func (sn *Snapshot) indexed(in *index, uid types.UID, yield func(*Object) bool) 
 }
 
 func (sn *Snapshot) fork() *Store {
-	return start(sn.copyView(), sn.revision, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
+	return start(state{sn.copyView(), sn.revision}, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
 }
 
-// copyView returns a view of one's own that begins as this state. O(1).
+// copyView returns a copy of the state that the caller may change. O(1).
 func (sn *Snapshot) copyView() view {
 	sn.copying.Lock()
 	defer sn.copying.Unlock()

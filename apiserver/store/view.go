@@ -7,14 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// view is a state in copy-on-write trees. The committer works on one; every Snapshot has a frozen one.
+// view is a state in copy-on-write trees. A driver changes one; every Snapshot has a frozen one.
 //
 //	objects  resource \0 namespace \0 name           → object
-//	counts   resource                                → how many objects
+//	counts   resource                                → number of objects
 //	uids     uid       \0 resource \0 namespace \0 name
 //	owners   owner uid \0 resource \0 namespace \0 name
 //
-// The indexes hold paths, not objects, so that a write that changes neither uid nor owners leaves them alone.
+// The indexes hold paths, not objects, so that a write that changes neither uid nor owners does not
+// change them.
 type view struct {
 	objects *btree.Map[string, *Object]
 	counts  *btree.Map[string, int]
@@ -24,7 +25,8 @@ type view struct {
 
 type index = btree.Map[string, struct{}]
 
-// degree is half the width of a tree node. A write copies one node per level, a read searches one per level.
+// degree is half the width of a tree node. A write copies one node per level; a read searches one
+// per level.
 const degree = 16
 
 func newView() view {
@@ -36,7 +38,8 @@ func newView() view {
 	}
 }
 
-// copy is O(1). It marks v too (later writes to v copy what they touch), so it must not run twice at a time on one view.
+// copy is O(1). It marks v as shared, so that later writes to v copy what they change. It must not
+// run concurrently on one view.
 func (v *view) copy() view {
 	return view{v.objects.Copy(), v.counts.Copy(), v.uids.Copy(), v.owners.Copy()}
 }
@@ -44,7 +47,7 @@ func (v *view) copy() view {
 func (v *view) apply(e *Event) { v.replace(e.Prev, e.state()) }
 func (v *view) undo(e *Event)  { v.replace(e.state(), e.Prev) }
 
-// state is what stands in the tree after the event: nil for a deletion.
+// state returns the object in the tree after the event: nil for a deletion.
 func (e *Event) state() *Object {
 	if e.Type == Deleted {
 		return nil
@@ -52,7 +55,7 @@ func (e *Event) state() *Object {
 	return e.Object
 }
 
-// replace puts now in the place of old. Either may be nil; if neither is, they have the same path.
+// replace replaces old with now. Either may be nil; if neither is, they have the same path.
 func (v *view) replace(old, now *Object) {
 	switch {
 	case now == nil:
@@ -83,7 +86,7 @@ func (v *view) count(resource string, change int) {
 	}
 }
 
-// each calls enter with every index entry an object has.
+// each calls enter for every index entry of an object.
 func each(obj *Object, enter func(uid types.UID, in func(*view) *index)) {
 	if obj.Head.UID != "" {
 		enter(obj.Head.UID, func(v *view) *index { return v.uids })
@@ -107,24 +110,24 @@ func sameReferences(a, b *Head) bool {
 	return true
 }
 
-// separator sorts before everything that names may contain, so paths sort as keys do.
+// separator sorts before every character that names may contain, so that paths sort like keys.
 const separator = "\x00"
 
-// nextSeparator sorts after all that begins with a separator, and before everything else.
+// nextSeparator sorts after every path that continues with separator, and before all other paths.
 const nextSeparator = "\x01"
 
 func join(uid types.UID, path string) string { return string(uid) + separator + path }
 
 func (k Key) path() string { return k.Resource + separator + k.Namespace + separator + k.Name }
 
-// split returns the key whose strings are parts of path: one allocation carries all.
+// split returns the key whose strings are substrings of path, so that one allocation holds all.
 func split(path string) Key {
 	resource, rest, _ := strings.Cut(path, separator)
 	namespace, name, _ := strings.Cut(rest, separator)
 	return Key{resource, namespace, name}
 }
 
-// valid says whether the key can be told apart from all others by its path.
+// valid reports whether the key has a resource and a name, and a path that no other key has.
 func (k Key) valid() bool {
 	return k.Resource != "" && k.Name != "" && !strings.Contains(k.Resource, separator) &&
 		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Name, separator)

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: ten thousand watchers see the same events in the same order, those that read along and those that come late; who comes too
-// late is told so, and has skipped nothing.
+// API-07: ten thousand watchers see the same events in the same order, those that read along and
+// those that come late; who comes too late gets an error, and no events are skipped silently.
 func TestManyWatchers(t *testing.T) {
 	watchers, writers, each := 10_000, 16, 10
 	if testing.Short() {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// client is one caller with a connection of its own. It does as little as it can: bodies lie ready, answers are read and not decoded.
-// Only one goroutine may use it.
+// client is a client with its own connection. It does little work itself: bodies are prepared, and
+// responses are read but not decoded. Only one goroutine may use it.
 type client struct {
 	transport *http.Transport
 	base      *url.URL
-	answer    []byte // of the last request
+	answer    []byte // to the last request
 	body      bytes.Reader
 	headers   map[string]http.Header
 }
@@ -23,7 +23,7 @@ type client struct {
 func (s *server) client(http2 bool) *client {
 	base, err := url.Parse(s.url)
 	if err != nil {
-		panic(err) // it is our own
+		panic(err) // the URL is a constant of this program
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(!http2)
@@ -47,7 +47,7 @@ func closeAll(clients []*client) {
 	}
 }
 
-// request makes one; the headers of a media type are made once.
+// request returns a request; the headers of a media type are created once.
 func (c *client) request(ctx context.Context, method, path, media string, body []byte) *http.Request {
 	header := c.headers[media]
 	if header == nil {
@@ -68,7 +68,7 @@ func (c *client) request(ctx context.Context, method, path, media string, body [
 	return req.WithContext(ctx)
 }
 
-// do sends a request and reads its answer to the end. Any other code than 200 and 201 is an error.
+// do sends a request and reads the whole response. Status codes other than 200 and 201 are errors.
 func (c *client) do(ctx context.Context, method, path, media string, body []byte) error {
 	resp, err := c.transport.RoundTrip(c.request(ctx, method, path, media, body))
 	if err != nil {
@@ -101,7 +101,8 @@ func readAll(r io.Reader, into []byte) ([]byte, error) {
 	}
 }
 
-// field finds the string value of a name in JSON whose names are known not to be in other values before it.
+// field finds the string value of a name in JSON. The name must not occur before it in other
+// values.
 func field(data []byte, name string) []byte {
 	i := bytes.Index(data, []byte(`"`+name+`":"`))
 	if i < 0 {

@@ -13,39 +13,40 @@ import (
 	"time"
 )
 
-// crowd is a number of watchers of one collection, and what they are to see.
+// crowd is a number of watchers of one collection, and the events that they expect.
 type crowd struct {
 	path     string // of the watch
-	revision uint64 // that the watches begin after
+	revision uint64 // the start of the watches
 	prefix   string // of the names whose creations count
 	writes   int
 	bufSize  int
-	timed    bool // latencies are kept
+	timed    bool // record latencies
 	begin    time.Time
-	sent     []atomic.Int64 // when the creation of each name began, after begin
+	sent     []atomic.Int64 // when the creation of each name began, relative to begin
 	ready    sync.WaitGroup
 }
 
-// seen is one watcher's account.
+// seen is what one watcher received.
 type seen struct {
 	events    int
-	resumed   int // how often the watch was ended, and taken up again
+	resumed   int // how often the watch ended and was resumed
 	latencies []time.Duration
 	last      time.Time
 	err       error
 
-	revision uint64 // the last seen
+	revision uint64 // of the last event
 	marks    []uint64
 }
 
-// wrong is what a watcher does not go on after.
+// wrong is an error after which a watcher does not resume.
 type wrong struct{ error }
 
-// mostTries is how often a watcher tries in vain to go on.
+// mostTries is how often a watcher tries to resume in vain before it gives up.
 const mostTries = 30
 
-// watch reads events until every write was seen once, in the order of their revisions. It does not decode. As any client, it takes up a
-// watch that the server ends after the last revision it has seen.
+// watch reads events until it has received every write once, in the order of revisions. It does not
+// decode them. Like any client, it resumes a watch that the server ends, after the last revision
+// received.
 func (w *crowd) watch(ctx context.Context, c *client) (s seen) {
 	var once sync.Once
 	defer once.Do(w.ready.Done)
@@ -73,7 +74,7 @@ func (w *crowd) watch(ctx context.Context, c *client) (s seen) {
 	}
 }
 
-// stream reads one answer. It returns nil when the watcher has seen everything.
+// stream reads one response. It returns nil when the watcher has received everything.
 func (w *crowd) stream(ctx context.Context, c *client, s *seen, ready func()) error {
 	path := w.path + "&resourceVersion=" + strconv.FormatUint(s.revision, 10)
 	resp, err := c.transport.RoundTrip(c.request(ctx, http.MethodGet, path, "", nil))
@@ -94,7 +95,7 @@ func (w *crowd) stream(ctx context.Context, c *client, s *seen, ready func()) er
 	for s.events < w.writes {
 		line, err := r.ReadSlice('\n')
 		rest := err
-		for errors.Is(rest, bufio.ErrBufferFull) { // what counts is at the beginning
+		for errors.Is(rest, bufio.ErrBufferFull) { // only the beginning matters
 			_, rest = r.ReadSlice('\n')
 		}
 		if rest != nil {
@@ -107,28 +108,28 @@ func (w *crowd) stream(ctx context.Context, c *client, s *seen, ready func()) er
 	return nil
 }
 
-// event takes note of one.
+// event records one event.
 func (w *crowd) event(line, name []byte, s *seen) error {
 	if bytes.HasPrefix(line, []byte(`{"type":"ERROR"`)) {
 		err := fmt.Errorf("watch: %.300s", line)
 		if bytes.Contains(line, []byte(`"code":410`)) {
-			return wrong{err} // events are lost
+			return wrong{err} // events were lost
 		}
 		return err
 	}
 	revision, err := strconv.ParseUint(string(field(line, "resourceVersion")), 10, 64)
 	if err != nil {
-		return wrong{fmt.Errorf("watch: not understood: %.300s", line)}
+		return wrong{fmt.Errorf("watch: unexpected event: %.300s", line)}
 	}
 	i := bytes.Index(line, name)
-	if i < 0 { // a bookmark, or an object of somebody else
+	if i < 0 { // a bookmark, or an object of another client
 		s.revision = max(s.revision, revision)
 		return nil
 	}
 	number, err := strconv.Atoi(string(line[i+len(name) : i+len(name)+6]))
 	switch {
 	case err != nil || number >= w.writes:
-		return wrong{fmt.Errorf("watch: not understood: %.300s", line)}
+		return wrong{fmt.Errorf("watch: unexpected event: %.300s", line)}
 	case revision <= s.revision:
 		return wrong{fmt.Errorf("watch: revision %d after %d", revision, s.revision)}
 	case s.marks[number/64]&(1<<(number%64)) != 0:
@@ -144,12 +145,12 @@ func (w *crowd) event(line, name []byte, s *seen) error {
 	return nil
 }
 
-// account is what all watchers of a crowd saw.
+// account summarizes what all watchers of a crowd received.
 type account struct {
 	events, whole, resumed int
 	last                   time.Time
 	latencies              []time.Duration
-	missed                 error // of one of those that did not see everything
+	missed                 error // the error of a watcher that did not receive everything
 }
 
 func sum(all []seen) (a account) {
@@ -170,7 +171,7 @@ func sum(all []seen) (a account) {
 	return a
 }
 
-// note says how often watches had to be taken up again.
+// note says how often watches had to be resumed.
 func (a account) note() string {
 	switch a.resumed {
 	case 0:

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A server that ends its watches after three events each, and once says that it is too busy.
+// A server that ends its watches after three events each, and responds once that it is too busy.
 func TestWatchersResume(t *testing.T) {
 	const writes = 10
 	var asked atomic.Int64
@@ -36,7 +36,7 @@ func TestWatchersResume(t *testing.T) {
 	}
 }
 
-// What a watcher can't take up again is an error: the log no longer reaches back, or an event comes twice.
+// A watcher fails if it can't resume: the events are compacted, or an event comes twice.
 func TestWatchersGiveUp(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n":                                               `"code":410`,
@@ -54,7 +54,7 @@ func TestWatchersGiveUp(t *testing.T) {
 	}
 }
 
-// A row that failed says so, in the table and below it, and the others are there.
+// A failed row is reported in the table and below it, and the other rows are shown.
 func TestFailedRows(t *testing.T) {
 	r := &results{}
 	r.set(0, "list-cr", figure{failure: errors.New("no answer")})
@@ -63,13 +63,13 @@ func TestFailedRows(t *testing.T) {
 	r.print(&out)
 	for _, want := range []string{"failed", "1ms", "Failed: list-cr of kube-apiserver + etcd: no answer"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+			t.Errorf("missing %q in\n%s", want, out.String())
 		}
 	}
 	if !r.whole() {
-		t.Error("a row of the peer's counts as one of Kelson's")
+		t.Error("a failed row of the peer counts as one of Kelson's")
 	}
 	if r.set(3, "list-cr", figure{failure: errors.New("no answer")}); r.whole() {
-		t.Error("a row of Kelson's failed, unnoticed")
+		t.Error("a failed row of Kelson's is not noticed")
 	}
 }

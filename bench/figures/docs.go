@@ -12,13 +12,13 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// The page's part between these lines is written by this program.
+// This program writes the part of the page between these lines.
 const (
 	partBegin = "<!-- written by make bench -->\n"
 	partEnd   = "<!-- end of what make bench writes -->\n"
 )
 
-// markdown is the part of the page.
+// markdown returns the part of the page.
 func (r *results) markdown(o *options) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, in %s: %s. Kubernetes %s, etcd %s, controller-runtime %s, %s.\n\n", time.Now().UTC().Format("2 January 2006"),
@@ -58,7 +58,7 @@ func (r *results) markdown(o *options) string {
 	return b.String()
 }
 
-// machine is what all of it ran on.
+// machine describes the machine and the software versions of the run.
 func machine() string {
 	model := "unknown processor"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -95,7 +95,7 @@ func moduleVersion(path string) string {
 	return "of go.mod"
 }
 
-// writeDocs replaces the page's part.
+// writeDocs replaces the part of the page.
 func (r *results) writeDocs(o *options) error {
 	page, err := os.ReadFile(o.docs)
 	if err != nil {

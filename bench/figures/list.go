@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// list measures a whole LIST, from the request to the last byte, by one client that does not decode: the median of some.
+// list measures a whole LIST, from the request to the last byte, by one client that does not
+// decode, and reports the median of several.
 func (l *life) list(ctx context.Context) error {
 	if !l.wanted("list-cr") {
 		return nil
@@ -27,7 +28,7 @@ func (l *life) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The first of them is not counted: the peer's caches and ours fill.
+	// The first LIST fills the caches of both sides and is not counted.
 	for len(all) < 4 || len(all) < 30 && time.Since(begin) < l.length {
 		start := time.Now()
 		resp, err := c.transport.RoundTrip(c.request(ctx, http.MethodGet, widgets, "", nil))
@@ -60,6 +61,6 @@ func (l *life) list(ctx context.Context) error {
 	return nil
 }
 
-// io.CopyBuffer uses its buffer with these.
+// io.CopyBuffer uses its buffer only with types that have no ReadFrom and WriteTo.
 type onlyReader struct{ io.Reader }
 type onlyWriter struct{ io.Writer }

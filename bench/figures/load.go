@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// load is what a number of clients did at once.
+// load is the result of several clients that work concurrently.
 type load struct {
 	operations int
 	took       time.Duration
 	p50, p99   time.Duration
-	cpu        time.Duration // the server's, per operation
-	client     time.Duration // this process's, per operation
+	cpu        time.Duration // of the server, per operation
+	client     time.Duration // of this process, per operation
 }
 
 func (l load) perSecond() float64 { return float64(l.operations) / l.took.Seconds() }
 
-// figure is the row's value for a load.
+// figure returns a row's value for a load.
 func (l load) figure() figure {
 	return figure{value: l.perSecond(), cpu: l.cpu, client: l.client, p99: l.p99, measured: true}
 }
 
-// errNothing is for rows that read.
-var errNothing = errors.New("nothing is stored to be read")
+// errNothing is returned by rows that read if nothing was stored.
+var errNothing = errors.New("no objects to read")
 
 // errEnough ends a client's part of a load without an error.
 var errEnough = errors.New("nothing left to do")
 
-// drive lets all clients do op, one after the other, until the time is up (0: until op says errEnough), and measures after the first
-// tenth of it.
+// drive runs op repeatedly in all clients until the time is over (0: until op returns errEnough).
+// It measures after the first tenth of the time.
 func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, op func(ctx context.Context, c *client, who int) error) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
 	var all []time.Duration
-	var measured atomic.Bool // something was: on a very busy machine that may take longer than it should
+	var measured atomic.Bool // at least one operation; on a busy machine that may take longer than planned
 	begin := time.Now()
 	measureFrom, until := begin, time.Time{}
 	var err error

@@ -1,6 +1,7 @@
-// Command figures holds Kelson against kube-apiserver with etcd, row by row, on this machine and in one run: TLS and the same client code
-// on both sides, each with writes that are durable and with writes that are not. The sides run one after the other, alone with the client,
-// which shares the processors with them; the server's own processor time stands beside each figure.
+// Command figures compares Kelson with kube-apiserver and etcd, row by row, on this machine and in
+// one run: with TLS and the same client code on both sides, each with durable and with non-durable
+// writes. The sides run one after the other, and share the CPUs only with the client. The server's
+// CPU time is shown next to each figure.
 //
 //	figures                         # all rows of all sides: about ten minutes
 //	figures -run 'get-.*'           # some rows
@@ -24,7 +25,7 @@ import (
 	"time"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	kelson, peers, scratch   string
 	kelsonArgs               []string
@@ -101,12 +102,12 @@ func (o *options) parse(run, only, args string) (err error) {
 		o.columns[i] = true
 	}
 	if o.docs != "" && (o.filter != nil || only != "") {
-		return fmt.Errorf("-docs: the page has all rows and all sides")
+		return fmt.Errorf("-docs needs all rows and all sides")
 	}
 	return nil
 }
 
-// wanted says whether one of these rows is to be measured.
+// wanted reports whether any of these rows is to be measured.
 func (o *options) wanted(ids ...string) bool {
 	for _, id := range ids {
 		if o.filter == nil || o.filter.MatchString(id) {
@@ -124,7 +125,7 @@ func (o *options) warn(err error) {
 	}
 }
 
-// compare measures everything and shows it.
+// compare measures all rows and prints them.
 func (o *options) compare(ctx context.Context) error {
 	begin := time.Now()
 	r := &results{}
@@ -141,7 +142,7 @@ func (o *options) compare(ctx context.Context) error {
 		if err := o.live(ctx, i, s, r); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		runtime.GC() // what this side left behind is not the next one's to clear away
+		runtime.GC() // so that the next side does not pay for this side's garbage
 	}
 	r.took = time.Since(begin)
 	r.print(os.Stdout)
@@ -162,7 +163,7 @@ type step struct {
 	run func(*life, context.Context) error
 }
 
-// steps are in the order in which they need each other.
+// steps are in the order of their dependencies.
 var steps = []step{
 	{"memory-idle memory-idle-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-idle") }},
 	{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).fill},
@@ -173,10 +174,11 @@ var steps = []step{
 	{"watch-cm watch-cm-p99 watch-cr watch-cr-p99", (*life).watches},
 }
 
-// idleSteps have a server of their own: what idle watchers weigh shows beside nothing else.
+// idleSteps have their own server, because the memory of idle watchers is visible only without
+// other load.
 var idleSteps = []step{{"idle-watchers idle-watchers-events", (*life).idleWatchers}}
 
-// live measures the rows of one side. What can't be measured is noted as such; only the end of ctx is an error.
+// live measures the rows of one side. It records rows that fail; only the end of ctx is an error.
 func (o *options) live(ctx context.Context, column int, s side, r *results) error {
 	if err := o.serverLife(ctx, column, s, r, steps); err != nil {
 		return err
@@ -187,7 +189,7 @@ func (o *options) live(ctx context.Context, column int, s side, r *results) erro
 	return o.serverLife(ctx, column, s, r, idleSteps)
 }
 
-// serverLife goes the steps that are wanted on a server of their own.
+// serverLife runs the wanted steps on their own server.
 func (o *options) serverLife(ctx context.Context, column int, s side, r *results, steps []step) error {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !o.wantsAny(s.ids) })
 	if len(steps) == 0 {
@@ -199,7 +201,7 @@ func (o *options) serverLife(ctx context.Context, column int, s side, r *results
 		defer l.server.stop()
 	}
 	for _, step := range steps {
-		this := err // without a server, or what all of them need, all steps fail
+		this := err // without a server, or the data that all steps need, all steps fail
 		if this == nil && !strings.HasPrefix(step.ids, "memory-idle") {
 			err = l.prepare(ctx)
 			this = err
@@ -214,8 +216,8 @@ func (o *options) serverLife(ctx context.Context, column int, s side, r *results
 	return nil
 }
 
-// lost notes that rows could not be measured, and why: those of ids that are wanted and have no value yet. It is an error only if that is
-// because everything ends.
+// lost records why rows could not be measured: those of ids that are wanted and have no value yet.
+// It returns an error only if ctx has ended.
 func (l *life) lost(ctx context.Context, err error, ids ...string) error {
 	if err == nil {
 		return nil
@@ -240,5 +242,5 @@ func (o *options) wantsAny(lists ...string) bool {
 	return false
 }
 
-// set notes a figure, and says so.
+// set records a figure and prints it.
 func (l *life) set(id string, f figure) { l.results.set(l.column, id, f) }

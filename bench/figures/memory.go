@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// weigh leaves the side alone for a while and notes what it has resident.
+// weigh records the resident memory of an idle side.
 func (l *life) weigh(ctx context.Context, id string) error {
 	if !l.wanted(id, id+"-own") {
 		return nil
@@ -23,7 +23,7 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	return nil
 }
 
-// rest leaves the side alone, so that it can give back what it does not need.
+// rest waits, so that the side can release memory.
 func (o *options) rest(ctx context.Context) error {
 	select {
 	case <-time.After(o.idle):

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// runMillion loads Kelson with many objects of a kilobyte, lists them in pages, starts it anew over the same directory, and lists them
-// again: the pages must be the same. Beside the figures nothing is compared: the peer would take a quarter of an hour.
+// runMillion loads Kelson with many objects of a kilobyte, lists them in pages, restarts it with
+// the same directory, and lists them again: the pages must be the same. It does not compare with
+// the peer, which would take a quarter of an hour.
 func (o *options) runMillion(ctx context.Context) error {
 	const clients, namespaces = 64, 10
 	srv, err := o.start(ctx, sides[1])
@@ -96,7 +97,7 @@ func (o *options) runMillion(ctx context.Context) error {
 		return err
 	}
 	if after.objects != before.objects || after.sum != before.sum {
-		return fmt.Errorf("after the restart %d objects are listed, before it %d, or not the same ones", after.objects, before.objects)
+		return fmt.Errorf("the list has %d objects after the restart, %d before, or different ones", after.objects, before.objects)
 	}
 	say("list after the restart: the same %s objects, %s", thousands(float64(after.objects)), after.took.Round(time.Millisecond))
 	return nil
@@ -113,10 +114,10 @@ func (o *options) sayMemory(ctx context.Context, s *server, when string) error {
 	return err
 }
 
-// listed is an account of a list in pages.
+// listed summarizes a paged list.
 type listed struct {
 	pages, objects int
-	sum            uint64 // of all items' bytes
+	sum            uint64 // total bytes of all items
 	took, slowest  time.Duration
 }
 

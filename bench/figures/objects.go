@@ -18,7 +18,7 @@ const (
 	widgets    = "/apis/figures.kelson.dev/v1/namespaces/figures/widgets"
 )
 
-// definition is the custom kind: a structural schema of the usual sort, with a status.
+// definition is the custom kind: a typical structural schema, with a status.
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.figures.kelson.dev"},
 "spec":{"group":"figures.kelson.dev","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
@@ -31,7 +31,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
  "conditions":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["type"],"items":{"type":"object","required":["type","status"],
   "properties":{"type":{"type":"string"},"status":{"type":"string"},"reason":{"type":"string"},"message":{"type":"string"}}}}}}}}}}]}}`
 
-// spec is that of all widgets, but for its number: with it a widget's body is a kilobyte.
+// spec is the spec of all widgets, except for its number; it makes the body of a widget a kilobyte.
 var spec = fmt.Sprintf(`"owner":"team-a","paused":false,"labels":{"tier":"backend","region":"north","stage":"canary"},"steps":[`+
 	`{"name":"fetch","image":"registry.example.com/fetch:v1.2.3","replicas":2,"args":["--from","https://example.com/data","--retries","3"]},`+
 	`{"name":"build","image":"registry.example.com/build:v1.2.3","replicas":1,"args":["--target","release","--jobs","8"]},`+
@@ -60,15 +60,15 @@ func patchBody(buf []byte, w *widget) []byte {
 	return fmt.Appendf(buf[:0], `{"spec":{"count":%d}}`, w.count)
 }
 
-// widget is a stored one, of which one client at a time knows the newest state.
+// widget is a stored widget. Only one client at a time uses it, and knows its newest state.
 type widget struct {
 	name     string
 	path     string
 	revision string
-	count    int // how often it was changed
+	count    int // number of updates
 }
 
-// life is a running server, and what was made in it.
+// life is a running server, and what was created in it.
 type life struct {
 	*options
 	*server
@@ -76,13 +76,13 @@ type life struct {
 	results *results
 
 	mu       sync.Mutex
-	names    int // how many objects were given names
+	names    int // number of assigned names
 	widgets  []*widget
-	stock    int // so many of each kind are stored to be read
+	stock    int // number of stored objects of each kind
 	prepared bool
 }
 
-// prepare makes the namespace and the custom kind, once.
+// prepare creates the namespace and the custom kind, once.
 func (l *life) prepare(ctx context.Context) error {
 	if l.prepared {
 		return nil
@@ -97,7 +97,7 @@ func (l *life) prepare(ctx context.Context) error {
 	if err := c.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", jsonMedia, []byte(definition)); err != nil {
 		return err
 	}
-	// The peer serves a new kind a while after it says so.
+	// The peer serves a new kind some time after it reports it.
 	until := time.Now().Add(30 * time.Second)
 	for served := 0; served < 5; {
 		err := c.do(ctx, http.MethodGet, widgets, "", nil)
@@ -111,7 +111,8 @@ func (l *life) prepare(ctx context.Context) error {
 	return nil
 }
 
-// name makes one that was not there before: the fill's ConfigMaps are c-0000001 and so on, and its widgets go on counting.
+// name returns a new name: c-0000001 and so forth for the fill's ConfigMaps; its widgets continue
+// the count.
 func (l *life) name(prefix string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

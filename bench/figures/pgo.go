@@ -9,7 +9,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// mergeProfiles makes one profile, for the compiler, of the processor profiles in a folder. It says nothing of where they were made.
+// mergeProfiles merges the CPU profiles in a folder into one for the compiler, without file names.
 func mergeProfiles(folder, to string) error {
 	names, err := filepath.Glob(filepath.Join(folder, "*.pprof"))
 	if err != nil {
@@ -25,12 +25,12 @@ func mergeProfiles(folder, to string) error {
 		if err != nil {
 			return fmt.Errorf("parse %s: %w", name, err)
 		}
-		if p.PeriodType != nil && p.PeriodType.Type == "cpu" { // and not of the heap
+		if p.PeriodType != nil && p.PeriodType.Type == "cpu" { // not a heap profile
 			all = append(all, p)
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("there are no processor profiles in %s", folder)
+		return fmt.Errorf("no CPU profiles in %s", folder)
 	}
 	p, err := profile.Merge(all)
 	if err != nil {
@@ -41,12 +41,12 @@ func mergeProfiles(folder, to string) error {
 		m.File, m.BuildID = "", ""
 	}
 	for _, f := range p.Function {
-		f.Filename = "" // the compiler goes by names and lines
+		f.Filename = "" // the compiler uses only names and lines
 	}
 	for _, l := range p.Location {
 		l.Address = 0
 	}
-	if p, err = profile.Merge([]*profile.Profile{p}); err != nil { // what was told apart by addresses alone is one now
+	if p, err = profile.Merge([]*profile.Profile{p}); err != nil { // merges locations that differed only in addresses
 		return err
 	}
 	var out bytes.Buffer

@@ -15,13 +15,13 @@ import (
 	"kelson.dev/test/child"
 )
 
-// grace is what a server has to end in order.
+// grace is how long a server may take to shut down.
 const grace = 30 * time.Second
 
 // process is a server under measurement.
 type process struct{ *child.Process }
 
-// answers waits until url answers 200, which client may ask.
+// answers waits until url returns 200 to client.
 func (p process) answers(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -47,7 +47,8 @@ func (p process) answers(ctx context.Context, client *http.Client, url string) e
 	}
 }
 
-// memory is what a process has resident, in bytes: all of it, and the part that is its own, not pages of files.
+// memory is the resident memory of a process, in bytes: all of it, and the part without pages of
+// files.
 type memory struct{ resident, anonymous int64 }
 
 func (m memory) plus(o memory) memory {
@@ -77,10 +78,10 @@ func (p process) memory() (m memory, err error) {
 	return m, nil
 }
 
-// tick is the unit of processor time in /proc.
+// tick is the unit of CPU time in /proc.
 const tick = 10 * time.Millisecond
 
-// cpu is the processor time that the process has used, user's and system's.
+// cpu returns the CPU time that the process has used, in user and kernel mode.
 func (p process) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
 	if err != nil {
@@ -95,7 +96,7 @@ func (p process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * tick, errors.Join(err1, err2)
 }
 
-// ownCPU is the processor time that this process has used.
+// ownCPU returns the CPU time that this process has used.
 func ownCPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// profile keeps a processor profile of kelson serve for the time that a row is measured; the function that it returns waits for it.
+// profile records a CPU profile of kelson serve while a row is measured; the returned function
+// waits for it.
 func (l *life) profile(ctx context.Context, id string) func() {
 	if l.profiles == "" || !l.side.kelson {
 		return func() {}
@@ -27,14 +28,14 @@ func (l *life) profile(ctx context.Context, id string) func() {
 	return func() { l.warn(<-done) }
 }
 
-// heapProfile keeps what is in the memory of kelson serve.
+// heapProfile saves a heap profile of kelson serve.
 func (l *life) heapProfile(ctx context.Context, id string) {
 	if l.profiles == "" || !l.side.kelson {
 		return
 	}
 	c := l.client(false)
 	defer c.transport.CloseIdleConnections()
-	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} { // as text, it ends with the runtime's account
+	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} { // the text form ends with runtime.MemStats
 		err := c.do(ctx, http.MethodGet, "/debug/pprof/heap"+query, "", nil)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.%s", id, l.column, suffix)), c.answer, 0o644)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// results are the figures of all sides.
+// results has the figures of all sides.
 type results struct {
 	figures [len(sides)]map[string]figure
 	took    time.Duration
@@ -41,7 +41,7 @@ func (r *results) set(column int, id string, f figure) {
 	}
 }
 
-// cells are a row's, beginning with its name.
+// cells returns the cells of a row, starting with its name.
 func (r *results) cells(row row) []string {
 	cells := []string{row.what}
 	if row.target > 0 {
@@ -88,7 +88,7 @@ func (r *results) empty(row row) bool {
 	return true
 }
 
-// failures say which rows have no value, and why: those of one side that failed together in one line.
+// failures says why rows have no value; rows of a side that failed together are in one line.
 func (r *results) failures() (lines []string) {
 	for i, s := range sides {
 		ids := map[string][]string{}
@@ -109,7 +109,7 @@ func (r *results) failures() (lines []string) {
 	return lines
 }
 
-// whole says whether all of Kelson's rows were measured.
+// whole reports whether all of Kelson's rows were measured.
 func (r *results) whole() bool {
 	for i, s := range sides {
 		for _, f := range r.figures[i] {

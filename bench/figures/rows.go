@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// row is a line of the table.
+// row is a row of the table.
 type row struct {
 	id, what string
 	unit     unit
-	target   float64 // the least ratio in Kelson's favour; 0: none is asked for
+	target   float64 // the minimum ratio in Kelson's favor; 0: none
 }
 
-// unit is what a row's values are. All but rates are the better the smaller they are.
+// unit is the unit of a row's values. For all units but rates, smaller is better.
 type unit int
 
 const (
@@ -26,14 +26,14 @@ const (
 type figure struct {
 	measured bool
 	value    float64
-	cpu      time.Duration // the server's processor time per operation; 0: not known
-	client   time.Duration // and the client's
+	cpu      time.Duration // the server's CPU time per operation; 0: unknown
+	client   time.Duration // the client's CPU time per operation
 	p99      time.Duration
 	note     string
-	failure  error // why there is no value
+	failure  error // why the value is missing
 }
 
-// rows are the table, in order.
+// rows are the rows of the table, in order.
 var rows = []row{
 	{"start", "process start → `/readyz`", duration, 15},
 	{"inprocess-start", "in-process start → first answer; envtest's start", duration, 150},
@@ -67,7 +67,7 @@ var rows = []row{
 	{"idle-watchers-events", "… then writes: events", perSecond, 0},
 }
 
-// show is a value as the table has it.
+// show formats a value for the table.
 func (u unit) show(f figure) string {
 	if f.failure != nil {
 		return "failed"
@@ -101,7 +101,7 @@ func (u unit) show(f figure) string {
 	return s
 }
 
-// ratio is how many times better ours is.
+// ratio returns how many times better ours is.
 func (u unit) ratio(theirs, ours figure) float64 {
 	if !theirs.measured || !ours.measured || theirs.value == 0 || ours.value == 0 {
 		return 0

@@ -16,11 +16,11 @@ import (
 	"kelson.dev/test/child"
 )
 
-// side is one of the columns of the table: a server, and how it keeps its state.
+// side is a column of the table: a server, and how it stores its state.
 type side struct {
 	name    string
 	kelson  bool
-	durable bool // an acknowledged write survives the end of the machine
+	durable bool // acknowledged writes survive a crash of the machine
 }
 
 // sides are measured in this order; each pair is compared.
@@ -31,21 +31,23 @@ var sides = [4]side{
 	{name: "kelson --in-memory", kelson: true},
 }
 
-// peerOf is the column that column i is compared with.
+// peerOf returns the column that column i is compared with.
 func peerOf(i int) int { return i - 1 }
 
-// server is a running side, and the administrator's way to it.
+// server is a running side, with an administrator's client.
 type server struct {
 	side      side
 	url       string
 	tls       *tls.Config
 	processes []process
 	dir       string
-	// readyIn is the time from the start of the first process to the first good answer of /readyz.
+	// readyIn is the time from the start of the first process to the first successful response of
+	// /readyz.
 	readyIn time.Duration
 }
 
-// start starts a side with an empty state and waits until it is ready. Everything of it is in a folder that stop removes.
+// start starts a side with an empty state and waits until it is ready. All its files are in a
+// folder that stop removes.
 func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 	dir, err := os.MkdirTemp(o.scratch, "kelson-figures-")
 	if err != nil {
@@ -63,7 +65,7 @@ func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 	return srv, o.startPeers(ctx, srv)
 }
 
-// stop ends the processes, the last first, and removes their state.
+// stop stops the processes in reverse order, and removes their state.
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		s.processes[i].Stop(grace)
@@ -82,7 +84,8 @@ func (s *server) run(binary string, args ...string) (process, error) {
 	return p, nil
 }
 
-// ready waits for /readyz, which everybody may ask for. The peer's certificate is not known by then, and nothing secret is sent.
+// ready waits for /readyz, which needs no credentials. It does not verify the server's certificate,
+// because the peer's is not known yet and the request has no secrets.
 func (s *server) ready(ctx context.Context, p process, begin time.Time) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
@@ -145,7 +148,7 @@ func (o *options) startPeers(ctx context.Context, s *server) error {
 		return err
 	}
 	s.url = "https://127.0.0.1:" + ports[2]
-	// Service accounts would need a controller for their tokens: envtest leaves them out, too.
+	// Service accounts would need a controller for their tokens; envtest disables them, too.
 	p, err := s.run(filepath.Join(o.peers, "kube-apiserver"),
 		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
@@ -157,7 +160,7 @@ func (o *options) startPeers(ctx context.Context, s *server) error {
 	return s.ready(ctx, p, begin)
 }
 
-// writeKeys makes the authority of the peer, and what the server and the administrator have from it.
+// writeKeys creates the peer's authority, and the keys of the server and the administrator.
 func (s *server) writeKeys() error {
 	authority, err := pki.NewAuthority("figures")
 	if err != nil {
@@ -193,7 +196,7 @@ func clientTLS(cert, key, authority []byte) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
 }
 
-// memory is that of all the side's processes.
+// memory returns the memory of all processes of the side.
 func (s *server) memory() (all memory, err error) {
 	for _, p := range s.processes {
 		m, err := p.memory()
@@ -205,7 +208,7 @@ func (s *server) memory() (all memory, err error) {
 	return all, nil
 }
 
-// cpu is the processor time of all the side's processes.
+// cpu returns the CPU time of all processes of the side.
 func (s *server) cpu() (all time.Duration, err error) {
 	for _, p := range s.processes {
 		d, err := p.cpu()

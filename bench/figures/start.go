@@ -18,7 +18,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// starts measures how soon processes are ready: the sides take turns, the table has medians.
+// starts measures how long processes take to become ready. The sides take turns, and the table has
+// medians.
 func (o *options) starts(ctx context.Context, r *results) error {
 	if !o.wanted("start") {
 		return nil
@@ -48,7 +49,7 @@ func (o *options) starts(ctx context.Context, r *results) error {
 	return nil
 }
 
-// inProcess measures a control plane in a test's process against envtest, which has processes for it.
+// inProcess compares a control plane in the process of a test with envtest, which starts processes.
 func (o *options) inProcess(ctx context.Context, r *results) error {
 	if !o.wanted("inprocess-start", "inprocess-stop") {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bodies are buffers for requests, one per client.
+// bodies are buffers for request bodies, one per client.
 func bodies(n int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {
@@ -17,8 +17,8 @@ func bodies(n int) [][]byte {
 	return all
 }
 
-// fill stores what is read and listed later: the same number of ConfigMaps and of widgets, by 16 clients. It is the row of creating them,
-// too.
+// fill stores the objects that are read and listed later: the same number of ConfigMaps and
+// widgets, with 16 clients. It is also the row of creating them.
 func (l *life) fill(ctx context.Context) error {
 	clients := l.clients(l.options, 16)
 	defer closeAll(clients)
@@ -35,15 +35,15 @@ func (l *life) fill(ctx context.Context) error {
 			return kind.create(ctx, c, bufs[who])
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", kind.id, err) // what comes later needs what is stored here
+			return fmt.Errorf("%s: %w", kind.id, err) // later rows need the objects
 		}
 		l.set(kind.id, done.figure())
 	}
-	l.stock, l.widgets = l.objects, nil // the widgets of the fill are only read
+	l.stock, l.widgets = l.objects, nil // the fill's widgets are only read
 	return nil
 }
 
-// reads measures GET, at random among what was stored.
+// reads measures GETs of random stored objects.
 func (l *life) reads(ctx context.Context) error {
 	if l.stock == 0 {
 		return errNothing
@@ -80,7 +80,7 @@ func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.C
 	return l.verbFor(ctx, id, n, l.length, op)
 }
 
-// verbFor takes the time it is to be measured for; 0: until there is nothing left to do.
+// verbFor also takes the duration; 0 means until no work is left.
 func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, who int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
@@ -93,7 +93,7 @@ func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, o
 	return nil
 }
 
-// writes measures the verbs that write, on widgets and ConfigMaps of their own.
+// writes measures the verbs that write, on their own widgets and ConfigMaps.
 func (l *life) writes(ctx context.Context) error {
 	bufs := bodies(64)
 	if l.wanted("create-cm-64") {
@@ -130,11 +130,11 @@ func (l *life) writes(ctx context.Context) error {
 			}
 			at := make([]int, n)
 			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
-				// Each client has its own widgets: what it last heard of one is its newest state.
+				// Each client has its own widgets, and therefore knows their newest state.
 				mine := len(l.widgets) / n
 				w := l.widgets[who*mine+at[who]%mine]
 				at[who]++
-				w.count++ // every write changes something
+				w.count++ // so that every write changes something
 				if err := verb.do(ctx, c, w, bufs[who]); err != nil {
 					return err
 				}
@@ -149,7 +149,8 @@ func (l *life) writes(ctx context.Context) error {
 	return l.deletes(ctx)
 }
 
-// deletes measures DELETE on what the other verbs were measured on, half of it for each number of clients.
+// deletes measures DELETE of the objects that the other verbs created, half of them per number of
+// clients.
 func (l *life) deletes(ctx context.Context) error {
 	half := len(l.widgets) / 2
 	for i, n := range []int{16, 64} {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// revisionOf is the collection's newest.
+// revisionOf returns the newest revision of a collection.
 func (l *life) revisionOf(ctx context.Context, collection string) (uint64, error) {
 	c := l.client(l.http2)
 	defer c.transport.CloseIdleConnections()
@@ -21,7 +21,8 @@ func (l *life) revisionOf(ctx context.Context, collection string) (uint64, error
 	return strconv.ParseUint(string(field(c.answer, "resourceVersion")), 10, 64)
 }
 
-// watches measures 100 watchers on a connection each, while 16 clients create 1,000 objects of a kilobyte.
+// watches measures 100 watchers with a connection each, while 16 clients create 1,000 objects of a
+// kilobyte.
 func (l *life) watches(ctx context.Context) error {
 	for _, kind := range []struct {
 		id, collection string
@@ -40,7 +41,7 @@ func (l *life) watches(ctx context.Context) error {
 	return nil
 }
 
-// watched measures those two rows for one kind.
+// watched measures the two rows of one kind.
 func (l *life) watched(ctx context.Context, id, collection string, body func(buf []byte, name string) []byte) error {
 	const watchers, writes = 100, 1000
 	revision, err := l.revisionOf(ctx, collection)
@@ -88,14 +89,14 @@ func (l *life) watched(ctx context.Context, id, collection string, body func(buf
 	return nil
 }
 
-// written says when the writes began, and what processor time the side had used by then.
+// written has the time at which the writes began, and the CPU time that the side had used by then.
 type written struct {
 	begin time.Time
 	cpu   time.Duration
 	own   time.Duration // of this process
 }
 
-// write lets 16 clients create what a crowd waits for.
+// write creates, with 16 clients, the objects that a crowd waits for.
 func (l *life) write(ctx context.Context, w *crowd, collection string, body func(buf []byte, name string) []byte) (made written, err error) {
 	if made.cpu, err = l.cpu(); err != nil {
 		return made, err
@@ -116,8 +117,9 @@ func (l *life) write(ctx context.Context, w *crowd, collection string, body func
 	return made, err
 }
 
-// idleWatchers measures what watchers weigh that have nothing to see, and then lets them all see writes. They come over connections of a
-// hundred streams each, as the watches of one client-go client do.
+// idleWatchers measures the memory of watchers without events, and then makes all of them receive
+// writes. They use connections with a hundred streams each, like the watches of one client-go
+// client.
 func (l *life) idleWatchers(ctx context.Context) error {
 	if !l.wanted("idle-watchers", "idle-watchers-events") {
 		return nil
@@ -155,11 +157,11 @@ func (l *life) idleWatchers(ctx context.Context) error {
 			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 4 << 20}
 			transports = append(transports, c)
 		}
-		c := *transports[len(transports)-1] // the connection is shared, the rest is the watcher's own
+		c := *transports[len(transports)-1] // share the connection, not the rest
 		c.headers = map[string]http.Header{}
 		wg.Go(func() { all[i] = crowd.watch(ctx, &c) })
 		if i%streams == 0 {
-			time.Sleep(5 * time.Millisecond) // the first one opens the connection that the others use
+			time.Sleep(5 * time.Millisecond) // the first watch opens the connection
 		}
 	}
 	defer closeAll(transports)

@@ -1,7 +1,8 @@
-// Package generators holds Kelson's generators against controller-gen, on real projects and on a small one:
+// Package generators compares Kelson's generators with controller-gen, on real projects and on a
+// small one:
 //
-//	make generators          on the API packages of real projects, the outputs are the same; most of its time are downloads
-//	make bench-generators    the time of a run and of an edit, both sides by turns; writes its part of docs/benchmarks.md
+//	make generators          compares the outputs for the API packages of real projects; most of its time are downloads
+//	make bench-generators    compares the time of a run and of an edit; writes its part of docs/internals/benchmarks.md
 package generators
 
 import (
@@ -12,10 +13,11 @@ import (
 	"path/filepath"
 )
 
-// peer is the version that is compared with.
+// peer is the compared version.
 const peer = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
 
-// Peer builds controller-gen, with the dependencies of its own module, and returns the binary; if it is there already, at once.
+// Peer builds controller-gen, with the dependencies of its own module, and returns the path of the
+// binary. It does not build it again.
 func Peer(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// prepare makes the custom resource known, and a namespace.
+// prepare creates the custom resource and a namespace.
 func prepare(ctx context.Context, s *server, namespace string) error {
 	if err := s.client.Create(ctx, sample.Definition()); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
@@ -41,7 +41,7 @@ func prepare(ctx context.Context, s *server, namespace string) error {
 	}
 }
 
-// each runs work for every number by 32 writers.
+// each calls work with every number, by 32 writers.
 func each(ctx context.Context, count int, work func(n int) error) error {
 	return eachBy(ctx, 32, count, work)
 }
@@ -64,7 +64,8 @@ func eachBy(ctx context.Context, writers, count int, work func(n int) error) err
 	return context.Cause(ctx)
 }
 
-// informers weighs and times an informer of 50,000 custom resources, and of as many Pods.
+// informers measures the memory and time of an informer of 50,000 custom resources, and of as many
+// Pods.
 func informers(ctx context.Context, dir string, t *table) error {
 	var starts []func(context.Context, string) (*server, error)
 	if isAsked("kelson") {
@@ -105,7 +106,7 @@ func informersOf(ctx context.Context, dir string, start func(context.Context, st
 	fmt.Fprintf(os.Stderr, "%s has the objects after %s\n", s.name, time.Since(begin).Round(time.Second))
 	count := []string{"-count", strconv.Itoa(*objects)}
 	for _, task := range []struct{ name, title string }{{"samples", "custom resources"}, {"pods", "Pods"}} {
-		// What the server makes on the first read is there for both: the first run does not count.
+		// The server's caches are filled by the first read, so the first run is not counted.
 		if _, err := do(ctx, "ours", task.name, s, append(count, "-compact")...); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func informersOf(ctx context.Context, dir string, start func(context.Context, st
 		theirs, full, compact := medians(all["theirs"]), medians(all["oursfull"]), medians(all["ourscompact"])
 		title := fmt.Sprintf("%d %s on %s: ", *objects, task.title, s.name)
 		t.group("Informers")
-		if s.name == "kelson" { // the heap is the same on both
+		if s.name == "kelson" { // the heap does not depend on the server
 			t.row(title+"heap per object, compact", byteCount, theirs.Heap, compact.Heap, atMost(0.2))
 			t.row(title+"heap per object, full", byteCount, theirs.Heap, full.Heap, atMost(0.8))
 		}

@@ -1,6 +1,7 @@
-// Command operator compares the operator library with client-go and controller-runtime: informers, work queue, handlers, reconciles. Both
-// sides do the same tasks, each in a process of its own (bench/operator/ours, bench/operator/theirs), against the same servers, in one
-// run. It prints a table with the targets, and writes it into a section of the page -docs.
+// Command operator compares the operator library with client-go and controller-runtime: informers,
+// work queue, handlers, reconciles. Both sides do the same tasks, each in its own process
+// (bench/operator/ours, bench/operator/theirs), against the same servers, in one run. The command
+// prints a table with the targets, and writes it to a section of the page -docs.
 package main
 
 import (
@@ -49,7 +50,7 @@ func run(ctx context.Context) error {
 		parts = slices.DeleteFunc(parts, func(p part) bool { return p.name != *only })
 	}
 	if len(parts) == 0 {
-		return fmt.Errorf("there is no part %q", *only)
+		return fmt.Errorf("unknown part %q", *only)
 	}
 	dir, err := os.MkdirTemp("", "kelson-bench-operator-")
 	if err != nil {
@@ -75,12 +76,12 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// isAsked says that a server takes part.
+// isAsked reports whether a server takes part.
 func isAsked(name string) bool {
 	return (*on == "" || *on == name) && (name != "kube-apiserver" || hasPeer())
 }
 
-// hasPeer says that kube-apiserver and etcd are there.
+// hasPeer reports whether kube-apiserver and etcd are installed.
 func hasPeer() bool {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(*peers, name)); err != nil {

@@ -6,15 +6,15 @@ import (
 	"kelson.dev/bench/operator/sample"
 )
 
-// of gives one thing of several runs.
-func of[T, R any](runs []T, thing func(T) R) (all []R) {
+// extract returns one value of each run.
+func extract[T, R any](runs []T, thing func(T) R) (all []R) {
 	for _, r := range runs {
 		all = append(all, thing(r))
 	}
 	return all
 }
 
-// median is the middle of several figures.
+// median returns the median of several figures.
 func median(figures []float64) float64 {
 	all := slices.Sorted(slices.Values(figures))
 	if n := len(all); n%2 == 0 {
@@ -23,9 +23,10 @@ func median(figures []float64) float64 {
 	return all[len(all)/2]
 }
 
-// medians are the middles of each figure of several runs; of what must not happen at all, it is the most.
+// medians returns the median of each figure of several runs; for figures that must be zero, it
+// returns the maximum.
 func medians(runs []sample.Figures) sample.Figures {
-	middle := func(figure func(sample.Figures) float64) float64 { return median(of(runs, figure)) }
+	middle := func(figure func(sample.Figures) float64) float64 { return median(extract(runs, figure)) }
 	m := sample.Figures{
 		Seconds:    middle(func(f sample.Figures) float64 { return f.Seconds }),
 		CPU:        middle(func(f sample.Figures) float64 { return f.CPU }),

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// unit writes a figure.
+// unit formats a figure.
 type unit func(float64) string
 
 func byteCount(v float64) string {
@@ -38,7 +38,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// target says what is wanted, and whether it is met.
+// target is the wanted ratio, and whether it is met.
 type target func(theirs, ours float64) (want string, met bool)
 
 func atMost(part float64) target {
@@ -61,7 +61,7 @@ func below(v float64) target {
 	return func(_, ours float64) (string, bool) { return "≤ " + number(v), ours <= v }
 }
 
-// table is what was measured: groups of rows.
+// table has the results: groups of rows.
 type table struct {
 	groups  []string
 	current string
@@ -74,7 +74,7 @@ type row struct {
 	ratio, want, check string
 }
 
-// group begins a group, or goes on with it.
+// group starts or continues a group.
 func (t *table) group(name string) {
 	if t.rows == nil {
 		t.rows = map[string][]row{}
@@ -92,8 +92,9 @@ func (t *table) row(what string, u unit, theirs, ours float64, want target) {
 	t.add(r, want, theirs, ours)
 }
 
-// pairs is a row of what was measured turn by turn. What is judged is the median of the turns' ratios, for the machine's speed is not that of a
-// quarter of an hour ago, and a turn's two figures are from the same minutes. want is a part or a multiple of theirs.
+// pairs adds a row that was measured in turns. It judges the median of the turns' ratios, because
+// the speed of the machine changes over time and the two figures of a turn are from the same
+// minutes. want is a fraction or multiple of the peer's figure.
 func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) {
 	var ratios []float64
 	for i := range theirs {
@@ -135,13 +136,13 @@ func (t *table) print(w io.Writer) {
 	_ = out.Flush()
 }
 
-// The section of the page stands between these lines.
+// The section of the page is between these lines.
 const (
 	sectionBegin = "<!-- written by make bench-operator -->\n"
 	sectionEnd   = "<!-- end of what make bench-operator writes -->\n"
 )
 
-// write replaces the section of a page, or appends it.
+// write replaces or appends the section of a page.
 func (t *table) write(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

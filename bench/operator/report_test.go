@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The section is appended once, and replaced after that; the rest of the page stays.
+// write appends the section once, and then replaces it; the rest of the page stays.
 func TestWrite(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600); err != nil {
@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A machine that was half as fast in one turn does not decide: what counts is what came of each turn.
+// A turn on a machine of half the speed does not decide, because the ratio of each turn counts.
 func TestPairs(t *testing.T) {
 	table := &table{}
 	table.group("Group")

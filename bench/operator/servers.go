@@ -20,7 +20,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// server is a control plane: both write to the disk before they answer.
+// server is a control plane. Both control planes write to disk before they respond.
 type server struct {
 	name       string
 	kubeconfig string
@@ -74,7 +74,7 @@ func startPeer(ctx context.Context, dir string) (*server, error) {
 	return s, nil
 }
 
-// writeKeys makes an authority, what the server needs of it, and an administrator's kubeconfig.
+// writeKeys creates an authority, the server's keys, and an administrator's kubeconfig.
 func writeKeys(dir, url, kubeconfig string) error {
 	authority, err := pki.NewAuthority("bench")
 	if err != nil {
@@ -104,7 +104,7 @@ func writeKeys(dir, url, kubeconfig string) error {
 	return clientcmd.WriteToFile(*config, kubeconfig)
 }
 
-// ready waits until the server serves, and makes its client.
+// ready waits until the server is ready, and creates its client.
 func (s *server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -134,7 +134,8 @@ func (s *server) start(dir, binary string, args ...string) error {
 	return err
 }
 
-// settle has a clock begin with nothing left to write, of this server or of those that were before it, and with the server's executables in memory.
+// settle prepares a measurement: it flushes pending disk writes and reads the executables into
+// memory.
 func (s *server) settle() error {
 	syscall.Sync()
 	for _, p := range s.processes {
@@ -145,14 +146,14 @@ func (s *server) settle() error {
 	return nil
 }
 
-// cpu is the seconds of processor time of the server and what it stores in.
+// cpu returns the seconds of CPU time of the server and its etcd.
 func (s *server) cpu() float64 {
 	var all float64
 	for _, p := range s.processes {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
-		_, rest, _ := strings.Cut(string(stat), ") ") // behind the name
+		_, rest, _ := strings.Cut(string(stat), ") ") // after the name
 		if fields := strings.Fields(rest); len(fields) > 12 {
-			for _, ticks := range fields[11:13] { // in user mode and in the kernel
+			for _, ticks := range fields[11:13] { // user and kernel mode
 				n, _ := strconv.ParseFloat(ticks, 64)
 				all += n / 100
 			}

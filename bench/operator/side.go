@@ -17,17 +17,17 @@ import (
 	"kelson.dev/bench/operator/sample"
 )
 
-// side is a process that does a task.
+// side is a process that runs a task.
 type side struct {
 	cmd     *exec.Cmd
 	out     *bufio.Reader
 	started time.Time
 }
 
-// begun counts the processes whose profile is asked for.
+// begun counts the processes to profile.
 var begun int
 
-// begin starts ours or theirs, from an executable that is in memory.
+// begin starts ours or theirs, after reading the executable into memory.
 func begin(which, task string, s *server, args ...string) (*side, error) {
 	args = append([]string{"-task", task}, args...)
 	if s != nil {
@@ -52,7 +52,8 @@ func begin(which, task string, s *server, args ...string) (*side, error) {
 	return p, p.cmd.Start()
 }
 
-// load reads an executable, so that no clock counts what the disk takes to bring it: a kernel drops what was not used for a while.
+// load reads an executable, so that reading it from disk is not measured: the kernel drops unused
+// pages.
 func load(executable string) error {
 	f, err := os.Open(executable)
 	if err != nil {
@@ -63,11 +64,11 @@ func load(executable string) error {
 	return err
 }
 
-// waitReady waits for the side to say that it is.
+// waitReady waits until the side is ready.
 func (p *side) waitReady() error {
 	line, err := p.out.ReadString('\n')
 	if err == nil && strings.TrimSpace(line) != "ready" {
-		err = fmt.Errorf("it said %q", line)
+		err = fmt.Errorf("unexpected output %q", line)
 	}
 	return err
 }
@@ -82,13 +83,13 @@ func (p *side) end() (sample.Figures, error) {
 	return f, json.Unmarshal(data, &f)
 }
 
-// terminate asks the side to end, and makes it if it does not.
+// terminate sends SIGTERM, and SIGKILL if the side does not end.
 func (p *side) terminate() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
 }
 
-// resident is the bytes resident now.
+// resident returns the current resident bytes.
 func (p *side) resident() float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	for line := range strings.Lines(string(text)) {
@@ -101,7 +102,7 @@ func (p *side) resident() float64 {
 	return 0
 }
 
-// do does a task from beginning to end.
+// do runs a task from start to end.
 func do(ctx context.Context, which, task string, s *server, args ...string) (sample.Figures, error) {
 	p, err := begin(which, task, s, args...)
 	if err != nil {
@@ -113,6 +114,6 @@ func do(ctx context.Context, which, task string, s *server, args ...string) (sam
 	if err != nil {
 		err = fmt.Errorf("%s: %s: %w", which, task, err)
 	}
-	time.Sleep(time.Second) // for the server to be at rest again
+	time.Sleep(time.Second) // until the server is idle again
 	return f, err
 }

@@ -39,7 +39,7 @@ func queues(ctx context.Context, _ string, t *table) error {
 	return nil
 }
 
-// handlers has 100 handlers on one informer, and 10,000 events of a hundred objects.
+// handlers measures one informer with 100 handlers and 10,000 events of a hundred objects.
 func handlers(ctx context.Context, dir string, t *table) error {
 	s, err := startKelson(ctx, dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func counting(namespace string, key, n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("key-", key)}, Data: map[string]string{"n": strconv.Itoa(n)}}
 }
 
-// idle weighs an operator that watches three kinds and has nothing to do.
+// idle measures the memory of an idle operator that watches three kinds.
 func idle(ctx context.Context, dir string, t *table) error {
 	s, err := startKelson(ctx, dir)
 	if err != nil {
@@ -117,9 +117,10 @@ func idle(ctx context.Context, dir string, t *table) error {
 	return nil
 }
 
-// reconciles has operators make a ConfigMap and a status for each of 5,000 custom resources, and then for one at a time. What the writes of that take
-// by themselves, without an operator, is measured beside it. What is compared is measured one right after the other, and in the next turn the other way
-// round, so that what a run leaves to the machine is no side's advantage.
+// reconciles measures operators that create a ConfigMap and a status for each of 5,000 custom
+// resources, and then for one at a time. It also measures the same writes without an operator.
+// Compared runs follow each other directly, and the order alternates, so that no side profits from
+// the state of the machine after a run.
 func reconciles(ctx context.Context, dir string, t *table) error {
 	order := []struct {
 		which, server string
@@ -155,11 +156,11 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 	rows := func(server string, wanted, cpu, conflicts, per target) {
 		title := fmt.Sprintf("%d custom resources → child and status on %s: ", *samples, server)
 		pairs := func(what string, u unit, figure func(reconciled) float64, want target) {
-			t.pairs(what, u, of(all["theirs on "+server], figure), of(all["ours on "+server], figure), want)
+			t.pairs(what, u, extract(all["theirs on "+server], figure), extract(all["ours on "+server], figure), want)
 		}
-		theirs, ours := medians(of(all["theirs on "+server], own)), medians(of(all["ours on "+server], own))
+		theirs, ours := medians(extract(all["theirs on "+server], own)), medians(extract(all["ours on "+server], own))
 		pairs(title+"wall", seconds, wall, wanted)
-		t.pairs(title+"wall of the writes alone, without an operator", seconds, of(all["theirs on "+server], wall), of(all["alone on "+server], wall), nil)
+		t.pairs(title+"wall of the writes alone, without an operator", seconds, extract(all["theirs on "+server], wall), extract(all["alone on "+server], wall), nil)
 		pairs(title+"processor of the operator", seconds, func(r reconciled) float64 { return r.CPU }, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
 		t.row(title+"reconciles per resource", number, theirs.Reconciles/float64(*samples), ours.Reconciles/float64(*samples), per)
@@ -175,8 +176,8 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		rows("kelson", nil, nil, exactly(0), below(2.1))
 	}
 	if isAsked("kelson") && isAsked("kube-apiserver") {
-		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, of(all["theirs on kube-apiserver"], wall), of(all["ours on kelson"], wall), atMost(0.1))
-		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, of(all["theirs on kube-apiserver"], latency), of(all["ours on kelson"], latency), atMost(0.2))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, extract(all["theirs on kube-apiserver"], wall), extract(all["ours on kelson"], wall), atMost(0.1))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, extract(all["theirs on kube-apiserver"], latency), extract(all["ours on kelson"], latency), atMost(0.2))
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}
 	prototype := &sample.Sample{}
 	prototype.SetGroupVersionKind(sample.Kind)
-	// The watch sees what happens from now on, and nothing that the server still has to send when the clock begins.
+	// The watch starts now, so that the server has no older events to send when the clock starts.
 	items := client.NewItems(client.NewEncoded(prototype))
 	if err := s.client.List(ctx, items, client.ListOptions{Namespace: "bench", Limit: 1}); err != nil {
 		return r, err
@@ -232,14 +233,14 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 		return r, err
 	}
 	r.wall = ready.Sub(p.started).Seconds()
-	time.Sleep(2 * time.Second) // what follows from it, too
+	time.Sleep(2 * time.Second) // until the resulting events have passed
 	r.serverCPU = s.cpu() - before
 	p.terminate()
 	if r.Figures, err = p.end(); err != nil {
 		return r, err
 	}
 
-	// One at a time, by an operator that has nothing else to do.
+	// One at a time, by an otherwise idle operator.
 	if p, err = begin(which, "reconcile", s); err != nil {
 		return r, err
 	}
@@ -254,7 +255,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 		if err != nil {
 			return r, err
 		}
-		if n >= 10 { // the first ones warm up
+		if n >= 10 { // the first ones are a warm-up
 			all = append(all, seen.Sub(begun).Seconds())
 		}
 	}
@@ -265,8 +266,8 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	return r, err
 }
 
-// writeAlone sends what an operator has to write for all resources, in the form that costs a server least, as 16 workers would, and nothing else. versions
-// are those of the resources.
+// writeAlone sends the writes of an operator for all resources, in the form that is cheapest for a
+// server, with 16 workers. versions are the resource versions of the resources.
 func writeAlone(ctx context.Context, s *server, versions []string) (r reconciled, err error) {
 	before, begun := s.cpu(), time.Now()
 	err = eachBy(ctx, 16, *samples, func(n int) error {
@@ -285,7 +286,7 @@ func writeAlone(ctx context.Context, s *server, versions []string) (r reconciled
 	return r, err
 }
 
-// awaitReady reads the watch until so many more resources are ready.
+// awaitReady reads the watch until the given number of additional resources are ready.
 func awaitReady(stream watch.Interface, count int) (time.Time, error) {
 	seen := map[types.UID]bool{}
 	timeout := time.After(3 * time.Minute)

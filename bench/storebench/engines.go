@@ -1,9 +1,10 @@
-// Package storebench measures the engines that could keep a store on disk, under the committer that would use them.
+// Package storebench compares storage engines under the committer of package store.
 //
 //	go test -bench . ./storebench
 //
-// The engines are the log of apiserver/store/disk, pebble, and as a yardstick the least that is durable at all: one append to one
-// file and one sync per batch, without any means to forget what was overwritten. docs/design/store.md records the figures.
+// The engines are the log of apiserver/store/disk, pebble, and as a reference the minimum for
+// durability: one append to one file and one sync per batch, without compaction.
+// docs/design/store.md records the figures.
 package storebench
 
 import (
@@ -32,14 +33,15 @@ type Engine struct {
 	Open func(dir string) (store.Backend, error)
 }
 
-// Engines are those to compare.
+// Engines are the compared engines.
 func Engines() []Engine {
 	return []Engine{{"disk", disk.Open}, {"pebble", openPebble}, {"append", openAppend}}
 }
 
 const separator = "\x00"
 
-// pebbleBackend keeps records as disk does: revision, created, object, under the key's path.
+// pebbleBackend stores the same records as disk: revision, creation revision and object, under the
+// key's path.
 type pebbleBackend struct{ db *pebble.DB }
 
 func openPebble(dir string) (store.Backend, error) {

@@ -43,7 +43,8 @@ func key(i int) store.Key {
 	return store.Key{Resource: "pods", Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("web-6d4cf56db6-", i)}
 }
 
-// value is an object of about 1 KB that does not compress well, as uids, hashes and times do not.
+// value returns an object of about 1 KB. It is hard to compress, like real objects with uids,
+// hashes and times.
 func value(i int) []byte {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
 	var b strings.Builder
@@ -69,7 +70,7 @@ func fill(b *testing.B, s *store.Store, n int) {
 	}
 }
 
-// BenchmarkCommit updates objects of 1 KB at random among 10,000.
+// BenchmarkCommit updates random objects of 1 KB among 10,000.
 func BenchmarkCommit(b *testing.B) {
 	for _, writers := range []int{1, 32, 256} {
 		for _, e := range Engines() {
@@ -104,7 +105,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkStart opens a store of 100,000 objects of 1 KB, each written twice, some of them in many small batches.
+// BenchmarkStart opens a store of 100,000 objects of 1 KB, each written twice, some of them in many
+// small batches.
 func BenchmarkStart(b *testing.B) {
 	for _, e := range Engines() {
 		b.Run(e.Name, func(b *testing.B) {
@@ -137,7 +139,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// size is what a directory takes.
+// size returns the size of a directory.
 func size(b *testing.B, dir string) float64 {
 	var total int64
 	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {

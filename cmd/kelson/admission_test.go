@@ -57,7 +57,7 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// What users of admission see: objects that are refused and changed, by policies and by a webhook, with an unmodified kubectl.
+// Policies and a webhook reject and change objects that an unmodified kubectl sends.
 // ADM-01, ADM-02
 func TestKubectlMeetsAdmission(t *testing.T) {
 	if testing.Short() {
@@ -71,7 +71,7 @@ func TestKubectlMeetsAdmission(t *testing.T) {
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: review.Request.Name != "forbidden", Warnings: []string{"secrets are watched"}}
 		if !review.Response.Allowed {
-			review.Response.Result = &metav1.Status{Code: http.StatusForbidden, Message: "that name is taken by nobody"}
+			review.Response.Result = &metav1.Status{Code: http.StatusForbidden, Message: "that name is not allowed"}
 		}
 		json.NewEncoder(w).Encode(review)
 	}))
@@ -98,7 +98,7 @@ func TestKubectlMeetsAdmission(t *testing.T) {
 	wantContains(t, "labels", kubectl("get", "deployment", "web", "--show-labels"), "app=web,owner=team-a")
 	refused("at most 5 replicas, not 7", "scale", "deployment", "web", "--replicas=7")
 
-	refused(`admission webhook "secrets.kelson.dev" denied the request: that name is taken by nobody`, "create", "secret", "generic", "forbidden")
+	refused(`admission webhook "secrets.kelson.dev" denied the request: that name is not allowed`, "create", "secret", "generic", "forbidden")
 	got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "create", "secret", "generic", "fine")
 	if got.code != 0 || !strings.Contains(got.stderr, "Warning: secrets are watched") {
 		t.Errorf("create a secret: exit %d, %s", got.code, got.stderr)
@@ -107,7 +107,7 @@ func TestKubectlMeetsAdmission(t *testing.T) {
 	kubectl("scale", "deployment", "web", "--replicas=7")
 }
 
-// ADM-03: flags that make no sense end the start.
+// ADM-03: invalid flags make the start fail.
 func TestAdmissionFlags(t *testing.T) {
 	dir := t.TempDir()
 	configuration := func(text string) string {

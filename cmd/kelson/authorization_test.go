@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// kubectl tells what a user may do, and brings roles up to date. AUTHZ-02, AUTHZ-03, AUTHN-08
+// kubectl auth shows what users may do and reconciles roles. AUTHZ-02, AUTHZ-03, AUTHN-08
 func TestKubectlAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -95,7 +95,7 @@ func TestWrongAuthorizationFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, args := range map[string][]string{
-		`authorization-mode "Nobody" is not a valid mode`:                       {"--authorization-mode=RBAC,Nobody"},
+		`authorization-mode "Nonsense" is not a valid mode`:                     {"--authorization-mode=RBAC,Nonsense"},
 		"has mode specified more than once":                                     {"--authorization-mode=RBAC,RBAC"},
 		"authorization-mode ABAC's authorization policy file not passed":        {"--authorization-mode=ABAC"},
 		"authorization-mode Webhook's authorization config file not passed":     {"--authorization-mode=Webhook"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// API-13: a backup of a running control plane, restored, is that control plane again.
+// API-13: restoring a backup of a running control plane gives the state at the time of the backup.
 func TestBackupAndRestore(t *testing.T) {
 	kelson := built(t, binary)
 	dir := t.TempDir()
@@ -19,7 +19,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if !ok {
 		t.Fatal("not created")
 	}
-	if got := command(t, nil, kelson, "data", "backup", "--kubeconfig", s.kubeconfig, backup); got.code != 0 || !strings.Contains(got.stdout, "has the state at revision") {
+	if got := command(t, nil, kelson, "data", "backup", "--kubeconfig", s.kubeconfig, backup); got.code != 0 || !strings.Contains(got.stdout, "backed up the state at revision") {
 		t.Fatalf("%+v", got)
 	}
 	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o600 {
@@ -32,7 +32,7 @@ func TestBackupAndRestore(t *testing.T) {
 		"in use by another process": {"check", data},
 		"there is a store already":  {"restore", backup, again},
 		"ends early":                {"restore", filepath.Join(dir, "short"), filepath.Join(dir, "third")},
-		"is no data directory":      {"check", filepath.Join(dir, "nothing")},
+		"data directory: ":          {"check", filepath.Join(dir, "nothing")},
 	} {
 		if what == "there is a store already" {
 			if got := command(t, nil, kelson, "data", "restore", backup, again); got.code != 0 || !strings.Contains(got.stdout, "sound: ") {
@@ -67,10 +67,10 @@ func TestBackupAndRestore(t *testing.T) {
 	s = startServer(t, "--data-dir", again, "--node=none")
 	w = newWriter(t, s)
 	if !w.exists("kept") || w.exists("later") {
-		t.Error("the restored control plane has another state")
+		t.Error("the restored control plane does not have the state of the backup")
 	}
 	after, ok := w.create("new")
-	if !ok || after <= before+1_000_000_000 { // what was given after the backup is not given again
+	if !ok || after <= before+1_000_000_000 { // revisions assigned after the backup are not assigned again
 		t.Errorf("revision %d after %d", after, before)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-// A controller, a type, a sample and something that does not compile are saved while kelson dev runs. CLI-02
+// kelson dev reacts to saved changes of a controller, a type and a sample, and to code that does not
+// compile. CLI-02
 func TestDevReloadsOnSave(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of several builds")
@@ -74,12 +75,12 @@ func TestDevReloadsOnSave(t *testing.T) {
 
 	says("welcome/welcome-sample        created")
 	says("reconciled")
-	edit(controller, "nothing is left to do", "all is well")
+	edit(controller, "all pods serve the page", "all is well")
 	says("changed                       " + controller)
-	says("stopped, and run anew")
+	says("restarted")
 	says("patched status of welcome/welcome-sample")
 
-	// What does not compile is shown, and the operator goes on.
+	// Compile errors are shown, and the current operator keeps running.
 	edit(controller, "return operator.Result{}, nil", "return operator.Result{}, undefined")
 	says("✗")
 	says("undefined: undefined")
@@ -89,7 +90,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 	edit(controller, "return operator.Result{}, undefined", "return operator.Result{}, nil")
 	says("changed                       " + controller)
 
-	// A type becomes a definition, which is in force.
+	// A changed type becomes a changed definition in the cluster.
 	edit(types, "	Foo *string", "	// +kubebuilder:validation:MinLength=1\n	Foo *string")
 	says("generated config/crd/bases/webapp.example.com_welcomes.yaml")
 	says("customresourcedefinition/welcomes.webapp.example.com  changed")

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,18 +11,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
 
-// webPod is a pod that really serves its own directory over HTTP.
-func webPod(port int) []string {
-	return []string{"run", "web", "--image=none", fmt.Sprint("--port=", port), "--env=GREETING=hello", "--command", "--",
-		"python3", "-m", "http.server", fmt.Sprint(port), "--bind", "127.0.0.1"}
+// startWebPod starts a pod named web that serves its working directory over HTTP. The pod waits for the
+// web server, which is copied into it, because a pod does not see the files of this test.
+func startWebPod(t *testing.T, kubectl func(args ...string) string, port int) {
+	t.Helper()
+	kubectl("run", "web", "--image=none", fmt.Sprint("--port=", port), "--env=GREETING=hello", "--command", "--",
+		"sh", "-c", fmt.Sprint("until [ -e copied ]; do sleep 0.05; done; exec ./webserver ", port))
+	kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=30s")
+	kubectl("cp", built(t, webserver), "web:webserver")
+	kubectl("exec", "web", "--", "touch", "copied")
+	eventually(t, "the web server listens", func() bool {
+		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
 }
 
 func freePort(t *testing.T) int {
@@ -33,19 +47,15 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Commands in containers, as the machine's own kubectl does them, over both of its protocols. CTRL-05
+// kubectl's commands that enter containers, over both of kubectl's protocols. CTRL-05
 func TestKubectlEntersContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3 on this machine to serve something")
-	}
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	port := freePort(t)
-	kubectl(webPod(port)...)
-	kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=30s")
+	startWebPod(t, kubectl, port)
 	for _, protocol := range []struct{ name, webSockets string }{{"WebSocket", "true"}, {"SPDY", "false"}} {
 		t.Run(protocol.name, func(t *testing.T) {
 			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir(),
@@ -66,7 +76,7 @@ func TestKubectlEntersContainers(t *testing.T) {
 		wantContains(t, "log", kubectl("get", "--raw", "/api/v1/nodes/kelson/proxy/containerLogs/default/web/web?tailLines=1"), "GET /page.txt")
 	})
 	t.Run("shutdown", func(t *testing.T) {
-		cmd := exec.Command("kubectl", "exec", "web", "--", "sh", "-c", "echo begun; sleep 300")
+		cmd := exec.Command(built(t, kubectlBinary), "exec", "web", "--", "sh", "-c", "echo begun; sleep 300")
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -91,7 +101,7 @@ func TestKubectlEntersContainers(t *testing.T) {
 func kubectlRun(t *testing.T, env []string, input string, code int, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "kubectl", args...)
+	cmd := exec.CommandContext(t.Context(), built(t, kubectlBinary), args...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), strings.NewReader(input), &stdout, &stderr
 	_ = cmd.Run() // its code says all
 	if got := cmd.ProcessState.ExitCode(); got != code {
@@ -114,25 +124,56 @@ func execs(t *testing.T, env []string) {
 	wantContains(t, "no pod", kubectlRun(t, env, "", 1, "exec", "none", "--", "ls").stderr, `pods "none" not found`)
 }
 
+// terminals runs a command that waits for the terminal's first size, for a second size that is set while
+// it runs, and for a line of input.
 func terminals(t *testing.T, env []string) {
-	cmd := exec.CommandContext(t.Context(), "kubectl", "exec", "-it", "web", "--", "sh", "-c", "stty size; read x; echo got-$x; exit 4")
+	const script = `until [ "$(stty size)" = "33 91" ]; do sleep 0.05; done; echo first size
+until [ "$(stty size)" = "40 100" ]; do sleep 0.05; done; echo second size
+read x; echo got-$x; exit 4`
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, built(t, kubectlBinary), "exec", "-it", "web", "--", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), env...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 91})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
+	screen := bufio.NewReader(terminal)
+	if !screenShows(t, screen, "first size") {
+		return
+	}
+	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 40, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if !screenShows(t, screen, "second size") {
+		return
+	}
 	if _, err := terminal.Write([]byte("typed\n")); err != nil {
 		t.Fatal(err)
 	}
-	screen, _ := io.ReadAll(terminal) // ends with an error when the last writer is gone
+	screenShows(t, screen, "got-typed")
+	_, _ = io.Copy(io.Discard, screen) // ends with an error when the last writer has closed the terminal
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 {
 		t.Errorf("exit %d", code)
 	}
-	wantContains(t, "screen", string(screen), "got-typed")
-	if !regexp.MustCompile(`33 91|0 0`).Match(screen) { // the size may come after the command has looked
-		t.Errorf("size of the terminal: %s", screen)
+}
+
+// screenShows reads lines up to one that contains want and reports whether one does.
+func screenShows(t *testing.T, screen *bufio.Reader, want string) bool {
+	t.Helper()
+	var read strings.Builder
+	for {
+		line, err := screen.ReadString('\n')
+		read.WriteString(line)
+		if strings.Contains(line, want) {
+			return true
+		}
+		if err != nil {
+			t.Errorf("the terminal ended without %q: %v\n%s", want, err, read.String())
+			return false
+		}
 	}
 }
 
@@ -151,7 +192,7 @@ func copies(t *testing.T, env []string) {
 }
 
 func forwards(t *testing.T, env []string, port int) {
-	cmd := exec.CommandContext(t.Context(), "kubectl", "port-forward", "web", fmt.Sprint(":", port))
+	cmd := exec.CommandContext(t.Context(), built(t, kubectlBinary), "port-forward", "web", fmt.Sprint(":", port))
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -181,7 +222,7 @@ func forwards(t *testing.T, env []string, port int) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		wantContains(t, "page", string(body), "Directory listing")
+		wantContains(t, "page", string(body), `<a href="webserver">`)
 	}
 }
 

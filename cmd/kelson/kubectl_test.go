@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A plugin that calls kubectl by the path it is given gets kubectl. CLI-05
-func TestPluginsAreToldOfKubectl(t *testing.T) {
+// A plugin that calls $KUBECTL_PATH runs this kubectl. CLI-05
+func TestPluginsGetKubectlPath(t *testing.T) {
 	dir := t.TempDir()
 	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
 		t.Fatal(got)
@@ -25,7 +25,7 @@ func TestPluginsAreToldOfKubectl(t *testing.T) {
 	}
 }
 
-// What is done before flags are parsed is logged too when --v asks for it. CLI-05
+// With --v, kubectl also logs what it does before it parses flags. CLI-05
 func TestVerbosityHoldsFromTheStart(t *testing.T) {
 	dir := t.TempDir()
 	kuberc := filepath.Join(dir, "kuberc")

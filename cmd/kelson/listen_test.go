@@ -19,33 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// issue 28: what is not reachable from this machine alone is told.
-func TestWarnUnlessLoopback(t *testing.T) {
-	for _, test := range []struct {
-		address   string
-		allowsAll bool
-		want      []string // parts; none: nothing is written
-	}{
-		{"127.0.0.1", true, nil},
-		{"127.1.2.3", true, nil},
-		{"::1", true, nil},
-		{"0.0.0.0", false, []string{"WARNING: listening on 0.0.0.0:6443", "--bind-address=127.0.0.1"}},
-		{"::", true, []string{"WARNING: listening on [::]:6443", "AlwaysAllow"}},
-		{"192.0.2.1", true, []string{"192.0.2.1:6443", "AlwaysAllow"}},
-	} {
-		var out strings.Builder
-		warnUnlessLoopback(&out, &net.TCPAddr{IP: net.ParseIP(test.address), Port: 6443}, test.allowsAll)
-		if test.want == nil && out.Len() > 0 {
-			t.Errorf("%s: %s", test.address, &out)
-		}
-		wantContains(t, test.address, out.String(), test.want...)
-		if strings.Contains(out.String(), "AlwaysAllow") != (test.want != nil && test.allowsAll) {
-			t.Errorf("%s: %s", test.address, &out)
-		}
-	}
-}
-
-// The drop-in listens on the loopback address unless told otherwise, and tells when it does not.
+// The replacement of kube-apiserver listens on a loopback address by default, and warns if it does not.
 func TestDropInListensOnLoopback(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")); err != nil {
@@ -89,11 +63,11 @@ func TestDropInListensOnLoopback(t *testing.T) {
 		return port, out.String()
 	}
 	if port, stderr := run("-v=10"); port == "any" || strings.Contains(stderr, "WARNING") || strings.Contains(stderr, hidden) {
-		t.Errorf("by default it listens on every address, warns, or logs contents: %s", stderr)
+		t.Errorf("by default, the server listens on every address, warns, or logs contents: %s", stderr)
 	}
 	port, stderr := run("--bind-address=0.0.0.0")
 	if port != "any" {
-		t.Error("it does not listen on every address, as told")
+		t.Error("with --bind-address=0.0.0.0, the server does not listen on every address")
 	}
 	wantContains(t, "stderr", stderr, "WARNING: listening on", "AlwaysAllow")
 	if _, stderr = run("--bind-address=0.0.0.0", "--authorization-mode=RBAC"); strings.Contains(stderr, "AlwaysAllow") {
@@ -104,7 +78,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 // hidden is a value in objects that must not be logged.
 const hidden = "hunter2-in-the-environment"
 
-// writeSecrets has a server that allows everything accept and refuse objects with the hidden value.
+// writeSecrets sends valid and invalid objects with the hidden value to a server that allows everything.
 func writeSecrets(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -131,7 +105,7 @@ func writeSecrets(t *testing.T, url string) {
 	}
 }
 
-// issue 28: serve -v tells what happens to objects, not what is in them.
+// issue 28: serve -v logs what happens to objects but not their content.
 func TestVerboseServerLogsNoContents(t *testing.T) {
 	s := startServer(t, "--in-memory", "-v", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	client := newWriter(t, s).client
@@ -154,10 +128,10 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 			t.Fatalf("not ready: %v", err)
 		}
 	}
-	s.stop(syscall.SIGTERM) // now all of the log is there
+	s.stop(syscall.SIGTERM) // the log is complete now
 	text := s.stderr.String()
 	if !strings.Contains(text, "level=DEBUG") || !strings.Contains(text, "web") {
-		t.Errorf("the log does not tell what happened: %.2000s", text)
+		t.Errorf("the log does not show what happened: %.2000s", text)
 	}
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, hidden) {

@@ -1,6 +1,18 @@
-// Command kelson is the operator workbench: a control plane, generators, the development loop and kubectl in one binary.
+// Command kelson is the operator workbench: a control plane, generators, the development loop and kubectl
+// in one binary.
 //
-// Each command is a file of its own in this folder. All of them give one clear line and a non-zero exit code for what is wrong.
+// The commands are in packages below internal:
+//
+//	serve     serve, with state, pods and throwaway control planes; flags has the flags shared with dropin
+//	dropin    envtest, and the kube-apiserver and etcd that envtest starts
+//	kubectl   kubectl
+//	data      data check, backup, restore
+//	dev       dev, with the development loop, its log and the conditions of --until
+//	project   init, create, edit, delete, upgrade, generate, manifests, build, test
+//	deploy    run, install, uninstall, deploy, undeploy, package
+//	vet, why  vet, why
+//
+// A command that fails prints one error message and exits with a non-zero code.
 package main
 
 import (
@@ -14,29 +26,40 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/data"
+	"kelson.dev/cmd/kelson/internal/deploy"
+	"kelson.dev/cmd/kelson/internal/dev"
+	"kelson.dev/cmd/kelson/internal/dropin"
+	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/kubectl"
+	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/cmd/kelson/internal/vet"
+	"kelson.dev/cmd/kelson/internal/why"
 )
 
 func main() {
-	// Under another command's name this binary is that command.
+	// If the binary is called by the name of a drop-in, it runs that command.
 	invoked := os.Args[0]
-	if name := filepath.Base(invoked); slices.Contains(dropIns, name) {
+	if name := filepath.Base(invoked); slices.Contains(dropin.Names, name) {
 		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
-		os.Exit(kubectl(invoked, os.Args[1:])) // it has its own flags and its own manner of failing
+		os.Exit(kubectl.Run(invoked, os.Args[1:])) // kubectl parses its own flags and prints its own errors
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-// run carries out a command line and gives the exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var code exitCode
+	var code exit.Code
 	switch {
 	case err == nil:
 		return 0
@@ -48,7 +71,7 @@ func run(ctx context.Context, args []string) int {
 	}
 }
 
-// rootCommand is kelson with all its commands.
+// rootCommand returns kelson with all its commands.
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kelson",
@@ -57,14 +80,11 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(initCommand(), createCommand(), editCommand(), deleteCommand(), upgradeCommand(),
-		manifestsCommand(), installCommand(), uninstallCommand(), runCommand(), deployCommand(), undeployCommand(), buildCommand(), testCommand(), packageCommand(),
-		serveCommand(), devCommand(), generateCommand(), envtestCommand(), dataCommand(), vetCommand(), whyCommand(), versionCommand(), kubectlHelp(),
-		apiserverCommand(), etcdCommand())
+	root.AddCommand(
+		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
+		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
+		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), kubectl.Command(), versionCommand(),
+		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }
-
-// exitCode is an error that was already told and only sets the exit code.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }

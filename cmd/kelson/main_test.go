@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The tests of this folder run the real binary: what KELSON names, or one that is built for them.
+// binary returns the binary that the tests of this folder run: $KELSON, or one built for them.
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("KELSON"); path != "" {
 		return path, nil
@@ -24,9 +24,27 @@ var binary = sync.OnceValues(func() (string, error) {
 	return buildTo("kelson", ".")
 })
 
-// example is the cnat operator's binary.
+// example returns the binary of the cnat operator.
 var example = sync.OnceValues(func() (string, error) {
 	return buildTo("cnat", "../../examples/cnat/cmd")
+})
+
+// kubectlBinary is the upstream kubectl that the binary links in, by its own name.
+var kubectlBinary = sync.OnceValues(func() (string, error) {
+	kelson, err := binary()
+	if err != nil {
+		return "", err
+	}
+	if kelson, err = filepath.Abs(kelson); err != nil {
+		return "", err
+	}
+	path := filepath.Join(scratch, "kubectl")
+	return path, os.Symlink(kelson, path)
+})
+
+// webserver is a small HTTP server that tests copy into pods.
+var webserver = sync.OnceValues(func() (string, error) {
+	return buildTo("webserver", "testdata/webserver")
 })
 
 var scratch string // binaries that tests built
@@ -44,7 +62,7 @@ func TestMain(m *testing.M) {
 func buildTo(name, dir string) (string, error) {
 	path := filepath.Join(scratch, name)
 	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0") // pods may have no libc
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(output))
 	}
@@ -60,13 +78,13 @@ func built(t *testing.T, what func() (string, error)) string {
 	return path
 }
 
-// outcome is what a command came to.
+// outcome is the result of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// command runs a program to its end, for at most a minute.
+// command runs a program until it exits, for at most a minute.
 func command(t *testing.T, env []string, name string, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -93,12 +111,12 @@ type server struct {
 
 var readyLine = regexp.MustCompile(`^kelson serves Kubernetes v\S+ at (https://\S+), kubeconfig (\S+), ready in \S+$`)
 
-// serve starts a server and waits for its one line. It ends with the test.
+// startServer starts a server and waits for its first line. The server is killed at the end of the test.
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	s.cmd = exec.Command(built(t, binary), append([]string{"serve", "--secure-port=0"}, args...)...)
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // what a killed server leaves goes with the test
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // the test removes what a killed server leaves behind
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -125,14 +143,14 @@ func startServer(t *testing.T, args ...string) *server {
 	return s
 }
 
-// stop sends a signal, waits for the end and gives the exit code.
+// stop sends a signal, waits until the server exits and returns the exit code.
 func (s *server) stop(signal syscall.Signal) int {
 	_ = s.cmd.Process.Signal(signal)
 	<-s.done
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// output is what a process has printed so far.
+// output collects what a process prints. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -159,12 +177,12 @@ func wantContains(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// eventually looks again until it holds.
+// eventually polls until holds returns true, and fails the test after 20 seconds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it is not so that %s", what)
+			t.Fatalf("timed out: not true: %s", what)
 		}
 	}
 }

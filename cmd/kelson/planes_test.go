@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// throwaway speaks to a server's /planes.
+// throwaway is a client of a server's /planes.
 type throwaway struct {
 	t      *testing.T
 	url    string
@@ -115,7 +115,7 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	w.do("PUT", "/planes/bases/prepared", `{"plane":"`+plane.ID+`"}`, 200)
 	prepared := w.do("POST", "/planes", `{"base":"prepared"}`, 201)
 	if _, err := clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-		t.Errorf("begun with a base: %v", err)
+		t.Errorf("plane created from a base: %v", err)
 	}
 	w.do("POST", "/planes", "", 201)
 	w.do("POST", "/planes", "", 429)
@@ -131,10 +131,10 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created") // it validates by the OpenAPI of the plane
+	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created") // kubectl validates with the OpenAPI document of the plane
 	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
 
-	// Its end is the end of its watches, and quick.
+	// Deleting a plane ends its watches quickly.
 	begin := time.Now()
 	w.do("DELETE", plane.Path, "", 204)
 	for range watch.ResultChan() {
@@ -143,10 +143,10 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	if _, err := maps.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("list on a dropped plane: %v", err)
+		t.Errorf("list on a deleted plane: %v", err)
 	}
 
-	// Without a certificate one is nobody.
+	// A request without a certificate is anonymous.
 	anonymous := rest.AnonymousClientConfig(&rest.Config{Host: s.url, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	client, err := rest.HTTPClientFor(anonymous)
 	if err != nil {
@@ -162,8 +162,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// issue 28: the credential of a plane is good for this plane alone: neither the server nor another plane accepts it, and a plane accepts none
-// of the server's. CLI-05
+// issue 28: only the plane itself accepts its credential; neither the server nor another plane does. A
+// plane does not accept the server's credentials. CLI-05
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)
@@ -215,7 +215,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 			}
 		}
 	}
-	// Nor does it make, list, save or drop planes.
+	// The administrator of a plane cannot create, list, save or delete planes.
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(one.Kubeconfig))
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestPlanesAreOffUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// The server ends cleanly when the other end of its standard input is gone, even by a SIGKILL.
+// The server exits cleanly when the other end of its standard input is closed, even after a SIGKILL.
 func TestExitsWithStdin(t *testing.T) {
 	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1", "--exit-with-stdin")
 	stdin, err := cmd.StdinPipe()
@@ -255,7 +255,7 @@ func TestExitsWithStdin(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended while stdin was open: %v\n%s", err, &out)
+		t.Fatalf("the server exited while stdin was open: %v\n%s", err, &out)
 	case <-time.After(300 * time.Millisecond):
 	}
 	stdin.Close()
@@ -266,6 +266,6 @@ func TestExitsWithStdin(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		_ = cmd.Process.Kill()
-		t.Error("it goes on without stdin")
+		t.Error("the server keeps running after stdin is closed")
 	}
 }

@@ -12,13 +12,14 @@ import (
 
 const reference = "../../docs/reference/commands.md"
 
-// docs/reference/commands.md is what the commands say of themselves; go test ./cmd/kelson -run Reference -update writes it.
+// docs/reference/commands.md contains the help of all commands. go test ./cmd/kelson -run Reference -update
+// writes it.
 func TestReferenceIsUpToDate(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Defaults that depend on the machine have names.
+	// Replace defaults that depend on the machine.
 	want := []byte(strings.ReplaceAll(referenceOf(rootCommand()), home, "~"))
 	if *update {
 		if err := os.WriteFile(reference, want, 0o644); err != nil {
@@ -31,14 +32,14 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, want) {
-		t.Error("docs/reference/commands.md is not what the commands say: go test ./cmd/kelson -run Reference -update writes it")
+		t.Error("docs/reference/commands.md is out of date: run go test ./cmd/kelson -run Reference -update")
 	}
 }
 
-// referenceOf is what a command and those below it say of themselves, as Markdown.
+// referenceOf returns the help of all commands below root, as Markdown.
 func referenceOf(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# Commands\n\nWhat `kelson help` says, in one page. It is generated from the commands.\n\n")
+	b.WriteString("# Commands\n\nThe output of `kelson help` for all commands. This page is generated.\n\n")
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

@@ -18,13 +18,14 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-var update = flag.Bool("update", false, "write what commands print into the scripts and the documentation, in place of comparing it")
+var update = flag.Bool("update", false, "write the output of commands to the scripts and the documentation instead of comparing it")
 
-// Each script in testdata/script is a story of commands. What they print is compared with files of the script;
+// TestScripts runs the scripts in testdata/script, which are sequences of commands, and compares their
+// output with files in the scripts.
 //
 //	go test ./cmd/kelson -run Scripts -update
 //
-// writes those anew. Scripts whose names begin with slow_ compile projects.
+// updates these files. Scripts whose names begin with slow_ compile projects.
 func TestScripts(t *testing.T) {
 	kelson, err := filepath.Abs(built(t, binary))
 	if err != nil {
@@ -119,7 +120,7 @@ func content(ts *testscript.TestScript, dir string) map[string][]byte {
 	return files
 }
 
-// serveInScript starts a server of the script's own, and sets KUBECONFIG: serve FLAG...
+// serveInScript starts a server for the script and sets KUBECONFIG: serve FLAG...
 func serveInScript(ts *testscript.TestScript, neg bool, args []string) {
 	kubeconfig := ts.MkAbs("kubeconfig")
 	cmd := exec.Command(ts.Getenv("KELSON"), append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig", kubeconfig}, args...)...)
@@ -135,7 +136,7 @@ func serveInScript(ts *testscript.TestScript, neg bool, args []string) {
 	line := make([]byte, 4096)
 	n, err := out.Read(line)
 	if err != nil || !readyLine.MatchString(strings.TrimSpace(string(line[:n]))) {
-		ts.Fatalf("the server said %q: %v", line[:n], err)
+		ts.Fatalf("the server printed %q: %v", line[:n], err)
 	}
 	ts.Setenv("KUBECONFIG", kubeconfig)
 	fmt.Fprintf(ts.Stdout(), "%s", line[:n])

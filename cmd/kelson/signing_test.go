@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A certificate that was asked for and approved with kubectl authenticates. CTRL-02, AUTHN-01
+// A certificate that was requested and approved with kubectl authenticates. CTRL-02, AUTHN-01
 func TestApprovedCertificateAuthenticates(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, data []byte) string {
@@ -66,5 +66,5 @@ func TestSigningAuthorityNeedsItsKey(t *testing.T) {
 	if got.code != 1 {
 		t.Error(got)
 	}
-	wantContains(t, "error", got.stderr, "--cluster-signing-cert-file and --cluster-signing-key-file: both are needed, or none")
+	wantContains(t, "error", got.stderr, "--cluster-signing-cert-file and --cluster-signing-key-file must be given together")
 }

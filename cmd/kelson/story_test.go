@@ -13,13 +13,10 @@ import (
 
 const cnat = "../../examples/cnat"
 
-// kubectlOf gives a function that runs the machine's own kubectl against a server. Warnings and errors of kubectl fail the test.
+// kubectlOf returns a function that runs kubectl against a server. Warnings and errors of kubectl fail the test.
 func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("SKIPPED: there is no kubectl on this machine, so nothing was seen of how it gets on with the server")
-	}
+	path := built(t, kubectlBinary)
 	return func(args ...string) string {
 		t.Helper()
 		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, path, args...)
@@ -30,7 +27,8 @@ func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	}
 }
 
-// The whole way: an operator on our library, our control plane, an unmodified kubectl, and a command that really runs.
+// An operator built with our library, our control plane, an unmodified kubectl and a command that runs as
+// a process work together.
 // API-09, CTRL-06, EX-01
 func TestKubectlDrivesTheExample(t *testing.T) {
 	if testing.Short() {
@@ -40,7 +38,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 
 	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd/bases"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
-	watch := exec.Command("kubectl", "get", "ats", "-w", "--output-watch-events")
+	watch := exec.Command(built(t, kubectlBinary), "get", "ats", "-w", "--output-watch-events")
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
 	watch.Stdout = &watched
@@ -49,7 +47,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	}
 
 	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
-	// The operator begins once the watch is on: from here on no phase can pass unseen.
+	// Start the operator after the watch, so that the watch sees every phase.
 	eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
@@ -67,7 +65,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "get -o wide", kubectl("get", "at", "example-at", "-o", "wide"), "COMMAND")
 	wantContains(t, "explain", kubectl("explain", "at.spec"), "KIND:       At", "command", "schedule", "-required-")
 	described := ""
-	eventually(t, "the last Event is recorded", func() bool { // Events come after what they tell of
+	eventually(t, "the last Event is recorded", func() bool { // Events are written after the change that they describe
 		described = kubectl("describe", "at", "example-at")
 		return strings.Contains(described, "Completed")
 	})
@@ -100,7 +98,7 @@ func TestLogsOfSimulatedPods(t *testing.T) {
 	wantContains(t, "logs", kubectl("logs", "hello"), "hello from nowhere")
 }
 
-// What a user writes wrongly is said in one line, and nothing of it is stored. API-04, API-05, CRD-02
+// The server rejects a wrong manifest with an error of one line and stores nothing. API-04, API-05, CRD-02
 func TestWrongManifestsAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -209,7 +207,7 @@ func TestDevRunsAProject(t *testing.T) {
 	if got.code != 0 {
 		t.Fatalf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
-	wantContains(t, "the account", got.stdout, "export KUBECONFIG="+kubeconfig, "generated files", "built in",
+	wantContains(t, "the log", got.stdout, "export KUBECONFIG="+kubeconfig, "generated files", "built in",
 		"at/example-at", "created", "PENDING → RUNNING", "RUNNING → DONE", "│ YAY", "⟳ at reconciled", "✉ Started")
 	if !strings.HasPrefix(got.stderr, "WARNING: pods run as processes of this machine") || strings.Count(got.stderr, "\n") > 1 {
 		t.Errorf("stderr: %s", got.stderr)
@@ -218,7 +216,7 @@ func TestDevRunsAProject(t *testing.T) {
 	got = command(t, nil, built(t, binary), "dev", cnat, "--node=none",
 		"--until", "at/example-at:{.status.phase}=DONE", "--timeout", "3s")
 	if got.code != 1 {
-		t.Errorf("a condition that never holds: exit %d", got.code)
+		t.Errorf("a condition that never becomes true: exit %d", got.code)
 	}
 	wantContains(t, "stderr", got.stderr, "timed out after 3s")
 }
@@ -259,7 +257,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 		<-s.done
 	}
 	if len(acknowledged) < 30 {
-		t.Errorf("only %d writes were acknowledged: this shows little", len(acknowledged))
+		t.Errorf("only %d writes were acknowledged: too few for this test", len(acknowledged))
 	}
 	s := startServer(t, "--data-dir", data, "--node=none")
 	w := newWriter(t, s)

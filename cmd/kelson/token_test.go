@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// withToken asks a server as nobody but the bearer of a token, and gives the status.
+// withToken sends a request whose only credential is a bearer token and returns the status.
 func withToken(t *testing.T, s *server, token, path string) int {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
@@ -33,7 +33,8 @@ func withToken(t *testing.T, s *server, token, path string) int {
 	return resp.StatusCode
 }
 
-// What kubectl is given as a token authenticates, after a restart too, until the account is deleted. AUTHN-04, CTRL-02
+// A token from kubectl create token authenticates, also after a restart, until the service account is
+// deleted. AUTHN-04, CTRL-02
 func TestTokensOfServiceAccounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -47,7 +48,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	})
 	wantContains(t, "root CA", kubectl("get", "configmap", "kube-root-ca.crt", "-n", "lab", "-o", `jsonpath={.data.ca\.crt}`), "BEGIN CERTIFICATE")
 	token := strings.TrimSpace(kubectl("create", "token", "default", "-n", "lab"))
-	const known = "/api/v1" // whoever is authenticated may discover what there is
+	const known = "/api/v1" // every authenticated user can discover the served kinds
 	check := func(when string, want int) {
 		t.Helper()
 		if got := withToken(t, s, token, known); got != want {
@@ -56,7 +57,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	}
 	check("fresh", http.StatusOK)
 	if got := withToken(t, s, "", known); got != http.StatusForbidden {
-		t.Errorf("nobody: %d, want 403", got)
+		t.Errorf("anonymous: %d, want 403", got)
 	}
 	if got := withToken(t, s, token+"x", known); got != http.StatusUnauthorized {
 		t.Errorf("a forged token: %d, want 401", got)
@@ -83,8 +84,8 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// Where everything is allowed, nobody is let in without a credential, or with one that does not count. AUTHN-08
-func TestAlwaysAllowKnowsWhom(t *testing.T) {
+// With AlwaysAllow, requests without a valid credential get 401. AUTHN-08
+func TestAlwaysAllowRejectsAnonymous(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(file, []byte("letmein,jane,\n"), 0o600); err != nil {
 		t.Fatal(err)

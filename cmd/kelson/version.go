@@ -22,7 +22,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// ownVersion is the module's version where it was built as one, else the revision.
+// ownVersion returns the version of the module or, for a development build, the git revision.
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

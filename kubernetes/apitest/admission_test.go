@@ -14,7 +14,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// witness notes what admission is asked, stamps what it may change, and refuses what is labelled so.
+// witness records the calls to admission, sets a label on objects, and rejects objects with a
+// certain label.
 type witness struct{ seen []string }
 
 func (w *witness) Handles(admission.Operation) bool { return true }
@@ -83,7 +84,7 @@ func TestAdmission(t *testing.T) {
 	p.Want(t, 200, "GET", maps+"/c", "")
 }
 
-// An update that would create needs the right to create.
+// An update that creates an object needs permission to create.
 func TestCreateByUpdateIsAuthorized(t *testing.T) {
 	p := apitest.New(t, func(cfg *rest.Config) {
 		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

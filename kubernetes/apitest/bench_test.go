@@ -14,7 +14,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// serve calls the pipeline directly, without a client around it.
+// serve calls the pipeline directly, without an HTTP client.
 func serve(b *testing.B, p *apitest.Plane, method, path, body string, header ...string) int {
 	ctx := filters.WithUser(context.Background(), &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}})
 	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))

@@ -10,7 +10,7 @@ import (
 const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 
 // API-01, API-04
-func TestPodLife(t *testing.T) {
+func TestPod(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
 	created := p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
@@ -30,7 +30,7 @@ func TestPodLife(t *testing.T) {
 	if n := len(list["items"].([]any)); n != 1 {
 		t.Errorf("%d running", n)
 	}
-	// A pod on no node is deleted at once.
+	// A pod without a node is deleted immediately.
 	gone := p.Want(t, 200, "DELETE", pods+"/a", "")
 	if gone["kind"] != "Pod" {
 		t.Errorf("deleted: %v", gone)

@@ -91,7 +91,7 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 	}
 	time.Sleep(time.Second)
 	synctest.Wait()
-	slices.Sort(events[:min(3, len(events))]) // the first list comes in any order
+	slices.Sort(events[:min(3, len(events))]) // the first list is unordered
 	if want := "[add m0 add m1 add m2 update m0 delete m1]"; fmt.Sprint(events) != want {
 		t.Errorf("events %v, want %v", events, want)
 	}
@@ -111,7 +111,7 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 		t.Error(err)
 	}
 	if p.Store.Snapshot().Count("configmaps", "default") != 0 {
-		t.Error("some are left")
+		t.Error("some objects still exist")
 	}
 	cancel()
 	factory.Shutdown()

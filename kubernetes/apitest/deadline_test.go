@@ -15,7 +15,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// deaf is an admission plugin that computes until it is let go, and looks at no context, as Kubernetes' libraries.
+// deaf is an admission plugin that blocks until letGo is closed. Like Kubernetes' libraries, it
+// ignores its context.
 type deaf struct{ letGo chan struct{} }
 
 func (d *deaf) Handles(admission.Operation) bool { return true }
@@ -33,7 +34,8 @@ func largeConfigMap(name string) string {
 	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 64<<10) + `"}}`
 }
 
-// The deadline of a write ends it for its client although the work can't be interrupted, and what it computes later is not stored.
+// A write whose deadline passes is answered with 504, although its computation can't be
+// interrupted; the result of the computation is not stored.
 func TestDeadlineDuringWork(t *testing.T) {
 	merge, apply := "Content-Type: application/merge-patch+json", "Content-Type: application/apply-patch+yaml"
 	for _, test := range []struct{ name, method, path, body, header string }{
@@ -76,7 +78,7 @@ func TestDeadlineDuringWork(t *testing.T) {
 	}
 }
 
-// A write that is stored when its deadline passes is not answered with 504.
+// A write that has been stored when its deadline passes is not answered with 504.
 func TestDeadlineAfterWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := &deaf{letGo: make(chan struct{})}
@@ -90,7 +92,7 @@ func TestDeadlineAfterWrite(t *testing.T) {
 	})
 }
 
-// A panic of work apart from its request is the request's, as that of other work.
+// A panic in a goroutine that works for a request is reported as the request's.
 func TestPanicDuringWork(t *testing.T) {
 	p := apitest.New(t, func(c *rest.Config) { c.Admission = panics{} })
 	p.Want(t, 500, "POST", configMaps, largeConfigMap("new"))

@@ -95,8 +95,9 @@ func TestGracefulDeletion(t *testing.T) {
 	})
 }
 
-// API-04: who sees that a pod has no grace left may be sooner to take it away than the request that said so; that has succeeded all the same.
-func TestDeletionOvertakenByTheNode(t *testing.T) {
+// API-04: a node that sees a grace period of zero may delete the pod before the DELETE request that
+// set it is finished; that request still succeeds.
+func TestDeletionFinishedByTheNode(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
 	known, _ := p.Registry.Current().ByName(schema.GroupResource{Resource: "pods"})

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/kubernetes/builtin"
 )
 
-// A control plane in memory is a store, kinds, verbs and a pipeline.
+// A control plane in memory consists of a store, kinds, verbs and a request pipeline.
 func Example() {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	partials = "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 )
 
-// API-08: one list in every medium.
+// API-08: a list in every media type.
 func TestMedia(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 3 {
@@ -113,7 +113,7 @@ func TestTables(t *testing.T) {
 		t.Errorf("only the first event has the columns: %v", second["columnDefinitions"])
 	}
 	p.Want(t, 200, "DELETE", pods+"/a", "")
-	s.Next(t) // that it is being deleted
+	s.Next(t) // the event that it is being deleted
 	typ, gone, _ := s.Next(t)
 	if typ != "DELETED" || gone["kind"] != "Table" {
 		t.Errorf("%s %v", typ, gone)
@@ -139,11 +139,11 @@ func TestGzip(t *testing.T) {
 		t.Errorf("%v %v", err, list)
 	}
 	if resp := p.Do(t, "GET", maps+"/m0", "", "Accept-Encoding: gzip"); resp.Header.Get("Content-Encoding") != "" {
-		t.Error("small answers are not worth it")
+		t.Error("small responses must not be compressed")
 	}
 }
 
-// API-08: bodies in other media than JSON.
+// API-08: request bodies in media types other than JSON.
 func TestBodies(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, "metadata: {name: a}\ndata: {k: v}\n", "Content-Type: application/yaml")

@@ -8,7 +8,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// FuzzPatch: no patch makes the server panic, and what it accepts can be read again.
+// FuzzPatch checks that no patch makes the server panic, and that accepted objects can be read
+// again.
 func FuzzPatch(f *testing.F) {
 	types := []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
 	for i, body := range []string{
@@ -31,7 +32,8 @@ func FuzzPatch(f *testing.F) {
 		resp := p.Do(t, "PATCH", maps+"/a?fieldManager=f", string(body), "Content-Type: "+typ)
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		// Kubernetes has answers with 500 to patches that its libraries can't work with. They say why.
+		// Kubernetes responds with 500 to patches that its libraries can't apply. The message says
+		// why.
 		if len(answer) == 0 || bytes.Contains(answer, []byte("panic")) {
 			t.Fatalf("%s %q: %d %s", typ, body, resp.StatusCode, answer)
 		}

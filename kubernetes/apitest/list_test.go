@@ -30,7 +30,7 @@ func TestListPages(t *testing.T) {
 	if fmt.Sprint(names(first)) != "[m0 m1]" || apitest.At(first, "metadata", "remainingItemCount") != 3.0 {
 		t.Errorf("%v %v", names(first), first["metadata"])
 	}
-	// What is written between the pages is not seen.
+	// Writes between the pages are not visible.
 	p.Want(t, 200, "DELETE", maps+"/m3", "")
 	p.Want(t, 201, "POST", maps, configMap("m9", ""))
 	token := url.QueryEscape(apitest.At(first, "metadata", "continue").(string))
@@ -87,7 +87,8 @@ func TestListErrors(t *testing.T) {
 	}
 }
 
-// API-06: the snapshot of a list is kept for five minutes; later its token goes on in the state of then.
+// API-06: the snapshot of a list is kept for five minutes. Later, its token continues in the
+// current state.
 func TestListExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-07: under concurrent writers every watch, whenever it begins and whatever it selects, sees each change once and in order, and
-// ends with exactly what a list shows.
+// API-07: with concurrent writers, every watch, from any start and with any selector, receives each
+// change once and in order, and ends with exactly the objects that a list shows.
 func TestWatchModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	p := apitest.New(t)
 	const writers, steps = 4, 20
 
@@ -88,7 +88,7 @@ func TestWatchModel(t *testing.T) {
 		})
 	}
 	done.Wait()
-	// The last object is of every selection in turn.
+	// The last object matches every selector at some time.
 	p.Want(t, 201, "POST", maps, configMap("end", ""))
 	p.Want(t, 200, "PATCH", maps+"/end", `{"metadata":{"labels":{"on":"true"}}}`, mergePatch)
 	watchers.Wait()

@@ -1,7 +1,8 @@
-// Package apitest has a control plane of the built-in kinds for tests of the verbs: store, kinds, verbs and request pipeline put
-// together in memory, with an HTTP client that reaches them without a network. It works inside a testing/synctest bubble.
+// Package apitest tests the API: the store, the built-in kinds, the verbs and the request pipeline,
+// composed in memory, with an HTTP client that needs no network. It works in a testing/synctest
+// bubble.
 //
-//	p := resttest.New(t)
+//	p := apitest.New(t)
 //	created := p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", pod)
 //	events := p.Watch(t, "/api/v1/pods?watch=1")
 //	events.Expect(t, "ADDED web")
@@ -29,21 +30,23 @@ import (
 	"kelson.dev/kubernetes/builtin"
 )
 
-// Plane is a control plane of the built-in kinds behind the whole pipeline.
+// Plane is a control plane with the built-in kinds and the whole request pipeline, without
+// controllers.
 type Plane struct {
 	*filters.Chain
 	Store    *store.Store
 	Registry *resource.Registry
-	// Client makes requests as a member of system:masters.
+	// Client sends requests as a member of system:masters.
 	Client *http.Client
 
 	verbs *rest.Handler
 }
 
-// Retain is how many events per kind its store keeps for watches.
+// Retain is how many events per kind the store retains for watches.
 const Retain = 100
 
-// New makes one that ends with the test. It is empty. Its store is held, at every commit, to what watches are promised. The options change how the verbs are made.
+// New returns an empty control plane that ends with the test. storetest.Guard checks the guarantees
+// of watches after every commit. The options change the configuration of the verbs.
 func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Helper()
 	st, err := store.Open(store.Config{Retain: Retain})
@@ -71,7 +74,7 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	}}}
 }
 
-// Define makes the plane serve custom kinds too, and creates definitions.
+// Define makes the plane serve custom kinds, and creates definitions.
 func (p *Plane) Define(t testing.TB, definitions ...string) {
 	t.Helper()
 	kinds, err := crd.New(crd.Config{
@@ -86,7 +89,7 @@ func (p *Plane) Define(t testing.TB, definitions ...string) {
 	}
 }
 
-// Do makes a request; header lines are "Name: value".
+// Do sends a request; header lines have the form "Name: value".
 func (p *Plane) Do(t testing.TB, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, "http://kelson"+path, strings.NewReader(body))
@@ -104,10 +107,10 @@ func (p *Plane) Do(t testing.TB, method, path, body string, header ...string) *h
 	return resp
 }
 
-// Object is an API object as a client without types sees it.
+// Object is a decoded API object.
 type Object = map[string]any
 
-// Want makes a request that must have a certain code, and decodes the answer.
+// Want sends a request, checks the status code, and decodes the response.
 func (p *Plane) Want(t testing.TB, code int, method, path, body string, header ...string) Object {
 	t.Helper()
 	resp := p.Do(t, method, path, body, header...)
@@ -129,7 +132,7 @@ func (p *Plane) Want(t testing.TB, code int, method, path, body string, header .
 	return obj
 }
 
-// At follows a path of member names.
+// At returns the value at a path of member names, or nil.
 func At(obj any, path ...string) any {
 	for _, name := range path {
 		m, ok := obj.(map[string]any)

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-01, API-08: what kube-apiserver's router says before a verb is asked.
+// API-01, API-08: errors of kube-apiserver's router, before any verb runs.
 func TestRouterAnswers(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -52,7 +52,7 @@ func TestRouterAnswers(t *testing.T) {
 	}
 }
 
-// API-06: the items of a list of a built-in kind don't repeat kind and apiVersion.
+// API-06: the items of a list of a built-in kind have no kind and apiVersion.
 func TestItemsAreUntyped(t *testing.T) {
 	p := apitest.New(t)
 	for _, name := range []string{"a", "b"} {
@@ -87,8 +87,8 @@ func TestItemsAreUntyped(t *testing.T) {
 	}
 }
 
-// CRD-01, API-01: custom kinds are dispatched by the verb, without a router.
-func TestCustomKindsHaveNoRouter(t *testing.T) {
+// API-01, CRD-01: requests for custom kinds are dispatched by verb, without a router.
+func TestRoutingOfCustomKinds(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"toys.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
 		"names":{"plural":"toys","kind":"Toy"},"versions":[{"name":"v1","served":true,"storage":true,"deprecated":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
@@ -119,11 +119,11 @@ func TestCustomKindsHaveNoRouter(t *testing.T) {
 	}
 }
 
-// API-05: words and refusals of Kubernetes that only odd requests see.
-func TestOddWrites(t *testing.T) {
+// API-05: Kubernetes' responses and errors for unusual requests.
+func TestUnusualWrites(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
-	// A strategic merge patch can't change the type, which is known.
+	// A strategic merge patch can't change the type.
 	if got := p.Want(t, 200, "PATCH", maps+"/a", `{"kind":"Nothing","data":{"k":"v"}}`, "Content-Type: application/strategic-merge-patch+json"); got["kind"] != "ConfigMap" || apitest.At(got, "data", "k") != "v" {
 		t.Errorf("%v", got)
 	}
@@ -144,7 +144,7 @@ func TestOddWrites(t *testing.T) {
 	if items, ok := list["items"]; !ok || items != nil {
 		t.Errorf("no items: %v", list)
 	}
-	// finalize takes PUT alone.
+	// finalize supports only PUT.
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)
 	p.Want(t, 405, "GET", "/api/v1/namespaces/n/finalize", "")
 	if gone := p.Want(t, 200, "DELETE", "/api/v1/namespaces/n", ""); apitest.At(gone, "metadata", "deletionTimestamp") == nil || apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != nil {
@@ -152,7 +152,8 @@ func TestOddWrites(t *testing.T) {
 	}
 }
 
-// API-07: the bookmark after the initial events is an object of the kind, with the fields that are always shown.
+// API-07: the bookmark after the initial events is an object of the kind, with all fields that have
+// no omitempty.
 func TestBookmarkIsTyped(t *testing.T) {
 	p := apitest.New(t)
 	s := p.Watch(t, "/api/v1/pods?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan")
@@ -164,8 +165,8 @@ func TestBookmarkIsTyped(t *testing.T) {
 	}
 }
 
-// API-04: what the strategy of a pod's ephemeralcontainers ignores is noted in managedFields all the same.
-func TestEphemeralContainersResetsNothing(t *testing.T) {
+// API-04: managedFields include the fields of ephemeralcontainers that the pod's strategy resets.
+func TestEphemeralContainersManagedFields(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
 	pod := p.Want(t, 201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)

@@ -18,7 +18,8 @@ const scaledDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer"},"colour":{"type":"string"}}},
 "status":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}}}]}}`
 
-// API-10, CRD-03: who writes the scale owns the replicas, by the way it was written.
+// API-10, CRD-03: a client that writes the scale owns the replicas, with the operation that it
+// used.
 func TestScaleOwnership(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)
@@ -55,7 +56,7 @@ func TestScaleOwnership(t *testing.T) {
 	}
 }
 
-// owners tells of each entry of managedFields who it is of, and whether it has the replicas.
+// owners lists the entries of managedFields and whether each has the replicas.
 func owners(t *testing.T, obj apitest.Object) (out []string) {
 	t.Helper()
 	raw, err := json.Marshal(apitest.At(obj, "metadata", "managedFields"))

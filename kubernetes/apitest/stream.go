@@ -15,7 +15,7 @@ type Stream struct {
 	lines *bufio.Reader
 }
 
-// Watch opens a watch, which must succeed.
+// Watch opens a watch, which must succeed. It is closed at the end of the test.
 func (p *Plane) Watch(t testing.TB, path string, header ...string) *Stream {
 	t.Helper()
 	resp := p.Do(t, "GET", path, "", header...)
@@ -47,7 +47,7 @@ func (s *Stream) Next(t testing.TB) (typ string, obj Object, ok bool) {
 	return event.Type, event.Object, true
 }
 
-// Expect reads events and compares them, written as "TYPE name".
+// Expect reads events and compares them with want, each of the form "TYPE name".
 func (s *Stream) Expect(t testing.TB, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -58,5 +58,5 @@ func (s *Stream) Expect(t testing.TB, want ...string) {
 	}
 }
 
-// Close ends the watch before its test does.
+// Close ends the watch before the end of the test.
 func (s *Stream) Close() { s.resp.Body.Close() }

@@ -11,24 +11,27 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// The semantics of resourceVersion, as the API concepts' documentation has them in tables, KEP-2340 (consistent reads from cache),
-// KEP-3157 (watch lists) and KEP-4988 (snapshots in the cache) refine them, and apiserver's code settles them. Every combination of
-// parameters is asked, on built-in and custom kinds, in a namespace and over all; the first rule that applies says what the answer
-// must be.
+// The semantics of resourceVersion: the tables in the documentation of API concepts, as refined by
+// KEP-2340 (consistent reads from cache), KEP-3157 (watch lists), KEP-4988 (snapshots in the
+// cache), and apiserver's code. The tests request every combination of parameters, for built-in and
+// custom kinds, in a namespace and in all. The first rule that matches defines the expected
+// response.
 
 const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// The revisions that the matrix names. What they stand for is measured in history.
+// revisionNames are the names of the revisions in the tests. Type history has their values.
 var revisionNames = []string{"", "0", "past", "now", "future", "tooOld", "invalid"}
 
-// history is what was before the requests: m0 ("tooOld", forgotten since), m1, m2 ("past"), m3 ("now").
+// history describes the objects that exist before the requests: m0 (at "tooOld", which is
+// compacted), m1, m2 (at "past"), m3 (at "now").
 type history struct {
 	list, object string
 	apiVersion   string
 	rv           map[string]string
-	// token continues after m0 at "now"; expired does that at a revision that is forgotten, and latest in the state of then.
+	// token continues after m0 at "now". expired does so at a compacted revision, and latest in the
+	// state at the time of the request.
 	tokens map[string]string
 }
 
@@ -47,7 +50,7 @@ func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind s
 	make("m1")
 	h.tokens["expired"] = continued()
 	if err := p.Store.Compact(p.Store.Snapshot().Revision() + 1); err == nil {
-		t.Fatal("what is to come can't be forgotten")
+		t.Fatal("a future revision can't be compacted")
 	}
 	h.rv["past"] = make("m2")
 	if err := p.Store.Compact(p.Store.Snapshot().Revision()); err != nil {
@@ -64,7 +67,7 @@ func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind s
 	return h
 }
 
-// question is one request of the matrix.
+// question is a request of the matrix.
 type question struct {
 	rv, match, limit, token string
 	send                    string // sendInitialEvents
@@ -89,17 +92,17 @@ func (q question) query(h *history) string {
 	return v.Encode()
 }
 
-// answer is what a rule demands.
+// answer is the expected response.
 type answer struct {
 	code    int
 	message string // a part of it
-	// names are the objects, and rv the name of the revision of the list.
+	// names are the objects, and rv is the name of the list's revision.
 	names, rv string
 	more      bool // there is a continue token
 }
 
 type rule struct {
-	name string // and where it stands
+	name string // and its source
 	when func(question) bool
 	want answer
 }
@@ -118,12 +121,14 @@ const allNames, pastNames = "m0 m1 m2 m3", "m0 m1 m2"
 
 func anything(question) bool { return true }
 
-// exact says whether a list must show exactly its revision: because it says so, or by the old way of paging.
+// exact reports whether a list must show exactly the requested revision: with
+// resourceVersionMatch=Exact, or with a limit and a resourceVersion.
 func exact(q question) bool {
 	return q.match == "Exact" || q.match == "" && q.limit != "" && q.rv != "" && q.rv != "0"
 }
 
-// limited says whether the limit counts. The cache leaves it out of account at 0 (cacher.computeListLimit).
+// limited reports whether the limit applies. The cache ignores it at revision 0
+// (cacher.computeListLimit).
 func limited(q question) bool { return q.limit != "" && q.rv != "0" }
 
 // API-06
@@ -168,7 +173,7 @@ func listRules() []rule {
 	}
 }
 
-// scopes are the kinds and paths of the matrix.
+// scopes runs a test for the kinds and paths of the matrix.
 func scopes(t *testing.T, each func(t *testing.T, p *apitest.Plane, h *history)) {
 	for _, c := range []struct{ name, list, create, apiVersion, kind string }{
 		{"built-in in a namespace", maps, maps, "v1", "ConfigMap"},
@@ -181,7 +186,7 @@ func scopes(t *testing.T, each func(t *testing.T, p *apitest.Plane, h *history))
 			t.Parallel()
 			p := apitest.New(t)
 			p.Define(t, widgetDefinition)
-			if c.create == "" { // a kind that can be made of nothing but a name
+			if c.create == "" { // objects of the kind need only a name
 				c.create, c.list, c.kind, c.apiVersion = nodes, nodes, "Node", "v1"
 			}
 			each(t, p, newHistory(t, p, c.list, c.create, c.apiVersion, c.kind))
@@ -216,15 +221,17 @@ func TestListVersions(t *testing.T) {
 		if !strings.Contains(status["message"].(string), "sendInitialEvents is forbidden for list") {
 			t.Error(status)
 		}
-		// The token of an expired page goes on in the state of then, consistently from there on.
+		// The token of an expired page continues in the state at the time of the request, and the
+		// following pages are consistent with that.
 		status = p.Want(t, 410, "GET", h.list+"?limit=1&continue="+url.QueryEscape(h.tokens["expired"]), "")
 		token := apitest.At(status, "metadata", "continue").(string)
 		list := p.Want(t, 200, "GET", h.list+"?limit=1&continue="+url.QueryEscape(token), "")
-		checkAnswer(t, "LIST goes on after 410", answer{names: "m1", rv: "now", more: true}, list, h)
+		checkAnswer(t, "LIST continues after 410", answer{names: "m1", rv: "now", more: true}, list, h)
 		if list["metadata"].(apitest.Object)["remainingItemCount"] != 2.0 {
 			t.Errorf("%v", list["metadata"])
 		}
-		// One object by name is read like a GET, whatever the limit and the token say (Recursive: false in registry.Store.ListPredicate).
+		// A list of one object by name is read like a GET and ignores limit and token (Recursive:
+		// false in registry.Store.ListPredicate).
 		if h.list == widgets || h.list == maps || h.list == nodes {
 			for query, want := range map[string]answer{
 				"&limit=1&resourceVersion=" + h.rv["past"]:                             {names: "m3", rv: "now"},
@@ -262,9 +269,9 @@ func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *
 func TestGetVersions(t *testing.T) {
 	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
 		for rv, want := range map[string]answer{
-			"": {code: 200}, "0": {code: 200}, "past": {code: 200}, "now": {code: 200}, "tooOld": {code: 200}, // not older than that
+			"": {code: 200}, "0": {code: 200}, "past": {code: 200}, "now": {code: 200}, "tooOld": {code: 200}, // not older than
 			"future": {code: 504, message: "Too large resource version: "},
-			// cacher.Get: an error that is no Status
+			// cacher.Get returns an error that is not a Status.
 			"invalid": {code: 500, message: `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`},
 		} {
 			obj := p.Want(t, want.code, "GET", h.object+"?"+question{rv: rv}.query(h), "")
@@ -281,7 +288,7 @@ func TestGetVersions(t *testing.T) {
 	})
 }
 
-// stream is what a watch must begin with, after its status code: events until it has nothing more to say.
+// stream is the expected beginning of a watch: the status code, and the events until it is idle.
 type stream struct {
 	answer
 	events []string

@@ -33,14 +33,14 @@ func TestWatchSelector(t *testing.T) {
 	left := p.Want(t, 200, "PATCH", maps+"/b", `{"metadata":{"labels":null},"data":{"k":"w"}}`, mergePatch)
 	typ, obj, _ := s.Next(t)
 	if typ != "DELETED" || apitest.At(obj, "data", "k") != "v" || apitest.At(obj, "metadata", "resourceVersion") != apitest.At(left, "metadata", "resourceVersion") {
-		t.Errorf("an object that leaves the selection is shown as it last was in it, at the revision of the update: %s %v", typ, obj)
+		t.Errorf("event of an object that no longer matches: want its last matching state at the update's revision: %s %v", typ, obj)
 	}
 	p.Want(t, 200, "DELETE", maps+"/b", "")
 	before := p.Want(t, 200, "GET", maps+"/a", "")
 	p.Want(t, 200, "DELETE", maps+"/a", "")
 	typ, obj, _ = s.Next(t)
 	if typ != "DELETED" || apitest.At(obj, "metadata", "name") != "a" || apitest.At(obj, "metadata", "resourceVersion") == apitest.At(before, "metadata", "resourceVersion") {
-		t.Errorf("the deletion has a revision of its own: %s %v", typ, obj)
+		t.Errorf("want the deletion's own revision: %s %v", typ, obj)
 	}
 }
 
@@ -93,12 +93,13 @@ func TestWatchBookmarksAndTimeout(t *testing.T) {
 			}
 			types, last = append(types, typ), obj
 		}
-		// After the initial events, after a minute with news, none after a minute without, and one at the end.
+		// Bookmarks come after the initial events, after a minute with events but not after one
+		// without, and at the end.
 		if !slices.Equal(types, []string{"BOOKMARK", "BOOKMARK", "BOOKMARK"}) || time.Since(start) != 150*time.Second {
 			t.Errorf("%v after %v", types, time.Since(start))
 		}
 		if apitest.At(last, "metadata", "resourceVersion") != apitest.At(created, "metadata", "resourceVersion") {
-			t.Errorf("a bookmark tells of writes to other kinds too: %v", last)
+			t.Errorf("want a bookmark with the revision of writes to other kinds: %v", last)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-07: ten thousand watches over HTTP carry the same bytes, which are all events in order.
+// API-07: ten thousand watches over HTTP receive the same bytes: all events in order.
 func TestManyWatches(t *testing.T) {
 	watches, writes := 10_000, 40
 	if testing.Short() {
@@ -24,7 +24,7 @@ func TestManyWatches(t *testing.T) {
 	from := apitest.At(first, "metadata", "resourceVersion").(string)
 	sums := make([]uint64, watches)
 	var reading sync.WaitGroup
-	var one []byte // what the first of them got
+	var one []byte // the bytes of the first watch
 	for i := range watches {
 		resp := p.Do(t, "GET", maps+"?watch=1&resourceVersion="+from, "")
 		reading.Go(func() {
@@ -62,7 +62,7 @@ func TestManyWatches(t *testing.T) {
 	reading.Wait()
 	for i, sum := range sums {
 		if sum != sums[0] {
-			t.Fatalf("watch %d carried other bytes than the first", i)
+			t.Fatalf("watch %d received other bytes than the first", i)
 		}
 	}
 	last, _ := strconv.Atoi(from)
@@ -76,12 +76,12 @@ func TestManyWatches(t *testing.T) {
 		last = revision
 	}
 	if last != int(p.Store.Snapshot().Revision()) {
-		t.Errorf("the last event was of %d, the state is of %d", last, p.Store.Snapshot().Revision())
+		t.Errorf("the last event has revision %d, want %d", last, p.Store.Snapshot().Revision())
 	}
 }
 
-// API-07: a client that does not read is sent what the connection takes, and then what comes next or the word that it is gone: nothing
-// is left out.
+// API-07: a client that does not read gets the events that fit into the connection, and then either
+// the following events or 410: no event is skipped.
 func TestSlowWatch(t *testing.T) {
 	p := apitest.New(t)
 	large := strings.Repeat("x", 8<<10)
@@ -98,7 +98,7 @@ func TestSlowWatch(t *testing.T) {
 	for {
 		typ, obj, ok := slow.Next(t)
 		if !ok {
-			t.Fatalf("the watch ended after %d without a word", last)
+			t.Fatalf("the watch ended after %d without an error event", last)
 		}
 		if typ == "ERROR" {
 			if obj["code"] != 410.0 || obj["reason"] != "Expired" || last == from+writes {
@@ -112,9 +112,9 @@ func TestSlowWatch(t *testing.T) {
 		last++
 	}
 	if last == from {
-		t.Error("the slow watch got nothing")
+		t.Error("the slow watch received no event")
 	}
 	if _, _, ok := slow.Next(t); ok {
-		t.Error("something follows the error")
+		t.Error("an event follows the error")
 	}
 }

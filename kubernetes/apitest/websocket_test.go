@@ -125,7 +125,8 @@ func TestWatchOverWebSocket(t *testing.T) {
 			t.Errorf("after five seconds: %v", err)
 		}
 
-		// Refusals come before the upgrade; a client that goes away, and a server that does, end a watch.
+		// Errors are returned before the upgrade. A watch ends when the client disconnects and when
+		// the server shuts down.
 		for _, path := range []string{maps + "?watch=1&resourceVersionMatch=Exact", maps + "?watch=1&resourceVersion=x"} {
 			if _, err := dial(t, p, path, nil); err == nil {
 				t.Errorf("%s: upgraded", path)
@@ -145,8 +146,8 @@ func TestWatchOverWebSocket(t *testing.T) {
 	})
 }
 
-// API-07: where nothing can be upgraded, that is said.
-func TestWatchOverWebSocketNeedsAConnection(t *testing.T) {
+// API-07: the response says so if the connection can't be upgraded.
+func TestWatchOverWebSocketWithoutUpgrade(t *testing.T) {
 	p := apitest.New(t)
 	status := p.Want(t, 500, "GET", maps+"?watch=1", "", "Connection: Upgrade", "Upgrade: websocket")
 	if status["reason"] != "InternalError" {

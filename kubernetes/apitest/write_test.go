@@ -9,7 +9,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-04, API-05: each refusal has Kubernetes' code, reason and words.
+// API-04, API-05: each error has Kubernetes' code, reason and message.
 func TestRefusals(t *testing.T) {
 	p := apitest.New(t)
 	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -123,7 +123,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// API-05: writers that name no resourceVersion never see a conflict, and none of their writes is lost.
+// API-05: patches without a resourceVersion never conflict, and none of them is lost.
 func TestConcurrentPatches(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -151,11 +151,11 @@ func TestNoOpUpdate(t *testing.T) {
 	}
 	other := p.Want(t, 200, "PATCH", deployments+"/d", `{"metadata":{"labels":{"x":"y"}}}`, mergePatch)
 	if apitest.At(other, "metadata", "generation") != 1.0 {
-		t.Error("labels are no reason for a generation")
+		t.Error("changing labels changed the generation")
 	}
 	other = p.Want(t, 200, "PATCH", deployments+"/d", `{"spec":{"replicas":4}}`, mergePatch)
 	if apitest.At(other, "metadata", "generation") != 2.0 {
-		t.Error("spec is a reason for a generation")
+		t.Error("changing spec did not change the generation")
 	}
 }
 
@@ -172,12 +172,12 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// API-01: a kind that may be created by PUT.
+// API-01: a kind that can be created by PUT.
 func TestCreateOnUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
 	made := p.Want(t, 201, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"me"}}`)
-	p.Want(t, 422, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"you"}}`) // leases demand the resourceVersion
+	p.Want(t, 422, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"you"}}`) // leases require the resourceVersion
 	got := p.Want(t, 200, "PUT", lease, fmt.Sprintf(`{"metadata":{"name":"l","resourceVersion":%q},"spec":{"holderIdentity":"you"}}`,
 		apitest.At(made, "metadata", "resourceVersion")))
 	if apitest.At(got, "spec", "holderIdentity") != "you" {

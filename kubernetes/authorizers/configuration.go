@@ -7,8 +7,8 @@ import (
 	upstream "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
 )
 
-// Parse reads an AuthorizationConfiguration and says, in kube-apiserver's words, what is wrong with it. Of the required types each must
-// be in it.
+// Parse decodes and validates an AuthorizationConfiguration. Errors have kube-apiserver's wording.
+// The configuration must contain all required types.
 func Parse(data []byte, required ...apiserver.AuthorizerType) (*apiserver.AuthorizationConfiguration, error) {
 	return upstream.LoadAndValidateData(data, cel.NewDefaultCompiler(), sets.New(required...))
 }

@@ -1,8 +1,9 @@
-// Package authorizers has the authorizers that are Kubernetes' own: Node by its graph, which is fed from the store; ABAC by its policy
-// file; and the reading of an AuthorizationConfiguration.
+// Package authorizers has Kubernetes' own authorizers: Node, whose graph is fed from the store;
+// ABAC, with its policy file; and the parser of AuthorizationConfigurations.
 //
-// The graph takes in what was written since the last request of a node before it decides the next one: a pod that was bound to a node
-// shows its secrets to it at once. As long as no node asks, nothing is read, and there is no goroutine.
+// Before Node decides a node's request, it adds everything to the graph that was written since the
+// previous one; so a node can read the secrets of a pod as soon as the pod is bound to it. Without
+// requests of nodes, it reads nothing. It has no goroutine.
 //
 // Authorizers are safe for concurrent use.
 //

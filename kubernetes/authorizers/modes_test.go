@@ -43,7 +43,7 @@ const (
 )
 
 // AUTHZ-01
-func TestModesAreAskedInTheirOrder(t *testing.T) {
+func TestModeOrder(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy.jsonl")
 	write(t, policy, `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"ann","namespace":"x","resource":"pods","apiGroup":"*"}}`)
 	modes := authz.Modes{authz.ModeABAC: func() (authz.Authorizer, error) { return authorizers.ABAC(policy) }}
@@ -80,7 +80,7 @@ func TestModesAreAskedInTheirOrder(t *testing.T) {
 		t.Errorf("%v %v %v", rules, incomplete, err)
 	}
 	if _, err := authz.New(authz.Options{Modes: []string{"RBAC"}}.Configuration(), modes); err == nil {
-		t.Error("a mode that nobody makes")
+		t.Error("want an error for an unknown mode")
 	}
 	write(t, policy, "\nnot JSON")
 	if _, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes); err == nil || !strings.Contains(err.Error(), "error reading policy file "+policy+", line 2: not JSON") {
@@ -89,10 +89,10 @@ func TestModesAreAskedInTheirOrder(t *testing.T) {
 }
 
 // AUTHZ-01
-func TestWrongOptions(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for text, o := range map[string]authz.Options{
 		"at least one authorization-mode must be passed":                              {},
-		`authorization-mode "Nobody" is not a valid mode`:                             {Modes: []string{"Nobody"}},
+		`authorization-mode "Unknown" is not a valid mode`:                            {Modes: []string{"Unknown"}},
 		"authorization-mode ABAC's authorization policy file not passed":              {Modes: []string{"ABAC"}},
 		"authorization-mode Webhook's authorization config file not passed":           {Modes: []string{"Webhook"}},
 		"cannot specify --authorization-policy-file without mode ABAC":                {Modes: []string{"RBAC"}, PolicyFile: "x"},
@@ -113,7 +113,8 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// reviewer is a webhook on a TLS port of its own. It allows ann, denies eve, and passes on others.
+// reviewer is an authorization webhook on its own TLS port. It allows ann, denies eve, and has no
+// opinion on others.
 type reviewer struct {
 	*httptest.Server
 	asked   atomic.Int64
@@ -163,9 +164,9 @@ func TestWebhook(t *testing.T) {
 			t.Errorf("asked %d times about system:masters", n)
 		}
 		want(t, a, question("ann", "get"), allow)
-		want(t, a, question("ann", "get"), allow) // kept
+		want(t, a, question("ann", "get"), allow) // cached
 		want(t, a, question("eve", "get"), deny)
-		want(t, a, question("eve", "get"), deny) // not kept
+		want(t, a, question("eve", "get"), deny) // not cached
 		want(t, a, question("bob", "get"), pass)
 		if n := server.asked.Load(); n != 4 {
 			t.Errorf("asked %d times", n)
@@ -175,11 +176,12 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	if _, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{ConfigFile: "nowhere"}}.Configuration(), nil); err == nil {
-		t.Error("no such kubeconfig")
+		t.Error("want an error for a missing kubeconfig")
 	}
 }
 
-// configuration is a file with two webhooks: the first is for what is not read, and decides; the second is asked about the rest.
+// configuration returns a file with two webhooks: the first decides all writes; the second decides
+// the rest.
 func configuration(first, second, failurePolicy, more string) string {
 	return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
 kind: AuthorizationConfiguration
@@ -233,7 +235,7 @@ func TestConfigurationFile(t *testing.T) {
 	want(t, a, question("eve", "update"), deny)
 	counts(1, 0)
 
-	// What is wrong changes nothing, and is told of once.
+	// An invalid file has no effect and is logged once.
 	for text, content := range map[string]string{
 		"missing required types: [AlwaysDeny]": configuration(first.config, second.config, "Deny", ""),
 		"is not allowed if it was not enabled": configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n- {type: RBAC, name: rbac}\n"),
@@ -256,15 +258,15 @@ func TestConfigurationFile(t *testing.T) {
 	}
 	first.asked.Store(0)
 
-	// What is right is in force for the next request.
+	// A valid file applies to the next request.
 	warned = nil
 	write(t, file, configuration(second.config, first.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"))
 	want(t, a, question("ann", "update"), allow)
 	counts(0, 1)
-	// A webhook that does not answer decides by its failure policy.
+	// If a webhook does not respond, its failure policy decides.
 	second.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // no time to try again
+	cancel() // no time for retries
 	if decision, _, err := a.Authorize(ctx, question("ann", "update")); decision != deny || err == nil {
 		t.Error(decision, err)
 	}

@@ -26,10 +26,10 @@ const (
 	podCertificates   = "podcertificaterequests.certificates.k8s.io"
 )
 
-// related are the resources that relate nodes to what they may see.
+// related are the resources that relate nodes to the objects that they may read.
 var related = []string{pods, volumes, volumeAttachments, podCertificates}
 
-// NodeAuthorizer lets nodes see and do what the pods that are bound to them need, and no more.
+// NodeAuthorizer allows nodes what the pods that are bound to them need, and no more.
 type NodeAuthorizer struct {
 	*derived.Fold
 	identifier nodeidentifier.NodeIdentifier
@@ -37,14 +37,15 @@ type NodeAuthorizer struct {
 	decides    *node.NodeAuthorizer
 }
 
-// Node returns a NodeAuthorizer by the pods, volumes and requests of pods' certificates in a store.
+// Node returns a NodeAuthorizer over the pods, volumes, volume attachments and
+// PodCertificateRequests in a store.
 func Node(st *store.Store) *NodeAuthorizer {
 	n := &NodeAuthorizer{identifier: nodeidentifier.NewDefaultNodeIdentifier()}
 	n.Fold = derived.NewFold(st, n.begin, n.take, related...)
 	return n
 }
 
-// Authorize decides what nodes ask for, and has no opinion on what others do.
+// Authorize decides the requests of nodes, and has no opinion on others.
 func (n *NodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if u := a.GetUser(); u == nil || !n.isNode(u) {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -61,17 +62,17 @@ func (n *NodeAuthorizer) isNode(u user.Info) bool {
 	return is
 }
 
-// ConditionsAwareAuthorize is Authorize: what a node may do has no conditions.
+// ConditionsAwareAuthorize calls Authorize: the rights of nodes have no conditions.
 func (n *NodeAuthorizer) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(n.Authorize(ctx, a))
 }
 
-// EvaluateConditions fails: what a node may do has no conditions.
+// EvaluateConditions returns an error: the rights of nodes have no conditions.
 func (n *NodeAuthorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-// RulesFor can't list what a node may do.
+// RulesFor returns an error for nodes, because their rights depend on the graph.
 func (n *NodeAuthorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	if n.isNode(u) {
 		return nil, nil, true, errors.New("node authorizer does not support user rule resolution")
@@ -106,8 +107,8 @@ func (n *NodeAuthorizer) take(e *store.Event) {
 	}
 }
 
-// add puts what an object relates into the graph. What can't be read relates nothing. The graph keeps no object: there is no use in
-// keeping them decoded.
+// add adds an object's relations to the graph. It ignores objects that it can't decode. The graph
+// does not keep the objects, so caching their decoded form would be useless.
 func (n *NodeAuthorizer) add(obj *store.Object) {
 	switch obj.Key.Resource {
 	case pods:

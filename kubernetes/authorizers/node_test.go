@@ -83,7 +83,7 @@ func TestNode(t *testing.T) {
 	for _, q := range all {
 		node("n1", q, true)
 		node("n2", q, false)
-		asked("system:node:n1", nil, q, false) // without the group it is no node
+		asked("system:node:n1", nil, q, false) // without the group, the user is not a node
 		asked("ann", nodes, q, false)
 	}
 	node("n1", list, false)
@@ -105,7 +105,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// AUTHZ-01: a node asks for the certificates of its pods, and reads its own requests only.
+// AUTHZ-01: a node can request the certificates of its pods, and can read only its own requests.
 func TestNodeAndPodCertificates(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

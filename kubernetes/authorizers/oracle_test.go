@@ -19,7 +19,7 @@ import (
 
 const group = ".rbac.authorization.k8s.io"
 
-// objects shows the roles and bindings in a store to Kubernetes' own authorizer, as they are now.
+// objects provides the current roles and bindings of a store to Kubernetes' own authorizer.
 type objects struct{ *store.Store }
 
 func (o objects) GetRole(_ context.Context, namespace, name string) (*rbacv1.Role, error) {
@@ -44,7 +44,7 @@ func (o objects) ListClusterRoleBindings(context.Context) (all []*rbacv1.Cluster
 	return all, nil
 }
 
-// chance makes things of a few names, so that they meet.
+// chance generates objects with few different names, so that they refer to each other.
 type chance struct{ *rand.Rand }
 
 func (c chance) one(of ...string) string { return of[c.IntN(len(of))] }
@@ -95,8 +95,8 @@ func (c chance) question() *authorizer.AttributesRecord {
 	return q
 }
 
-// The index decides as Kubernetes' own authorizer, whatever is written in between. AUTHZ-02
-func TestDecidesAsKubernetes(t *testing.T) {
+// The index decides like Kubernetes' own authorizer, with any writes in between. AUTHZ-02
+func TestAgreesWithKubernetes(t *testing.T) {
 	allowed := 0
 	for seed := range uint64(30) {
 		c := chance{rand.New(rand.NewPCG(seed, 0))}
@@ -147,12 +147,12 @@ func TestDecidesAsKubernetes(t *testing.T) {
 			wantRules, _, _, _ := theirs.RulesFor(t.Context(), q.User, q.Namespace)
 			rules, _, _, _ := ours.RulesFor(t.Context(), q.User, q.Namespace)
 			if len(rules) != len(wantRules) {
-				t.Fatalf("seed %d: %v may in %s: %d rules, Kubernetes has %d", seed, q.User, q.Namespace, len(rules), len(wantRules))
+				t.Fatalf("seed %d: rules of %v in %s: %d, Kubernetes has %d", seed, q.User, q.Namespace, len(rules), len(wantRules))
 			}
 		}
 		st.Close()
 	}
 	if allowed < 3000 {
-		t.Errorf("only %d questions were answered with yes", allowed)
+		t.Errorf("only %d requests were allowed", allowed)
 	}
 }

@@ -1,12 +1,12 @@
-// Package bootstrappolicy furnishes a control plane with the cluster roles, roles and bindings, and with the objects of priority and fairness,
-// that Kubernetes has from the start.
+// Package bootstrappolicy creates the cluster roles, roles, bindings, and priority and fairness
+// objects that every Kubernetes cluster has.
 //
-// [Ensure] creates what is missing, all in one commit, and brings what was changed up to date as kube-apiserver does when it starts:
-// rights and subjects that are missing are added, what users added stays, and what has the annotation
-// rbac.authorization.kubernetes.io/autoupdate=false is left alone.
+// [Ensure] creates missing objects in few commits, and updates changed ones as kube-apiserver does
+// when it starts: it adds missing rules and subjects, keeps what users added, and skips objects
+// with the annotation rbac.authorization.kubernetes.io/autoupdate=false.
 //
-// The objects lie ready as bytes, as the API would have stored them: to create them costs no more than to commit them, and one that
-// nobody has changed is known by comparing bytes.
+// The objects are embedded in the form in which the store keeps them, so creating them costs only
+// the commit, and unchanged ones are recognized by comparing bytes.
 //
 //	err := bootstrappolicy.Ensure(ctx, bootstrappolicy.Config{Store: st, REST: plane.RESTConfig})
 package bootstrappolicy
@@ -43,19 +43,20 @@ const (
 	roleBindings        = "rolebindings.rbac.authorization.k8s.io"
 )
 
-// Config says what Ensure works on.
+// Config configures Ensure and MaintainFlows.
 type Config struct {
 	Store *store.Store
-	// REST is an administrator's way to the API, asked for only if something must be brought up to date.
+	// REST returns an administrator's client configuration. It is called only if objects must be
+	// updated.
 	REST func() *rest.Config
-	// Aggregated creates aggregated roles with their rules. Without it they get them from the controller of aggregated roles, if
-	// there is one.
+	// Aggregated creates aggregated roles with their rules. Without it, the cluster role
+	// aggregation controller must add them.
 	Aggregated bool
-	// Log hears of what could not be brought up to date; nil: nobody does.
+	// Log receives the errors of failed updates; nil discards them.
 	Log *slog.Logger
 }
 
-// Ensure makes sure that the policy is in force. Namespaces of the policy must exist.
+// Ensure creates and updates the objects of the policy. Their namespaces must exist.
 func Ensure(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -64,7 +65,7 @@ func Ensure(ctx context.Context, cfg Config) error {
 		changed, err := cfg.create(ctx)
 		var conflict *store.ConflictError
 		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // another server of the same state was faster
+		case errors.As(err, &conflict) && ctx.Err() == nil: // another server of the same store created an object first
 		case err != nil:
 			return fmt.Errorf("create bootstrap policy: %w", err)
 		case len(changed) == 0:
@@ -75,7 +76,7 @@ func Ensure(ctx context.Context, cfg Config) error {
 	}
 }
 
-// create commits what is missing, and returns what is there and not as it was made.
+// create commits the missing objects, and returns those that exist but differ.
 func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 	sn, now := cfg.Store.Snapshot(), time.Now().UTC().Format(time.RFC3339)
 	var ops []store.Op
@@ -102,11 +103,11 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 	return changed, nil
 }
 
-// maxUnit is how many objects are written at a time: etcd takes 128 by default.
+// maxUnit is how many objects are written per commit. etcd's default limit is 128.
 const maxUnit = 120
 
-// predecessors are the objects from which others were divided in later versions of the policy: a binding that became two, roles that
-// became aggregated.
+// predecessors maps objects to those that they were split from in an earlier version of the policy:
+// a binding that became two, and roles that became aggregated.
 var predecessors = sync.OnceValue(func() map[store.Key]store.Key {
 	of := map[store.Key]store.Key{}
 	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
@@ -118,7 +119,8 @@ var predecessors = sync.OnceValue(func() map[store.Key]store.Key {
 	return of
 })
 
-// predecessor returns the object whose changes by users a missing one must take over, or nil.
+// predecessor returns the stored object from which a missing one must copy the users' changes, or
+// nil.
 func predecessor(sn *store.Snapshot, o *object) *store.Object {
 	from, ok := predecessors()[o.key]
 	if !ok {
@@ -133,21 +135,22 @@ func predecessor(sn *store.Snapshot, o *object) *store.Object {
 	return stored
 }
 
-// update brings objects up to date through the API.
+// update updates objects through the API.
 func (cfg *Config) update(ctx context.Context, changed []*object) error {
 	roles, err := rbacv1client.NewForConfig(cfg.REST())
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
 	core, err := corev1client.NewForConfig(cfg.REST())
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
 	c := clients{roles, core}
 	for _, o := range changed {
-		// As for kube-apiserver, one that fails keeps no other from being brought up to date; it is tried again at the next start.
+		// As in kube-apiserver, a failure does not prevent the update of other objects. The next
+		// start tries again.
 		if err := cfg.reconcile(ctx, c, o); err != nil {
-			cfg.Log.Warn("bootstrap policy is not up to date", "resource", o.key.Resource, "namespace", o.key.Namespace, "name", o.key.Name, "err", err)
+			cfg.Log.Warn("update bootstrap policy", "resource", o.key.Resource, "namespace", o.key.Namespace, "name", o.key.Name, "err", err)
 		}
 	}
 	return nil
@@ -174,7 +177,7 @@ func (cfg *Config) reconcile(ctx context.Context, c clients, o *object) error {
 	return retry.OnError(retry.DefaultBackoff, busy, run)
 }
 
-// copy makes an object that keeps what users made of its predecessor.
+// copy creates an object with the users' changes of its predecessor.
 func (c clients) copy(ctx context.Context, from *store.Object, o *object) error {
 	if o.key.Resource == clusterRoles {
 		old, err := derived.Of[rbacv1.ClusterRole](from)
@@ -206,12 +209,12 @@ func wanted[T any](o *object) (*T, error) {
 	return v, json.Unmarshal(o.made.fill("", metav1.Time{}.UTC().Format(time.RFC3339)), v)
 }
 
-// fresh is the metadata of an object that is to be created.
+// fresh returns only the metadata that a create request needs.
 func fresh(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
 }
 
-// reconciliation returns Kubernetes' own way to bring an object up to date.
+// reconciliation returns Kubernetes' own function that updates an object.
 func (cfg *Config) reconciliation(ctx context.Context, c clients, o *object) (func() error, error) {
 	switch o.key.Resource {
 	case clusterRoles:

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// restarts runs a control plane on a state, over and over.
+// restarts runs control planes on the same state, one after the other.
 type restarts struct {
 	t     *testing.T
 	state *store.Store
@@ -65,12 +65,13 @@ func TestEnsure(t *testing.T) {
 		before := state.Snapshot().Revision()
 		r.run(func(rbacclient.RbacV1Interface) {})
 		if after := state.Snapshot().Revision(); after != before {
-			t.Errorf("a start with everything in place wrote something: %d revisions", after-before)
+			t.Errorf("a restart without changes wrote %d revisions", after-before)
 		}
 
 		update := metav1.UpdateOptions{}
 		r.run(func(c rbacclient.RbacV1Interface) {
-			// Loses a rule and gets another: the lost one comes back, the other stays.
+			// This role loses a rule and gets another: the lost one is restored, and the other is
+			// kept.
 			scheduler, err := c.ClusterRoles().Get(ctx, "system:kube-scheduler", get)
 			must(nil, err)
 			scheduler.Rules = append(scheduler.Rules[1:], rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"x"}, Resources: []string{"y"}})
@@ -80,14 +81,14 @@ func TestEnsure(t *testing.T) {
 			must(nil, err)
 			kubeProxy.Subjects = []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "bob"}}
 			must(c.ClusterRoleBindings().Update(ctx, kubeProxy, update))
-			// What is protected is left alone.
+			// Protected objects are not changed.
 			basic, err := c.ClusterRoles().Get(ctx, "system:basic-user", get)
 			must(nil, err)
 			basic.Annotations[rbacv1.AutoUpdateAnnotationKey], basic.Rules = "false", nil
 			must(c.ClusterRoles().Update(ctx, basic, update))
-			// What is gone comes again.
+			// Deleted objects are created again.
 			must(nil, c.RoleBindings("kube-system").Delete(ctx, "system::leader-locking-kube-scheduler", metav1.DeleteOptions{}))
-			// A binding that was once part of another takes over what became of that.
+			// A binding that was split from another copies the changes of that one.
 			discovery, err := c.ClusterRoleBindings().Get(ctx, "system:discovery", get)
 			must(nil, err)
 			discovery.Annotations[rbacv1.AutoUpdateAnnotationKey], discovery.Subjects = "false", nil
@@ -114,16 +115,17 @@ func TestEnsure(t *testing.T) {
 			if err != nil || len(viewer.Subjects) != 0 || viewer.RoleRef.Name != "system:public-info-viewer" {
 				t.Errorf("%v %v", viewer, err)
 			}
-			if _, err := c.ClusterRoles().Get(ctx, "nobody", get); !apierrors.IsNotFound(err) {
+			if _, err := c.ClusterRoles().Get(ctx, "unused", get); !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 		})
 	})
 }
 
-// What the policy costs a control plane that starts with nothing, and one that goes on from a state.
+// BenchmarkEnsure measures the policy's cost for a control plane that starts empty, and for one
+// that restarts.
 func BenchmarkEnsure(b *testing.B) {
-	none := func() *rest.Config { b.Error("something was to be brought up to date"); return nil }
+	none := func() *rest.Config { b.Error("unexpected update"); return nil }
 	ensure := func(st *store.Store) {
 		if err := bootstrappolicy.Ensure(b.Context(), bootstrappolicy.Config{Store: st, REST: none, Aggregated: true}); err != nil {
 			b.Fatal(err)

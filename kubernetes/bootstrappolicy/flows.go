@@ -24,11 +24,13 @@ const (
 	flowSchemas    = "flowschemas.flowcontrol.apiserver.k8s.io"
 )
 
-// maintainAfter is how long after a change the objects of priority and fairness are looked at. kube-apiserver looks every minute.
+// maintainAfter is the delay between a change of priority and fairness objects and their update.
+// kube-apiserver updates them every minute.
 const maintainAfter = time.Minute
 
-// MaintainFlows keeps the objects of priority and fairness as Kubernetes wants them until ctx ends: the mandatory ones as they are made, the
-// suggested ones too, as long as their annotation apf.kubernetes.io/autoupdate-spec allows it. It does nothing while they do not change.
+// MaintainFlows restores the priority and fairness objects after changes, until ctx ends: the
+// mandatory ones always, and the suggested ones if their annotation
+// apf.kubernetes.io/autoupdate-spec allows it. It is idle while they don't change.
 func MaintainFlows(ctx context.Context, cfg Config) error {
 	for {
 		revision := cfg.Store.Snapshot().Revision()
@@ -36,7 +38,7 @@ func MaintainFlows(ctx context.Context, cfg Config) error {
 		for _, resource := range []string{priorityLevels, flowSchemas} {
 			cursor, err := cfg.Store.Watch(resource, revision)
 			if err != nil {
-				return fmt.Errorf("follow %s: %w", resource, err)
+				return fmt.Errorf("watch %s: %w", resource, err)
 			}
 			cursors = append(cursors, cursor)
 		}
@@ -52,22 +54,23 @@ func MaintainFlows(ctx context.Context, cfg Config) error {
 			return ctx.Err()
 		}
 		if err := cfg.ensureAllFlows(ctx); err != nil && ctx.Err() == nil && cfg.Log != nil {
-			cfg.Log.Warn("objects of priority and fairness are not up to date", "err", err)
+			cfg.Log.Warn("update priority and fairness objects", "err", err)
 		}
 	}
 }
 
-// flowOps are Kubernetes' operations on the two kinds of objects. They read from the store, and write through the API.
+// flowOps returns Kubernetes' operations on the two kinds. They read from the store and write
+// through the API.
 func (cfg *Config) flowOps() (ensurer.ObjectOps[*flowcontrolv1.PriorityLevelConfiguration], ensurer.ObjectOps[*flowcontrolv1.FlowSchema], error) {
 	client, err := flowcontrolclient.NewForConfig(cfg.REST())
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client: %w", err)
+		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
 	return ensurer.NewPriorityLevelConfigurationOps(client.PriorityLevelConfigurations(), levelLister{st: cfg.Store}),
 		ensurer.NewFlowSchemaOps(client.FlowSchemas(), schemaLister{st: cfg.Store}), nil
 }
 
-// ensureFlows brings one object up to date.
+// ensureFlows updates one object.
 func (cfg *Config) ensureFlows(ctx context.Context, key store.Key) error {
 	levels, schemas, err := cfg.flowOps()
 	if err != nil {
@@ -97,7 +100,7 @@ func ensureOne[T flowObject](ctx context.Context, ops ensurer.ObjectOps[T], name
 	return nil
 }
 
-// ensureAllFlows does what kube-apiserver does every minute.
+// ensureAllFlows updates all objects, as kube-apiserver does every minute.
 func (cfg *Config) ensureAllFlows(ctx context.Context) error {
 	levels, schemas, err := cfg.flowOps()
 	if err != nil {

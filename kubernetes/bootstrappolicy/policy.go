@@ -14,8 +14,9 @@ import (
 
 //go:generate go test . -run TestPolicyText -update
 
-// text has the objects of the policy as they are stored, one in a line: resource, namespace or "-", name, JSON. What differs from one
-// control plane to another is marked. A second line for an object is that of an aggregated role with its rules.
+// text has the objects of the policy in their stored form, one per line: resource, namespace or
+// "-", name, JSON. Marks replace the values that differ between control planes. A second line for
+// an object has an aggregated role with its rules.
 //
 //go:embed policy.txt
 var text string
@@ -27,15 +28,15 @@ const (
 	markRevision = "<revision>"
 )
 
-// object is one object of the policy.
+// object is an object of the policy.
 type object struct {
 	key store.Key
-	// made is the object as a client's POST would have stored it; aggregated, where it is not nil, with the rules that the controller
-	// of aggregated roles gives it.
+	// made is the object as the store would keep it after a client's POST. aggregated, if not nil,
+	// has in addition the rules that the cluster role aggregation controller adds.
 	made, aggregated template
 }
 
-// policy is read once: it is the same for all control planes.
+// policy parses text once; it is the same for all control planes.
 var policy = sync.OnceValue(func() []*object {
 	var all []*object
 	for line := range strings.Lines(text) {
@@ -56,10 +57,10 @@ var policy = sync.OnceValue(func() []*object {
 	return all
 })
 
-// template is an object's JSON, divided at its marks. A nil one is none.
+// template is an object's JSON, split at its marks.
 type template []part
 
-// part is a piece of text and the mark behind it, which the last one has not.
+// part is a piece of text and the mark after it; the last part has no mark.
 type part struct{ text, mark string }
 
 func parse(s string) template {
@@ -74,7 +75,7 @@ func parse(s string) template {
 	}
 }
 
-// fill gives the JSON of a new object.
+// fill returns the JSON of a new object.
 func (t template) fill(uid types.UID, now string) []byte {
 	size := 0
 	for _, p := range t {
@@ -95,7 +96,7 @@ func (t template) fill(uid types.UID, now string) []byte {
 	return out
 }
 
-// matches says whether a stored object is still as it was made from the template.
+// matches reports whether a stored object is unchanged since it was created from the template.
 func (t template) matches(data []byte) bool {
 	for _, p := range t {
 		if len(data) < len(p.text) || string(data[:len(p.text)]) != p.text {
@@ -113,7 +114,7 @@ func (t template) matches(data []byte) bool {
 	return t != nil && len(data) == 0
 }
 
-// cut divides a text around its first mark.
+// cut splits a text at its first mark.
 func cut(s string) (before, mark, after string) {
 	for from := 0; ; {
 		i := strings.IndexByte(s[from:], '<')

@@ -20,7 +20,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-var update = flag.Bool("update", false, "write the text of the policy anew")
+var update = flag.Bool("update", false, "update policy.txt")
 
 var resources = []string{
 	"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
@@ -28,7 +28,7 @@ var resources = []string{
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
 }
 
-// The text is what the API stores of the objects of Kubernetes' own policy; -update makes it so. AUTHZ-02
+// policy.txt has what the API stores for Kubernetes' own policy; -update writes it. AUTHZ-02
 func TestPolicyText(t *testing.T) {
 	made := stored(t, controlplane.Config{NoControllers: true})
 	aggregated := stored(t, controlplane.Config{})
@@ -55,7 +55,7 @@ func TestPolicyText(t *testing.T) {
 		return
 	}
 	if have, err := os.ReadFile("policy.txt"); err != nil || string(have) != text.String() {
-		t.Error("policy.txt is not what Kubernetes' policy gives: run go generate", err)
+		t.Error("policy.txt is out of date: run go generate", err)
 	}
 }
 
@@ -66,7 +66,7 @@ func orDash(s string) string {
 	return s
 }
 
-// marked are the parts that differ from one control plane to another.
+// marked has the parts that differ between control planes.
 var marked = []struct {
 	pattern *regexp.Regexp
 	mark    string
@@ -78,7 +78,8 @@ var marked = []struct {
 	{regexp.MustCompile(`"resourceVersion":"\d+"`), `"resourceVersion":"<revision>"`},
 }
 
-// stored creates Kubernetes' policy through the API of a control plane, and returns what its store then has.
+// stored creates Kubernetes' policy through the API of a control plane and returns the stored
+// objects.
 func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 	t.Helper()
 	all := map[store.Key]string{}
@@ -113,7 +114,7 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 	return all
 }
 
-// create posts the policy as kube-apiserver's hook does.
+// create posts the policy like kube-apiserver's post-start hook.
 func create(t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
 	config := plane.RESTConfig()
@@ -144,7 +145,7 @@ func create(t *testing.T, plane *controlplane.ControlPlane) {
 	createFlows(t, plane)
 }
 
-// createFlows posts the objects of priority and fairness as kube-apiserver's hook does.
+// createFlows posts the priority and fairness objects like kube-apiserver's post-start hook.
 func createFlows(t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()

@@ -10,15 +10,17 @@ import (
 	"kelson.dev/kubernetes/plugins"
 )
 
-// Admission says which plugins look at what is written. The zero value has those that kube-apiserver has by default.
+// Admission selects the admission plugins. The zero value enables those that kube-apiserver enables
+// by default.
 type Admission struct {
-	// Enable and Disable name plugins to run beside those, and of those the ones not to run.
+	// Enable names plugins to run in addition to the default ones; Disable names default plugins to
+	// leave out.
 	Enable, Disable []string
-	// Plugins is the configuration of each plugin that has one, by name.
+	// Plugins holds the configuration of plugins that have one, by plugin name.
 	Plugins map[string][]byte
 }
 
-// newAdmission makes the chain of plugins, in Kubernetes' order. It ends with the control plane.
+// newAdmission builds the chain of plugins, in Kubernetes' order. Stop ends it.
 func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
 		Store:       p.store,

@@ -5,14 +5,16 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 )
 
-// Audit is where requests are recorded; see package kelson.dev/apiserver/audit. The zero value records nothing.
+// Audit configures audit logging; see package kelson.dev/apiserver/audit. The zero value records
+// nothing.
 type Audit struct {
-	// Policy says how much of a request is recorded, and Sink gets the record. They are the caller's to close, after Stop.
+	// Policy selects how much of a request is recorded, and Sink receives the records. The caller
+	// closes them, after Stop.
 	Policy audit.PolicyRuleEvaluator
 	Sink   audit.Sink
 }
 
-// annotated hands what plugins say of a request to its audit record.
+// annotated makes plugins add their annotations to the request's audit record.
 func (a Audit) annotated(plugins admission.Interface) admission.Interface {
 	if a.Policy == nil || a.Sink == nil {
 		return plugins

@@ -35,7 +35,7 @@ rules:
 - {level: Metadata}
 `
 
-// recorded is a control plane that writes an audit log.
+// recorded is a control plane with an audit log.
 type recorded struct {
 	*site
 	log   string
@@ -58,7 +58,7 @@ func record(t *testing.T, change func(*audit.Config)) *recorded {
 	}
 	tokens := filepath.Join(dir, "tokens.csv")
 	write(t, tokens, []byte(r.token+",jane,7,system:masters\nother,bob,8\n"))
-	// Made before the control plane, and so closed after it.
+	// Created before the control plane, and therefore closed after it.
 	t.Cleanup(func() {
 		if err := trail.Close(); err != nil {
 			t.Error(err)
@@ -71,7 +71,7 @@ func record(t *testing.T, change func(*audit.Config)) *recorded {
 	return r
 }
 
-// do makes a request over the port and gives the status.
+// do sends a request over HTTPS and returns the status code.
 func (r *recorded) do(method, path, token, media, body string) int {
 	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *recorded) events(t *testing.T) []auditv1.Event {
 		t.Fatal(err)
 	}
 	if bytes.Contains(raw, []byte(r.token)) {
-		t.Error("a token is in the log")
+		t.Error("the log has a token")
 	}
 	var all []auditv1.Event
 	for line := range strings.Lines(string(raw)) {
@@ -114,7 +114,8 @@ func (r *recorded) events(t *testing.T) []auditv1.Event {
 
 func object(t *testing.T, raw []byte) string { return string(bytes.TrimSpace(raw)) }
 
-// API-03: the audit stage: levels, objects of all verbs, annotations, who was refused; each request once.
+// API-03: audit logging: levels, objects of all verbs, annotations, refused requests; each request
+// once.
 func TestAudit(t *testing.T) {
 	r := record(t, nil)
 	const maps, jsonMedia = "/api/v1/namespaces/default/configmaps", "application/json"
@@ -144,7 +145,7 @@ func TestAudit(t *testing.T) {
 		events := r.events(t)[before:]
 		if step.level == "" {
 			if len(events) != 0 {
-				t.Errorf("%s is recorded", step.path)
+				t.Errorf("%s: recorded, want no event", step.path)
 			}
 			continue
 		}
@@ -184,8 +185,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// API-03: a watch is recorded when it begins and when it ends.
-func TestAuditOfAWatch(t *testing.T) {
+// API-03: a watch is recorded when it starts and when it ends.
+func TestAuditOfWatch(t *testing.T) {
 	r := record(t, nil)
 	if code := r.do("GET", "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1", r.token, "", ""); code != http.StatusOK {
 		t.Fatal(code)
@@ -199,7 +200,8 @@ func TestAuditOfAWatch(t *testing.T) {
 	}
 }
 
-// API-03: the webhook gets all events, in batches, also those that wait when the server ends.
+// API-03: the webhook receives all events, in batches, including those that are buffered when the
+// server stops.
 func TestAuditWebhook(t *testing.T) {
 	var mu sync.Mutex
 	got, batches := map[string]int{}, 0
@@ -239,7 +241,7 @@ func TestAuditWebhook(t *testing.T) {
 	}
 	for id, n := range got {
 		if n != 1 {
-			t.Errorf("%s came %d times", id, n)
+			t.Errorf("event %s was sent %d times", id, n)
 		}
 	}
 }

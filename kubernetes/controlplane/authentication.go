@@ -13,18 +13,19 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// Authentication says who is known over the network, beside holders of client certificates of Config.ClientCAs and service accounts.
-// The zero value adds nobody, and lets others in as anonymous.
+// Authentication configures how requests from the network are authenticated, in addition to client
+// certificates signed by Config.ClientCAs and service account tokens. The zero value adds no
+// mechanism and treats other requests as anonymous.
 type Authentication struct {
-	// Config names the mechanisms. ClientCAs, ServiceAccounts, BootstrapTokens, OwnIssuers, Audiences and Log are the control
-	// plane's to fill in.
+	// Config lists the mechanisms. The control plane sets ClientCAs, ServiceAccounts,
+	// BootstrapTokens, OwnIssuers, Audiences and Log itself.
 	authn.Config
-	// AcceptBootstrapTokens makes the Secrets of bootstrap tokens in kube-system count.
+	// AcceptBootstrapTokens accepts the bootstrap tokens in Secrets of kube-system.
 	AcceptBootstrapTokens bool
 }
 
-// newAuthenticator makes what knows callers, and gives what issues the tokens by which it knows service accounts. What it starts ends
-// with ctx.
+// newAuthenticator sets p.identify and returns the issuer of service account tokens. Everything
+// that it starts ends with ctx.
 func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*tokens.Issuer, error) {
 	accounts := cfg.ServiceAccounts
 	issuer, err := tokens.New(tokens.Config{
@@ -41,12 +42,12 @@ func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*token
 		all.BootstrapTokens = tokens.Bootstrap(p.store)
 	}
 	if p.identify, err = authn.New(ctx, all); err != nil {
-		return nil, fmt.Errorf("make authenticators: %w", err)
+		return nil, fmt.Errorf("create authenticators: %w", err)
 	}
 	return issuer, nil
 }
 
-// patchSecret merges a patch into a Secret, as an administrator.
+// patchSecret applies a merge patch to a Secret, as an administrator.
 func (p *ControlPlane) patchSecret(ctx context.Context, namespace, name string, patch []byte) error {
 	url := "http://kelson.in-process/api/v1/namespaces/" + namespace + "/secrets/" + name
 	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPatch, url, bytes.NewReader(patch))
@@ -60,7 +61,7 @@ func (p *ControlPlane) patchSecret(ctx context.Context, namespace, name string, 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status alone says enough
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status alone is enough if the body can't be read
 		return fmt.Errorf("patch secret: %s: %s", resp.Status, answer)
 	}
 	return nil

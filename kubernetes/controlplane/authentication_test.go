@@ -35,14 +35,15 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// site is a control plane on a port.
+// site is a control plane that serves HTTPS on a port.
 type site struct {
 	*controlplane.ControlPlane
 	url string
-	ca  *pki.Authority // of the serving certificate, and of clients
+	ca  *pki.Authority // signs the serving certificate and client certificates
 }
 
 func onPort(t testing.TB, cfg controlplane.Config) *site {
@@ -73,7 +74,8 @@ func onPort(t testing.TB, cfg controlplane.Config) *site {
 	return &site{plane, server.URL(), ca}
 }
 
-// who asks the server, over a connection of its own, whom it takes a client for: a name and groups, or what it answers instead.
+// who asks the server, over its own connection, which user it authenticates: the name and groups,
+// or else the error.
 func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.ca.Pool()}
@@ -82,7 +84,7 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Also where the server did not ask for a certificate of this authority.
+		// Send the certificate even if the server did not ask for one of this authority.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
@@ -166,7 +168,8 @@ func write(t testing.TB, name string, data []byte) {
 	}
 }
 
-// AUTHN-01: the file of authorities counts beside the server's own, as it is now.
+// AUTHN-01: the file of client CAs is used in addition to the server's own authority, and is
+// reloaded.
 func TestClientCertificates(t *testing.T) {
 	first, second, file := newAuthority(t, "first"), newAuthority(t, "second"), filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, first.PEM)
@@ -174,7 +177,7 @@ func TestClientCertificates(t *testing.T) {
 	want(t, "own", s.who(t, certified(t, s.ca, "root", "ops")), "root ops")
 	want(t, "file's", s.who(t, certified(t, first, "jane", "dev")), "jane dev")
 	want(t, "stranger's", s.who(t, certified(t, second, "jane")), refused)
-	want(t, "nobody", s.who(t, nil), "anonymous")
+	want(t, "no credentials", s.who(t, nil), "anonymous")
 	write(t, file, second.PEM)
 	want(t, "new", s.who(t, certified(t, second, "jane")), "jane")
 	want(t, "former", s.who(t, certified(t, first, "jane")), refused)
@@ -298,7 +301,7 @@ func (i *issuer) token(t *testing.T, claims map[string]any) string {
 	return text
 }
 
-// AUTHN-05: by flags
+// AUTHN-05: configured by flags.
 func TestOpenIDConnect(t *testing.T) {
 	i, stranger := newIssuer(t), newIssuer(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -308,7 +311,7 @@ func TestOpenIDConnect(t *testing.T) {
 		RequiredClaims: map[string]string{"team": "lab"}, SigningAlgs: []string{"ES256"},
 	}}}})
 	if i.asked.Load() != 0 {
-		t.Error("the issuer was asked before there was a token")
+		t.Error("the server contacted the issuer before the first token")
 	}
 	lab := func(more map[string]any) map[string]any {
 		claims := map[string]any{"team": "lab", "groups": []string{"dev"}}
@@ -321,7 +324,7 @@ func TestOpenIDConnect(t *testing.T) {
 	asked := i.asked.Load()
 	want(t, "again", s.bearer(t, i.token(t, lab(nil))), "oidc:jane g:dev")
 	if i.asked.Load() != asked {
-		t.Error("the keys are asked for each token")
+		t.Error("the server fetches the keys for each token")
 	}
 	for name, token := range map[string]string{
 		"required claim": i.token(t, nil),
@@ -339,7 +342,7 @@ func TestOpenIDConnect(t *testing.T) {
 	want(t, "former key", s.bearer(t, former), refused)
 }
 
-// AUTHN-05: several issuers, expressions, anonymous paths; the file counts as it is now.
+// AUTHN-05: several issuers, expressions and anonymous paths; the file is reloaded.
 func TestAuthenticationConfiguration(t *testing.T) {
 	one, two := newIssuer(t), newIssuer(t)
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
@@ -416,11 +419,11 @@ func TestTokenWebhook(t *testing.T) {
 	want(t, "known", s.bearer(t, "remote"), "zoe far")
 	want(t, "cached", s.bearer(t, "remote"), "zoe far")
 	if n := asked.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("the webhook was called %d times", n)
 	}
 	want(t, "unknown", s.bearer(t, "local"), refused)
 	if _, err := authn.New(t.Context(), authn.Config{Webhook: &authn.Webhook{ConfigFile: file, Version: "v9"}}); err == nil {
-		t.Error("an unknown version is accepted")
+		t.Error("want an error for an unknown version")
 	}
 }
 
@@ -442,7 +445,7 @@ func TestAuthenticatingProxy(t *testing.T) {
 
 	overlap := authn.Config{ClientCAFile: file, RequestHeader: &authn.RequestHeader{ClientCAFile: file, Usernames: []string{"X-Remote-User"}}}
 	if _, err := authn.New(t.Context(), overlap); err == nil || !strings.Contains(err.Error(), "--requestheader-allowed-names must be specified") {
-		t.Errorf("one authority for users and proxies: %v", err)
+		t.Errorf("with the same authority for users and proxies: %v", err)
 	}
 	overlap.RequestHeader.AllowedNames = []string{"front"}
 	if _, err := authn.New(t.Context(), overlap); err != nil {
@@ -454,7 +457,8 @@ func TestAuthenticatingProxy(t *testing.T) {
 	}
 }
 
-// AUTHN-01, AUTHN-07: servers that extend the API find out by a ConfigMap whom this one trusts, beside what others wrote there.
+// AUTHN-01, AUTHN-07: a ConfigMap tells extension API servers which authorities this server trusts,
+// next to what other servers wrote.
 func TestTrustIsPublished(t *testing.T) {
 	own, more, proxies := newAuthority(t, "own"), newAuthority(t, "more"), newAuthority(t, "proxies")
 	dir := t.TempDir()
@@ -483,7 +487,7 @@ func TestTrustIsPublished(t *testing.T) {
 		return read.Data
 	}
 	if data := published(controlplane.Config{}); data != nil {
-		t.Errorf("nobody is trusted: %v", data)
+		t.Errorf("want no data: %v", data)
 	}
 	first := published(controlplane.Config{ClientCAs: own.Pool(), RootCA: own.PEM})
 	if len(first) != 1 || first["client-ca-file"] != string(own.PEM) {
@@ -498,7 +502,7 @@ func TestTrustIsPublished(t *testing.T) {
 	}
 	revision := st.Snapshot().Revision()
 	if again := published(cfg); !maps.Equal(again, all) || st.Snapshot().Revision() != revision {
-		t.Errorf("a second start wrote something: %v", again)
+		t.Errorf("a second start wrote the ConfigMap: %v", again)
 	}
 	cfg.Authentication.RequestHeader.AllowedNames = []string{"b", "a"}
 	if data := published(cfg); data["requestheader-allowed-names"] != `["a","b"]` {
@@ -510,7 +514,7 @@ func TestTrustIsPublished(t *testing.T) {
 func TestAnonymous(t *testing.T) {
 	no := false
 	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{Anonymous: &no}}})
-	want(t, "nobody", s.who(t, nil), refused)
+	want(t, "no credentials", s.who(t, nil), refused)
 	want(t, "bad token", s.bearer(t, "x"), refused)
 	want(t, "certificate", s.who(t, certified(t, s.ca, "root")), "root")
 	with := onPort(t, controlplane.Config{})
@@ -519,7 +523,7 @@ func TestAnonymous(t *testing.T) {
 	want(t, "a bad certificate is not anonymous", with.who(t, certified(t, newAuthority(t, "x"), "eve")), refused)
 }
 
-// AUTHN-08: TokenReview knows all tokens.
+// AUTHN-08: TokenReview accepts tokens of all authenticators.
 func TestTokenReview(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7\n"))
@@ -537,7 +541,7 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// AUTHN-04: the issuer's documents, by which others check tokens.
+// AUTHN-04: the issuer's documents, with which other services verify tokens.
 func TestIssuerDiscovery(t *testing.T) {
 	s := onPort(t, controlplane.Config{ServiceAccounts: controlplane.ServiceAccounts{Issuers: []string{"https://lab.example"}}})
 	get := func(path string) (string, string) {
@@ -564,7 +568,7 @@ func TestIssuerDiscovery(t *testing.T) {
 	}
 }
 
-// Malformed credentials: none panics, none is let in. The seed is printed with a failure.
+// Malformed credentials cause no panic and are rejected. Failures print the seed.
 func TestMalformedCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7\n"))
@@ -575,7 +579,7 @@ func TestMalformedCredentials(t *testing.T) {
 		TokenFile: file, OIDC: &authn.OIDC{IssuerURL: i.URL, ClientID: "kelson", CAFile: authority, SigningAlgs: []string{"ES256"}},
 		RequestHeader: &authn.RequestHeader{ClientCAFile: authority, Usernames: []string{"X-Remote-User"}, ExtraPrefixes: []string{"X-Remote-Extra-"}},
 	}}})
-	seed := uint64(time.Now().UnixNano())
+	seed := storetest.Seed(t)
 	random := mathrand.New(mathrand.NewPCG(seed, 1))
 	good := i.token(t, nil)
 	seeds := []string{

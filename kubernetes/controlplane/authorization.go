@@ -10,10 +10,10 @@ import (
 	"kelson.dev/kubernetes/authorizers"
 )
 
-// Authorization says who may do what. The zero value is the modes Node and RBAC.
+// Authorization configures who may do what. The zero value uses the modes Node and RBAC.
 type Authorization = authz.Options
 
-// newAuthorizer makes what decides whether a caller may do what it asks for, and what knows the rules of roles.
+// newAuthorizer returns the authorizer of requests and the resolver of RBAC rules.
 func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, error) {
 	roles, options := rbac.New(p.store), cfg.Authorization
 	if options.File == "" && len(options.Modes) == 0 {
@@ -33,11 +33,11 @@ func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, 
 		may, err = authz.New(options.Configuration(), modes)
 	} else {
 		may, err = authz.Open(options.File, authorizers.Parse, modes, func(err error) {
-			cfg.Log.Error("authorization configuration is not taken over", "err", err)
+			cfg.Log.Error("reload authorization configuration; continuing with the previous one", "err", err)
 		})
 	}
 	if err != nil {
-		return nil, rbac.Rules{}, fmt.Errorf("make authorizers: %w", err)
+		return nil, rbac.Rules{}, fmt.Errorf("create authorizers: %w", err)
 	}
 	return may, roles.Rules(), nil
 }

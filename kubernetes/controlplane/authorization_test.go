@@ -20,7 +20,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// start begins a control plane that ends with the test.
+// start starts a control plane that ends with the test.
 func start(t testing.TB, cfg controlplane.Config) *controlplane.ControlPlane {
 	t.Helper()
 	plane, err := controlplane.Start(t.Context(), cfg)
@@ -93,13 +93,13 @@ var (
 )
 
 // AUTHZ-02
-func TestRightsAreInForceWithTheNextRequest(t *testing.T) {
+func TestRightsApplyToTheNextRequest(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
 	_, err := ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, `pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default"`)
 	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx, binding("view", "ClusterRole", "view", "ann"), createOpts))
-	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})) // by the rules of an aggregated role
+	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})) // allowed by the rules of an aggregated role
 	_, err = ann.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err)
 	_, err = ann.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -110,25 +110,25 @@ func TestRightsAreInForceWithTheNextRequest(t *testing.T) {
 	_, err = ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err)
 
-	// Discovery and health are for who is known, or for all.
+	// Discovery is open to authenticated users, and health to all.
 	if _, err := ann.Discovery().ServerGroups(); err != nil {
 		t.Error(err)
 	}
-	nobody := client(plane, user.Anonymous, user.AllUnauthenticated)
-	if _, err := nobody.Discovery().ServerVersion(); err != nil {
+	anonymous := client(plane, user.Anonymous, user.AllUnauthenticated)
+	if _, err := anonymous.Discovery().ServerVersion(); err != nil {
 		t.Error(err)
 	}
-	_, err = nobody.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	_, err = anonymous.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, `User "system:anonymous" cannot list`)
 }
 
 // AUTHZ-02
-func TestNobodyGivesWhatItHasNot(t *testing.T) {
+func TestEscalation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(), client(plane, "ann").RbacV1()
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
 		rule("*", rbacv1.GroupName, "*"), rule("get", "", "pods")), createOpts))
-	// Who may write roles, but neither escalate nor bind. The star above is narrowed below.
+	// ann may write roles, but neither escalate nor bind. The star above is narrowed below.
 	writer := must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
 	writer.Rules[0].Verbs = []string{"get", "list", "create", "update", "patch", "delete"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))
@@ -160,19 +160,19 @@ func TestNobodyGivesWhatItHasNot(t *testing.T) {
 		}
 		_, err = ann.Roles("default").Patch(ctx, "mine", kind, []byte(patch), opts)
 		wantForbidden(t, err, grant)
-		if kind == types.ApplyPatchType { // that creates, too
+		if kind == types.ApplyPatchType { // apply also creates
 			_, err = ann.Roles("default").Patch(ctx, "new", kind, []byte(strings.Replace(patch, "mine", "new", 1)), opts)
 			wantForbidden(t, err, grant)
 		}
 	}
-	// A role that has more than its editor stays editable by who adds nothing to what others gave: not even that.
+	// A user can edit a role with more rights than their own only if the edit changes no rules.
 	must[*rbacv1.Role](t)(admin.Roles("default").Create(ctx, role("theirs", secrets), createOpts))
 	theirs := must[*rbacv1.Role](t)(ann.Roles("default").Get(ctx, "theirs", getOpts))
 	theirs.Labels = map[string]string{"a": "b"}
 	_, err = ann.Roles("default").Update(ctx, theirs, updateOpts)
 	wantForbidden(t, err, grant)
 	theirs.Labels, theirs.Finalizers = nil, []string{"example.com/x"}
-	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts)) // but what the garbage collector needs
+	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts)) // but may change what the garbage collector needs
 
 	_, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "theirs", "ann"), createOpts)
 	wantForbidden(t, err, `rolebindings.rbac.authorization.k8s.io "b" is forbidden: `+grant)
@@ -190,7 +190,7 @@ func TestNobodyGivesWhatItHasNot(t *testing.T) {
 	_, err = ann.ClusterRoles().Create(ctx, gather, createOpts)
 	wantForbidden(t, err, "must have cluster-admin privileges to use the aggregationRule")
 
-	// With the verbs for it, one may.
+	// With the verbs escalate and bind, the writes are allowed.
 	may := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"), rule("bind", rbacv1.GroupName, "clusterroles"))
 	may.Rules[1].ResourceNames = []string{"view"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, may, createOpts))
@@ -235,7 +235,7 @@ func TestAccessReviews(t *testing.T) {
 		t.Error(err)
 	}
 
-	ann := client(plane, "ann").AuthorizationV1() // everybody known may ask about themselves
+	ann := client(plane, "ann").AuthorizationV1() // every authenticated user may ask about themselves
 	self := func(a *authorizationv1.ResourceAttributes) *authorizationv1.SelfSubjectAccessReview {
 		return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
 	}
@@ -255,7 +255,7 @@ func TestAccessReviews(t *testing.T) {
 }
 
 // AUTHN-08
-func TestActingForOthers(t *testing.T) {
+func TestImpersonation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
 	as := func(config *rest.Config, who string, groups ...string) kubernetes.Interface {
@@ -274,7 +274,7 @@ func TestActingForOthers(t *testing.T) {
 		t.Error(name, groups, err)
 	}
 	_, err = as(plane.RESTConfig(), "ann").CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-	wantForbidden(t, err, `User "ann" cannot list resource "pods"`) // an administrator's rights do not help
+	wantForbidden(t, err, `User "ann" cannot list resource "pods"`) // the administrator's own rights are not used
 	bob := plane.RESTConfigAs(&user.DefaultInfo{Name: "bob"})
 	_, _, err = whoami(ctx, as(rest.CopyConfig(bob), "ann"))
 	wantForbidden(t, err, `User "bob" cannot impersonate`)

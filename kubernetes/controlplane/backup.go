@@ -10,10 +10,11 @@ import (
 	"kelson.dev/apiserver/store/archive"
 )
 
-// BackupPath is where the whole state can be read, by whom the authorizer lets.
+// BackupPath is the path that serves a backup of the whole state to authorized users.
 const BackupPath = "/kelson/backup"
 
-// backup answers with the state as it is when the request comes (package archive). Writes go on meanwhile.
+// backup writes the state at the time of the request as an archive (package archive). Writes
+// continue meanwhile.
 func backup(st *store.Store) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet {
@@ -24,10 +25,11 @@ func backup(st *store.Store) http.Handler {
 		sn := st.Snapshot()
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Kelson-Revision", strconv.FormatUint(sn.Revision(), 10))
-		// A large state takes longer than other requests may; a client that is gone ends it by the failing write.
+		// A large backup takes longer than the write deadline of other requests. When the client
+		// disconnects, the next write fails and ends the backup.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		if err := archive.Write(context.WithoutCancel(req.Context()), w, sn.Revision(), sn.Records()); err != nil {
-			panic(http.ErrAbortHandler) // the client must see that it is not whole
+			panic(http.ErrAbortHandler) // the client must see that the backup is incomplete
 		}
 	})
 }

@@ -18,7 +18,8 @@ import (
 
 var measure = flag.Bool("measure", false, "measure what decoding bodies takes (TestNeed, with -v)")
 
-// API-03: what wire.Need says bodies take, and what they take. -measure -v shows it of the worst ones.
+// API-03: compares wire.Need's estimates of decoding memory with the memory actually used. -measure
+// -v prints the worst cases.
 func TestNeed(t *testing.T) {
 	if !*measure {
 		t.Skip("without -measure")

@@ -18,7 +18,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// bootstrap creates, through the API, what every cluster has from the start and state lacks. API-12
+// bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
+// namespaces, priority classes and the Service "kubernetes". API-12
 func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundTripper, serviceRange string) error {
 	client := &http.Client{Transport: transport}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
@@ -72,7 +73,7 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 	return nil
 }
 
-// priorityClasses are those of the system's own pods, as kube-apiserver has them.
+// priorityClasses returns the priority classes of system pods, as kube-apiserver creates them.
 func priorityClasses() []*schedulingv1.PriorityClass {
 	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
 		return &schedulingv1.PriorityClass{
@@ -88,7 +89,8 @@ func priorityClasses() []*schedulingv1.PriorityClass {
 	}
 }
 
-// firstAddress is the first usable address of the service range, which the kubernetes service has everywhere.
+// firstAddress returns the first usable address of the service range, which is the cluster IP of
+// the Service "kubernetes".
 func firstAddress(serviceRange string) (string, error) {
 	if serviceRange == "" {
 		return "10.0.0.1", nil
@@ -105,7 +107,8 @@ func firstAddress(serviceRange string) (string, error) {
 	return ip.String(), nil
 }
 
-// create posts an object; one that is there already is no error, since another server of the same store may have been faster.
+// create posts an object. It ignores a conflict, because another server of the same store may have
+// created the object first.
 func create(ctx context.Context, client *http.Client, collection string, obj any) error {
 	body, err := json.Marshal(obj)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-01: what an operator does to built-in objects that it owns: small ones, with labels and an owner, in memory, in process, one client.
+// API-01: typical writes of an operator to small built-in objects that it owns, with labels and an
+// owner reference; in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
@@ -79,7 +80,7 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 		b.Run("apply other "+kind.name, func(b *testing.B) {
 			b.ReportAllocs()
 			if kind.name == "Pod" {
-				b.Skip("its node can't change")
+				b.Skip("the pod's node can't change")
 			}
 			for b.Loop() {
 				n++

@@ -12,114 +12,136 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// KubernetesVersion is the version of Kubernetes whose API is served.
+// KubernetesVersion is the version of Kubernetes whose API the control plane serves.
 const KubernetesVersion = "v1.37.1"
 
-// Config says what a control plane consists of. The zero value is one in memory, with its controllers and without nodes.
+// Config configures a control plane. The zero value is a control plane in memory, with controllers
+// and without nodes.
 type Config struct {
-	// Store is the state; nil makes one in memory, which ends with the control plane. A given one is the caller's to close,
-	// after Stop.
+	// Store holds the state. The caller closes it, after Stop. If nil, the control plane uses a
+	// store in memory that Stop closes.
 	Store *store.Store
-	// From is the state that a store of the control plane's own begins with: it is copied in O(1), and goes on from its revision. nil: an
-	// empty one. It has no meaning where Store is given.
+	// From is the initial state of the control plane's own store, which copies it in O(1) and
+	// continues from its revision; nil means empty. From is ignored if Store is set.
 	From *store.Snapshot
-	// ClientCAs verify client certificates; nil: none are accepted.
+	// ClientCAs verify client certificates. If nil, no client certificate is accepted.
 	ClientCAs *x509.CertPool
-	// RootCA is the certificate (PEM) by which clients within the cluster trust this control plane; every namespace gets it as the
-	// ConfigMap kube-root-ca.crt. nil: there is none, nor the ConfigMaps.
+	// RootCA is the certificate (PEM) with which clients in the cluster verify this control plane.
+	// Every namespace gets it in the ConfigMap kube-root-ca.crt. If nil, these ConfigMaps are not
+	// created.
 	RootCA []byte
-	// Authority signs the CertificateSigningRequests that are approved; nil: nobody does. Its client certificates are accepted only if
-	// ClientCAs say so.
+	// Authority signs approved CertificateSigningRequests. If nil, no controller signs them. Client
+	// certificates that it signs are accepted only if ClientCAs includes it.
 	Authority *pki.Authority
-	// ServiceAccounts says how the tokens of service accounts are made and checked.
+	// ServiceAccounts configures how service account tokens are issued and verified.
 	ServiceAccounts ServiceAccounts
-	// Authentication, Authorization and Admission are the gates before the store.
+	// Authentication, Authorization and Admission decide which requests reach the store.
 	Authentication Authentication
 	Authorization  Authorization
 	Admission      Admission
-	// Audit records requests.
+	// Audit configures which requests are recorded, and where.
 	Audit Audit
-	// Limits bounds what is served at once.
+	// Limits bounds the requests that are served at the same time.
 	Limits Limits
-	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means 10.0.0.0/24.
+	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families separated by a
+	// comma; "" means 10.0.0.0/24.
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration
-	// Node says what runs pods; "" means NodeNone.
+	// Node selects what runs pods; "" means NodeNone.
 	Node Node
-	// NodeLease is how long the node counts as alive after it was last heard of; 0 means 40 seconds, negative that it has no lease: its
-	// renewals, every ten seconds, would be most of the work of a month of virtual time.
+	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.
+	// If negative, the node has no Lease: in virtual time, renewing one every ten seconds would be
+	// most of the work of a simulated month.
 	NodeLease time.Duration
-	// NodeDir is where NodeProcess keeps the containers' directories and logs; needed for that only.
+	// NodeDir is where NodeProcess keeps the directories and logs of containers. Only NodeProcess
+	// needs it.
 	NodeDir string
-	// NodeHidden are files and directories that pods of NodeProcess can't see wherever they are, such as the data directory.
+	// NodeHidden lists files and directories that pods of NodeProcess can't see, wherever they are;
+	// for example, the data directory.
 	NodeHidden []string
-	// NodeUnconfined runs the pods of NodeProcess with the user and the files of this process.
+	// NodeUnconfined runs the pods of NodeProcess as the user of this process, with access to all
+	// its files.
 	NodeUnconfined bool
-	// NoControllers leaves out what in Kubernetes belongs to kube-controller-manager: dependents stay when their owner goes, namespaces
-	// stay Terminating and have no service account from the start, finished Jobs stay, and cluster roles are not aggregated.
+	// NoControllers leaves out the controllers that in Kubernetes belong to
+	// kube-controller-manager. Then dependents of deleted owners stay, namespaces stay Terminating
+	// and have no default service account, finished Jobs stay, and cluster roles are not
+	// aggregated.
 	NoControllers bool
-	// Workloads makes pods of Deployments, StatefulSets, DaemonSets, Jobs and their like, and EndpointSlices of Services, from when the
-	// first such object exists. It has no meaning with NoControllers.
+	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs and the like,
+	// and of EndpointSlices. They start when the first such object exists. Ignored with
+	// NoControllers.
 	Workloads bool
-	// Once is run by one of the control planes that share a Store's log at a time, as the controllers are; each until its context ends.
+	// Once lists functions that, like the controllers, run in only one of the control planes that
+	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath.
 	Profiling bool
-	// NoFastPaths leaves all work to the libraries of Kubernetes and answers the same, only slower. It serves the triage of bugs: see
-	// package fastpath and docs/design/fastpaths.md.
+	// NoFastPaths leaves all work to the libraries of Kubernetes. The answers are the same, only slower. It
+	// serves the triage of bugs; see package fastpath and docs/design/fastpaths.md.
 	NoFastPaths bool
-	// Log gets what the parts have to say; nil discards it. Records name objects and never show their contents: see package redact.
+	// Log receives the log records of all components; nil discards them. Records name objects and
+	// never contain what the objects hold; see package redact.
 	Log *slog.Logger
 }
 
-// Limits bound what is served at once. 0 is the default: 400, 200 and 10,000; negative: any number.
+// Limits bounds the requests that are served at the same time. For each number, 0 means the default
+// (400, 200 and 10,000) and a negative value means unlimited.
 type Limits struct {
-	// InFlight and MutatingInFlight together are the seats that priority and fairness divides; one that is negative adds none. Without priority and
-	// fairness they are how many short requests that read, and that write, are served at once.
+	// InFlight and MutatingInFlight together are the seats that priority and fairness distributes;
+	// a negative one adds none. Without priority and fairness, they limit the read-only and the
+	// mutating short requests in flight.
 	InFlight, MutatingInFlight int
-	// LongRunningPerUser is how many long-running requests, such as watches, each user may have, and all service accounts of a namespace
-	// together. More are answered with 429, but for those of system:masters.
+	// LongRunningPerUser limits the long-running requests, such as watches, of each user, and of
+	// all service accounts of a namespace together. Further ones get 429, except those of
+	// system:masters.
 	LongRunningPerUser int
-	// NoPriorityAndFairness answers all short requests beyond InFlight and MutatingInFlight with 429, but for those of system:masters, whichever
-	// user they are of. FlowSchemas and PriorityLevelConfigurations then have no effect.
+	// NoPriorityAndFairness turns priority and fairness off: all short requests beyond InFlight and
+	// MutatingInFlight get 429, from whichever user, except those of system:masters. FlowSchemas
+	// and PriorityLevelConfigurations then have no effect.
 	NoPriorityAndFairness bool
 }
 
-// ServiceAccounts is about the tokens of service accounts. The zero value signs them with a key that is made for this control plane
-// alone: its tokens end with it.
+// ServiceAccounts configures service account tokens. The zero value signs them with a key generated
+// for this control plane, so that its tokens are invalid after it ends.
 type ServiceAccounts struct {
 	// Key signs tokens: an RSA key, or an ECDSA key on P-256, P-384 or P-521.
 	Key crypto.Signer
-	// Keys are further ones whose tokens are accepted.
+	// Keys verify tokens, in addition to Key.
 	Keys []crypto.PublicKey
-	// Issuers are the accepted issuers, of which the first is written into tokens; none: tokens.DefaultIssuer.
+	// Issuers are the accepted issuers. The first one is written into new tokens; none means
+	// tokens.DefaultIssuer.
 	Issuers []string
-	// Audiences are the names of this API server in tokens; none: the issuers.
+	// Audiences identify this API server in tokens; none means the issuers.
 	Audiences []string
-	// KeySetURL is where the issuer's discovery document says its keys are; "": below the first issuer.
+	// KeySetURL is the URL of the key set in the issuer's discovery document; "" means a URL below
+	// the first issuer.
 	KeySetURL string
-	// NoLookup accepts tokens of old, which never expire, without looking for their Secret and account.
+	// NoLookup accepts legacy tokens, which never expire, without checking that their Secret and
+	// account exist.
 	NoLookup bool
-	// NoExtension lets the tokens that pods are given by default end after an hour, as they say, instead of a year.
+	// NoExtension makes the tokens mounted into pods by default expire after an hour, as they
+	// state, instead of a year.
 	NoExtension bool
-	// MaxLifetime is the longest lifetime of tokens that can be asked for; 0: any.
+	// MaxLifetime is the longest lifetime of tokens that clients can request; 0 means unlimited.
 	MaxLifetime time.Duration
 }
 
-// Node is a way to run pods.
+// Node selects how pods run.
 type Node string
 
 const (
 	// NodeNone runs no pods: they stay Pending.
 	NodeNone Node = "none"
-	// NodeSimulated lets pods go through their life by their spec, and runs nothing.
+	// NodeSimulated takes pods through the lifecycle that their spec describes, without running
+	// anything.
 	NodeSimulated Node = "simulated"
-	// NodeProcess runs the containers' commands as processes of this machine, confined as package process says, unless NodeUnconfined.
+	// NodeProcess runs the containers' commands as processes of this machine. Unless NodeUnconfined
+	// is set, package process confines them.
 	NodeProcess Node = "process"
 )
 
-// ParseNode reads a Node as users write it.
+// ParseNode returns the Node with a name: none, simulated or process.
 func ParseNode(s string) (Node, error) {
 	switch n := Node(s); n {
 	case NodeNone, NodeSimulated, NodeProcess:

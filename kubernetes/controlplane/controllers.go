@@ -23,10 +23,10 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// startControllers starts the controllers without which the API does not behave as one expects.
+// startControllers starts the controllers that are part of the API's expected behavior.
 func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
 	for _, run := range cfg.Once {
-		parts.run(ctx, "what is to run once", run)
+		parts.run(ctx, "run once", run)
 	}
 	parts.run(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
 	if cfg.NoControllers && p.node.agent == nil {
@@ -34,9 +34,10 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}
 	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
 	if err != nil {
-		return fmt.Errorf("make the controllers' client: %w", err)
+		return fmt.Errorf("create the controllers' client: %w", err)
 	}
-	// A node of its own is of no use without: it would stay tainted.
+	// The control plane's own node needs this controller even with NoControllers: without it, the
+	// node stays tainted.
 	parts.run(ctx, "node taints", nodetaints.New(nodetaints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	if cfg.NoControllers {
 		return nil
@@ -44,7 +45,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	parts.run(ctx, "garbage collector", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
 	}).Run)
-	parts.run(ctx, "namespaces' furnishing", namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
+	parts.run(ctx, "namespace defaults", namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	parts.run(ctx, "ttl after finished", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	parts.run(ctx, "cluster role aggregation", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	parts.run(ctx, "storage protection", storageprotection.New(storageprotection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)

@@ -4,8 +4,9 @@
 //	defer plane.Stop()
 //	config := plane.RESTConfig() // for client-go, controller-runtime, or kelson.dev/operator
 //
-// It opens no port, no file and no global state; it can be started any number of times in one process, and inside a testing/synctest
-// bubble. Everything it started has ended when Stop returns. Package https puts it on a port.
+// Start opens no port and no file. It can be called any number of times in one process, and inside
+// a testing/synctest bubble. Everything that it started has ended when Stop returns. Package
+// kelson.dev/apiserver/serving serves [ControlPlane.Handler] on a port.
 package controlplane
 
 import (
@@ -44,7 +45,7 @@ type ControlPlane struct {
 	chain     *filters.Chain
 	identify  *authn.Authenticator
 	node      *ownNode
-	plugins   *admission.Chain // nil before it is made
+	plugins   *admission.Chain // nil until newAdmission
 
 	log *slog.Logger
 
@@ -53,7 +54,8 @@ type ControlPlane struct {
 	stop   sync.Once
 }
 
-// Start returns a control plane that answers requests. It runs until ctx ends or Stop is called.
+// Start starts a control plane and returns when it serves requests. It runs until ctx ends or Stop
+// is called.
 func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -81,7 +83,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.ownsStore = true
 	}
 	if p.node, err = newNode(cfg, p); err != nil {
-		return nil, fmt.Errorf("make node: %w", err)
+		return nil, fmt.Errorf("create node: %w", err)
 	}
 
 	objects := func() resource.Objects { return p.verbs }
@@ -105,11 +107,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make built-in kinds: %w", err)
+		return nil, fmt.Errorf("create built-in kinds: %w", err)
 	}
 	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, NoFastPaths: cfg.NoFastPaths})
 	if err != nil {
-		return nil, fmt.Errorf("make custom kinds: %w", err)
+		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
 	p.registry.Put(append(kinds, definitions.Resource())...)
 	if err := definitions.Load(); err != nil {
@@ -120,7 +122,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Registry:  p.registry,
 		Admission: counts.Admission(cfg.Audit.annotated(plugins)),
 		Metrics:   counts,
-		// A PUT or an apply that creates needs the right to create.
+		// A PUT or an apply that creates an object needs permission to create.
 		Authorizer:  may,
 		CatchUp:     catchUp(p.store, definitions),
 		NoFastPaths: cfg.NoFastPaths,
@@ -133,10 +135,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
-		return nil, fmt.Errorf("create what exists from the start: %w", err)
+		return nil, fmt.Errorf("create initial objects: %w", err)
 	}
-	if err := p.publishTrust(ctx, cfg.RootCA); err != nil { // clients are served all the same
-		cfg.Log.Error("publish whom this control plane trusts", "configmap", trustName, "err", err)
+	if err := p.publishTrust(ctx, cfg.RootCA); err != nil { // the control plane serves clients without it
+		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
 	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
@@ -160,27 +162,29 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	return p, nil
 }
 
-// goRun runs a part until the control plane ends.
+// goRun runs a component until the control plane ends.
 func (p *ControlPlane) goRun(ctx context.Context, name string, run func(context.Context) error) {
 	p.parts.run(ctx, name, run)
 }
 
-// parts are those that run beside each other.
+// parts is a group of components that run concurrently.
 type parts struct {
 	sync.WaitGroup
 	log *slog.Logger
 }
 
-// run runs a part until ctx ends. One that fails is told of: the others go on without it.
+// run runs a component until ctx ends. If the component fails, run logs the error and the other
+// components continue.
 func (p *parts) run(ctx context.Context, name string, run func(context.Context) error) {
 	p.Go(func() {
 		if err := run(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-			p.log.Error("a part of the control plane ended", "part", name, "err", err)
+			p.log.Error("component ended", "component", name, "err", err)
 		}
 	})
 }
 
-// Stop ends everything and returns when it has ended. Requests in hand are cut; see Drain.
+// Stop ends the control plane and returns when all of its goroutines have ended. It aborts requests
+// in flight; see Drain.
 func (p *ControlPlane) Stop() {
 	p.stop.Do(func() {
 		p.cancel()
@@ -194,44 +198,49 @@ func (p *ControlPlane) Stop() {
 	})
 }
 
-// Drain refuses new requests, ends watches, and returns when the short requests in hand are answered or ctx ends.
+// Drain refuses new requests, ends watches, and returns when the short requests in flight are
+// answered or ctx ends.
 func (p *ControlPlane) Drain(ctx context.Context) error { return p.chain.Shutdown(ctx) }
 
-// Handler serves the API with its whole pipeline, for a listener.
+// Handler serves the API through the whole request pipeline, for a listener.
 func (p *ControlPlane) Handler() http.Handler { return p.chain }
 
-// ClientCAs are the authorities whose client certificates count now; nil: none. A server shows them to its clients.
+// ClientCAs returns the authorities whose client certificates are accepted now, or nil if there are
+// none. A TLS server sends their names to clients.
 func (p *ControlPlane) ClientCAs() *x509.CertPool { return p.identify.ClientCAs() }
 
-// Store is the state.
+// Store returns the store that holds the state.
 func (p *ControlPlane) Store() *store.Store { return p.store }
 
-// Registry is the set of kinds that are served now.
+// Registry returns the registry of served kinds.
 func (p *ControlPlane) Registry() *resource.Registry { return p.registry }
 
-// admin is the user of in-process callers who do not say who they are.
+// admin is the user of in-process requests that name no other user.
 var admin = &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
-// Transport hands requests to the control plane in process, as an administrator.
+// Transport returns a transport that passes requests to the control plane in process, as an
+// administrator.
 func (p *ControlPlane) Transport() http.RoundTripper { return p.TransportAs(admin) }
 
-// TransportAs hands requests to the control plane in process, as a user.
+// TransportAs returns a transport that passes requests to the control plane in process, as the
+// given user.
 func (p *ControlPlane) TransportAs(u user.Info) http.RoundTripper {
 	return &inprocess.Transport{
-		// The chain is made after the parts that are given a transport: it is looked up when a request comes.
+		// newAdmission and other constructors take a transport before p.chain is set, so the
+		// handler reads p.chain per request.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.chain.ServeHTTP(w, r) }),
 		Context: func(ctx context.Context) context.Context { return filters.WithUser(ctx, u) },
 	}
 }
 
-// RESTConfig is the configuration of an administrator's client in this process.
+// RESTConfig returns the configuration of an in-process client with an administrator's rights.
 func (p *ControlPlane) RESTConfig() *rest.Config { return p.RESTConfigAs(admin) }
 
-// RESTConfigAs is the configuration of a user's client in this process.
+// RESTConfigAs returns the configuration of an in-process client that acts as the given user.
 func (p *ControlPlane) RESTConfigAs(u user.Info) *rest.Config {
 	return &rest.Config{
 		Host:      "http://kelson.in-process",
 		Transport: p.TransportAs(u),
-		QPS:       -1, // flow control is the server's
+		QPS:       -1, // the server limits requests, not the client
 	}
 }

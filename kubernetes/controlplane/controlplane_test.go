@@ -14,7 +14,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// broken is a backend whose disk fails when it is told to.
+// broken is a backend whose disk can be made to fail.
 type broken struct{ fails bool }
 
 func (b *broken) Load(func(store.Record) error) (uint64, error)                   { return 0, nil }
@@ -43,7 +43,7 @@ func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, stri
 }
 
 // API-02, API-13
-func TestAFailedDiskIsSeenByHealthAndWritersAndNotByReaders(t *testing.T) {
+func TestFailedDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
 		state, err := store.Open(store.Config{Backend: disk})
@@ -76,16 +76,16 @@ func TestAFailedDiskIsSeenByHealthAndWritersAndNotByReaders(t *testing.T) {
 			}
 		}
 		if code, _ := get(t, plane, "/api/v1/namespaces/default/configmaps/x"); code != http.StatusNotFound {
-			t.Errorf("what was not stored is seen: %d", code)
+			t.Errorf("an object that was not stored is visible: %d", code)
 		}
 		if code, _ := get(t, plane, "/api/v1/namespaces/default"); code != http.StatusOK {
-			t.Errorf("reading what is there: %d", code)
+			t.Errorf("read of an existing object: %d", code)
 		}
 	})
 }
 
 // API-12
-func TestWhatIsThereFromTheStart(t *testing.T) {
+func TestInitialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})
 		if err != nil {

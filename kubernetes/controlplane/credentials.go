@@ -11,7 +11,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// startCredentials starts the controllers of what authenticates: tokens in Secrets, and certificates.
+// startCredentials starts the controllers of credentials: tokens in Secrets and certificates.
 func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) {
 	parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
 		Store: p.store, Client: own, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// schemer writes roles and bindings at random, of few names so that they meet.
+// schemer writes random roles and bindings, with few names so that they refer to each other.
 type schemer struct {
 	*rand.Rand
 	kubernetes.Interface
@@ -33,7 +33,7 @@ func (s *schemer) namespace() string { return s.one("default", "kube-public") }
 
 func (s *schemer) rules() (rules []rbacv1.PolicyRule) {
 	if s.IntN(2) == 0 {
-		return []rbacv1.PolicyRule{rule("get", "", "pods")} // what everybody here has
+		return []rbacv1.PolicyRule{rule("get", "", "pods")} // the rights that every user has here
 	}
 	for range 1 + s.IntN(2) {
 		r := rule(s.one("get", "list", "create", "update", "*"), s.one("", "apps", "*"), s.one("pods", "secrets", "configmaps", "*"))
@@ -76,7 +76,7 @@ func (s *schemer) clusterBinding() *rbacv1.ClusterRoleBinding {
 	return b
 }
 
-// write makes one request: it creates, replaces, patches or deletes a role or a binding.
+// write sends one request: it creates, replaces, patches or deletes a role or a binding.
 func (s *schemer) write(ctx context.Context) error {
 	c, in, del := s.RbacV1(), s.namespace(), metav1.DeleteOptions{}
 	apply := metav1.PatchOptions{FieldManager: "mallory", Force: new(bool)}
@@ -129,7 +129,7 @@ func text(v any) []byte {
 	return data
 }
 
-// rights are what the caller may do in a namespace.
+// rights returns what the caller may do in a namespace.
 func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rbacv1.PolicyRule) {
 	t.Helper()
 	review, err := c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
@@ -144,15 +144,15 @@ func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rba
 	return rules
 }
 
-// Without escalate, bind or impersonate nothing that a user may write widens what it may do. AUTHZ-02
-func TestNoSequenceOfAllowedRequestsWidensRights(t *testing.T) {
+// Without escalate, bind or impersonate, no sequence of writes gives a user more rights. AUTHZ-02
+func TestNoSequenceOfRequestsEscalates(t *testing.T) {
 	allowed, refused := 0, 0
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {
 			plane := start(t, controlplane.Config{})
 			chance := rand.New(rand.NewPCG(seed, 1))
 			admin := &schemer{chance, client(plane, "root", user.SystemPrivilegedGroup)}
-			for range 30 { // a graph of roles, in part dangling
+			for range 30 { // a graph of roles, partly dangling
 				admin.write(t.Context())
 			}
 			writes := clusterRole("writes", rbacv1.PolicyRule{
@@ -160,7 +160,7 @@ func TestNoSequenceOfAllowedRequestsWidensRights(t *testing.T) {
 			}, rule("get", "", "pods"), rule("get", "apps", "*"))
 			must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(t.Context(), writes, createOpts))
 			must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("writes", "writes", "mallory"), createOpts))
-			synctest.Wait() // rules are aggregated
+			synctest.Wait() // until rules are aggregated
 
 			mallory := &schemer{chance, client(plane, "mallory")}
 			before := map[string][]rbacv1.PolicyRule{}
@@ -176,7 +176,7 @@ func TestNoSequenceOfAllowedRequestsWidensRights(t *testing.T) {
 				synctest.Wait()
 				for namespace, had := range before {
 					if covered, more := validation.Covers(had, rights(t, mallory, namespace)); !covered {
-						t.Fatalf("seed %d, step %d: may more in %s: %v", seed, step, namespace, more)
+						t.Fatalf("seed %d, step %d: new rights in %s: %v", seed, step, namespace, more)
 					}
 				}
 			}
@@ -184,6 +184,6 @@ func TestNoSequenceOfAllowedRequestsWidensRights(t *testing.T) {
 		})
 	}
 	if allowed < 50 || refused < 50 {
-		t.Errorf("%d requests were allowed and %d refused: too few to say anything", allowed, refused)
+		t.Errorf("%d requests were allowed and %d refused: too few for this test", allowed, refused)
 	}
 }

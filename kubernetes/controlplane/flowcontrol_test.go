@@ -18,7 +18,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// dangling is the status of the condition Dangling.
+// dangling returns the status of the condition Dangling.
 func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 	for _, c := range fs.Status.Conditions {
 		if c.Type == flowcontrolv1.FlowSchemaConditionDangling {
@@ -28,8 +28,8 @@ func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 	return ""
 }
 
-// API-14: priority and fairness has Kubernetes' objects from the start and keeps them as Kubernetes does; every answer names by which objects its
-// request was classified.
+// API-14: priority and fairness has Kubernetes' default objects and maintains them like Kubernetes;
+// headers of every response name the objects that classified the request.
 func TestPriorityAndFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
@@ -81,7 +81,7 @@ func TestPriorityAndFairness(t *testing.T) {
 			t.Errorf("%d %s", code, page)
 		}
 		if code, page := get(t, plane, "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1"); code != http.StatusOK || !strings.Contains(page, "dump_requests") {
-			t.Errorf("the request itself is not among those that execute: %d %s", code, page)
+			t.Errorf("the request itself is not among the executing ones: %d %s", code, page)
 		}
 		if code, page := get(t, plane, "/metrics"); code != http.StatusOK || !strings.Contains(page, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`) {
 			t.Errorf("%d %s", code, page)
@@ -91,7 +91,7 @@ func TestPriorityAndFairness(t *testing.T) {
 	})
 }
 
-// statusOfSchemas checks that a FlowSchema's status follows its level.
+// statusOfSchemas checks that a FlowSchema's status depends on its priority level.
 func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.ControlPlane) {
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 	mine := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
@@ -120,7 +120,8 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 	want(flowcontrolv1.ConditionTrue)
 }
 
-// maintained checks that the objects that Kubernetes needs come back, and that what users protect stays.
+// maintained checks that required objects are created again, and that protected ones are not
+// changed.
 func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPlane) {
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 	if err := flows.FlowSchemas().Delete(ctx, "catch-all", metav1.DeleteOptions{}); err != nil {

@@ -23,8 +23,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// BenchmarkSmallGet is a GET of a small ConfigMap over HTTPS, by a user with a certificate whom one of 1,000 bindings lets; and beside it what all
-// gates before dispatch cost the same request: before-ns, and their part of the whole. API-03, AUTHN-01, AUTHZ-02
+// BenchmarkSmallGet measures a GET of a small ConfigMap over HTTPS, by a user with a certificate
+// and one of 1,000 bindings. It also measures the filters before dispatch alone, as before-ns and
+// as a share of the whole. API-03, AUTHN-01, AUTHZ-02
 func BenchmarkSmallGet(b *testing.B) {
 	s := onPort(b, controlplane.Config{})
 	ctx, admin := b.Context(), client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
@@ -53,11 +54,11 @@ func BenchmarkSmallGet(b *testing.B) {
 	gates, seen := beforeDispatch(b, s)
 	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
-	for _, name := range []string{"Accept", "Accept-Encoding", "User-Agent"} { // as of a client
+	for _, name := range []string{"Accept", "Accept-Encoding", "User-Agent"} { // headers of a typical client
 		req.Header.Set(name, "a value")
 	}
 	w := nowhere{http.Header{}}
-	// The two sides take turns, so that both meet the machine in the same state.
+	// Alternate both measurements, so that both see the machine in the same state.
 	const turn = 100
 	var whole, before time.Duration
 	b.ReportAllocs()
@@ -86,15 +87,15 @@ func BenchmarkSmallGet(b *testing.B) {
 	}
 	passes := (n + turn - 1) / turn * turn
 	if *seen != passes {
-		b.Fatalf("%d of %d requests passed the gates", *seen, passes)
+		b.Fatalf("%d of %d requests passed the filters", *seen, passes)
 	}
 	perGet, perPass := float64(whole.Nanoseconds())/float64(n), float64(before.Nanoseconds())/float64(passes)
 	b.ReportMetric(perPass, "before-ns")
 	b.ReportMetric(100*perPass/perGet, "%-of-GET")
 }
 
-// beforeDispatch is the pipeline of a control plane with its gates: certificates, the modes Node and RBAC over the same state, metrics. It ends with
-// a count.
+// beforeDispatch is the pipeline of a control plane: client certificates, the modes Node and RBAC
+// over the same state, and metrics. It ends with a counter instead of the verbs.
 func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 	identify, err := authn.New(b.Context(), authn.Config{ClientCAs: s.ca.Pool()})
 	if err != nil {
@@ -113,7 +114,7 @@ func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: may, Metrics: prometheus.NewRegistry()}), seen
 }
 
-// nowhere is a ResponseWriter that keeps nothing.
+// nowhere is a ResponseWriter that discards everything.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: / lists all paths that there are, those of a definition from the moment it is there.
+// API-02: / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
 	if err != nil {
@@ -28,7 +28,7 @@ func TestIndex(t *testing.T) {
 		"/healthz/ping", "/livez/store", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz/store", "/version",
 	} {
 		if !lists(path) {
-			t.Errorf("no %s", path)
+			t.Errorf("missing %s", path)
 		}
 		if path == "/apis/" {
 			continue // the same document
@@ -39,7 +39,7 @@ func TestIndex(t *testing.T) {
 	}
 	const paths = "/apis/stable.example.com/v1"
 	if lists(paths) {
-		t.Error("there is a group before its definition")
+		t.Error("the group is listed before its definition exists")
 	}
 	p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"crontabs.stable.example.com"},"spec":{
 		"group":"stable.example.com","scope":"Namespaced","names":{"plural":"crontabs","kind":"CronTab"},"versions":[{"name":"v1","served":true,"storage":true,
@@ -48,6 +48,6 @@ func TestIndex(t *testing.T) {
 		t.Error("the group of a definition is not listed")
 	}
 	if fmt.Sprint(p.Want(t, 200, "GET", paths, "")["kind"]) != "APIResourceList" {
-		t.Error("what is listed is not there")
+		t.Error("a listed path is not served")
 	}
 }

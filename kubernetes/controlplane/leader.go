@@ -15,18 +15,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaseName is the Lease of those control planes that share a state: who holds it runs the controllers.
+// leaseName is the Lease that control planes with a shared state compete for. Its holder runs the
+// controllers.
 const leaseName = "kelson-controllers"
 
-// whileLeading runs what must run once: at once for a control plane with a store of its own, and otherwise for as long as, and whenever,
-// it holds the Lease. Run starts parts, which end with its context.
+// whileLeading runs the components that only one control plane may run. With a store of its own, a
+// control plane runs them immediately; with a shared store, it runs them whenever it holds the
+// Lease. The function run starts the components, which end with its context.
 func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Context, parts *parts) error) error {
 	if !p.store.Follows() {
 		return run(ctx, &p.parts)
 	}
 	client, err := coordination.NewForConfig(p.RESTConfig())
 	if err != nil {
-		return fmt.Errorf("make the client of leases: %w", err)
+		return fmt.Errorf("create the lease client: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -48,7 +50,8 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 	return nil
 }
 
-// lead waits for the Lease, runs until it is lost or ctx ends, and gives it back when all that was started has ended.
+// lead waits for the Lease and calls run. When the Lease is lost or ctx ends, it waits for all
+// started components to end and releases the Lease.
 func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, run func(context.Context, *parts) error) error {
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

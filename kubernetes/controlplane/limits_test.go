@@ -14,18 +14,18 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// nestedJSON is a value below n levels of a member.
+// nestedJSON returns a value nested n levels deep.
 func nestedJSON(n int, value string) string {
 	return strings.Repeat(`{"a":`, n) + value + strings.Repeat("}", n)
 }
 
-// field is a field of a protobuf message.
+// field encodes a field of a protobuf message.
 func field(number int, value []byte) []byte {
 	out := binary.AppendUvarint(nil, uint64(number)<<3|2)
 	return append(binary.AppendUvarint(out, uint64(len(value))), value...)
 }
 
-// nestedSchema is a JSONSchemaProps in protobuf with as many levels of `not` as fit.
+// nestedSchema returns a JSONSchemaProps in protobuf with as many levels of `not` as fit.
 func nestedSchema(size int) []byte {
 	out := make([]byte, size)
 	at := size
@@ -39,7 +39,7 @@ func nestedSchema(size int) []byte {
 	}
 }
 
-// API-03, API-02: what is too much is answered with 4xx, in little time and memory, and changes nothing.
+// API-03, API-02: excessive requests get 4xx, with little time and memory, and change nothing.
 func TestLimitsOfBodies(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {
@@ -147,20 +147,20 @@ func TestLimitsOfBodies(t *testing.T) {
 		})
 	}
 	if _, after := do("GET", bags, jsonMedia, ""); after != before {
-		t.Error("something was written")
+		t.Error("a request changed the state")
 	}
 	if code, answer := do("PATCH", bags+"/small", patchMedia, "["+strings.Repeat(operation+",", 9_999)+operation+"]"); code != 200 {
-		t.Errorf("as many operations as may be: %d %.400s", code, answer)
+		t.Errorf("the maximum number of operations: %d %.400s", code, answer)
 	}
 	if code, answer := do("PATCH", bags+"/deep", patchMedia, `[{"op":"add","path":"/spec/b","value":1}]`); code != 200 {
-		t.Errorf("a little at a deep object: %d %.400s", code, answer)
+		t.Errorf("a small change of a deep object: %d %.400s", code, answer)
 	}
 }
 
 const bagDefinition = `{"metadata":{"name":"bags.x.io"},"spec":{"group":"x.io","names":{"plural":"bags","kind":"Bag"},"scope":"Namespaced","versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// laughs is a small document that says very much.
+// laughs returns a small YAML document that expands to a huge one.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString("apiVersion: x.io/v1\nkind: Bag\nmetadata: {name: l}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
@@ -170,7 +170,7 @@ func laughs() string {
 	return b.String()
 }
 
-// zipped is a body that is compressed. As in kube-apiserver nothing decompresses it.
+// zipped returns a compressed body. As in kube-apiserver, nothing decompresses it.
 func zipped(body string) string {
 	var out strings.Builder
 	w := gzip.NewWriter(&out)
@@ -179,7 +179,8 @@ func zipped(body string) string {
 	return out.String()
 }
 
-// protobufDefinition is a CustomResourceDefinition whose schema is nested in as many bytes.
+// protobufDefinition returns a CustomResourceDefinition with a schema nested in the given number of
+// bytes.
 func protobufDefinition(size int) string {
 	kind := append(field(1, []byte("apiextensions.k8s.io/v1")), field(2, []byte("CustomResourceDefinition"))...)
 	version := append(field(1, []byte("v1")), 2<<3, 1, 3<<3, 1)
@@ -190,7 +191,8 @@ func protobufDefinition(size int) string {
 	return "k8s\x00" + string(append(field(1, kind), field(2, definition)...))
 }
 
-// API-03: headers beyond a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server goes on.
+// API-03: headers larger than a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server keeps
+// working.
 func TestLimitOfHeaders(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	for _, http2 := range []bool{false, true} {
@@ -207,7 +209,7 @@ func TestLimitOfHeaders(t *testing.T) {
 				if want == http.StatusOK {
 					t.Errorf("HTTP/2 %v, %d bytes: %v", http2, size, err)
 				}
-				continue // the client was told of the limit, or the connection ended while it wrote
+				continue // the client got the status, or the connection ended while it wrote
 			}
 			resp.Body.Close()
 			if resp.StatusCode != want {

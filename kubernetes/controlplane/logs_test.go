@@ -24,7 +24,7 @@ import (
 	"kelson.dev/kubernetes/redact"
 )
 
-// lines is a log that several write to.
+// lines is a log with concurrent writers.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -42,7 +42,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// issue 28: at the highest verbosity the log has names of objects, and nothing of what is in them.
+// issue 28: at the highest verbosity, the log has the names of objects and nothing of their
+// contents.
 func TestLogsHaveNoContents(t *testing.T) {
 	const value = "hunter2-in-the-environment"
 	handlers := utilruntime.ErrorHandlers // see TestDeployment
@@ -109,7 +110,7 @@ func TestLogsHaveNoContents(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		deployment.ResourceVersion = ""
-		deployment.Spec.Template.Spec.Containers[0].Env[0].Value += "-two" // a rollout
+		deployment.Spec.Template.Spec.Containers[0].Env[0].Value += "-two" // triggers a rollout
 		_, err = client.AppsV1().Deployments("default").Update(ctx, deployment, metav1.UpdateOptions{})
 		check(err)
 		time.Sleep(time.Minute)
@@ -119,7 +120,7 @@ func TestLogsHaveNoContents(t *testing.T) {
 	})
 	text := log.String()
 	if !strings.Contains(text, "web-") || strings.Count(text, "\n") < 20 {
-		t.Errorf("the log does not tell what happened:\n%.2000s", text)
+		t.Errorf("the log lacks expected records:\n%.2000s", text)
 	}
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, value) {

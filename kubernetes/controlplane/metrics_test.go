@@ -18,9 +18,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: /metrics can be read by Prometheus' own parser, and counts what happened.
+// API-02: Prometheus' own parser can read /metrics, and the counters increase.
 func TestMetrics(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true}) // nothing else writes
+	s := onPort(t, controlplane.Config{NoControllers: true}) // so that no other component writes
 	send := func(transport http.RoundTripper, method, path, body string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
@@ -42,7 +42,7 @@ func TestMetrics(t *testing.T) {
 	const configMaps = "/api/v1/namespaces/default/configmaps"
 	send(s.Transport(), "POST", configMaps, `{"metadata":{"name":"m"},"data":{"a":"b"}}`)
 	send(s.Transport(), "POST", configMaps, `{"metadata":{"name":"m"}}`) // exists
-	send(s.TransportAs(&user.DefaultInfo{Name: "nobody"}), "GET", configMaps, "")
+	send(s.TransportAs(&user.DefaultInfo{Name: "stranger"}), "GET", configMaps, "")
 	if who := s.who(t, nil, "Authorization: Bearer wrong"); who != "401 Unauthorized" {
 		t.Error(who)
 	}
@@ -61,7 +61,7 @@ func TestMetrics(t *testing.T) {
 	resp.Body.Close()
 
 	for _, test := range []struct {
-		name, labels string // labels as result=denied, one of several is enough
+		name, labels string // labels is "name=value"; one of several is enough
 		more         float64
 	}{
 		{"kelson_store_commits_total", "", 1},
@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 		{"apiserver_storage_objects", "resource=configmaps", 1},
 		{"apiserver_watch_events_total", "resource=configmaps", 1},
 		{"apiserver_watch_events_sizes", "resource=configmaps", 1},
-		{"apiserver_request_sli_duration_seconds", "verb=POST", 3}, // and who that was
+		{"apiserver_request_sli_duration_seconds", "verb=POST", 3}, // by client type
 		{"authorization_attempts_total", "result=no-opinion", 1},
 		{"authorization_duration_seconds", "result=no-opinion", 1},
 		{"authentication_attempts", "result=error", 1},
@@ -93,7 +93,7 @@ func TestMetrics(t *testing.T) {
 		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total", "apiserver_request_duration_seconds",
 		"kelson_store_queue_length", "kelson_store_pinned_snapshots", "kelson_store_checkpoint_duration_seconds"} {
 		if after[name] == nil {
-			t.Errorf("no %s; there are %v", name, slices.Sorted(maps.Keys(after)))
+			t.Errorf("missing %s; have %v", name, slices.Sorted(maps.Keys(after)))
 		}
 	}
 }
@@ -118,8 +118,8 @@ func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFam
 	return families
 }
 
-// API-02, ADM-05: policies are counted by policy, binding and what came of it; so are tokens of service accounts, and what the security standards
-// of pods say.
+// API-02, ADM-05: metrics of admission policies by policy, binding and result; of service account
+// tokens; and of pod security evaluations.
 func TestMetricsOfPolicies(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestMetricsOfPolicies(t *testing.T) {
 	before := scrape(t, cp.Transport())
 	p.Want(t, 201, "POST", ns+"configmaps", `{"metadata":{"name":"good"},"data":{"a":"b"}}`)
 	p.Want(t, 422, "POST", ns+"configmaps", `{"metadata":{"name":"bad"},"data":{"bad":"yes"}}`)
-	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf( // as kubelets ask: its use after that time is counted as stale
+	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf( // kubelets request this lifetime; later uses are counted as stale
 		`{"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q}}}`, bound))
 	p.Want(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"spec":{"token":%q}}`, apitest.At(token, "status", "token")))
 	p.Want(t, 403, "POST", ns+"pods", strings.Replace(pod, `"p"`, `"q"`, 1))
@@ -167,7 +167,7 @@ func TestMetricsOfPolicies(t *testing.T) {
 	}
 }
 
-// value is the sum, or the number of observations, of the metrics with a label.
+// value returns the sum, or the number of observations, of the metrics with a label.
 func value(family *dto.MetricFamily, label string) (sum float64) {
 	for _, m := range family.GetMetric() {
 		found := label == ""

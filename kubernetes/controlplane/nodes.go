@@ -14,21 +14,23 @@ import (
 	"kelson.dev/kubernetes/node/simulated"
 )
 
-// nodeName is the name of the one node that a control plane may have of its own.
+// nodeName is the name of the control plane's own node.
 const nodeName = "kelson"
 
-// ownNode is the control plane's own node: an agent and a scheduler, or nothing.
+// ownNode is the control plane's own node: an agent and a scheduler. The zero value has neither.
 type ownNode struct {
 	agent     *node.Agent
 	scheduler *node.Scheduler
 
-	confinement process.Confinement // "": nothing runs on this machine
+	confinement process.Confinement // "" unless the node is NodeProcess
 }
 
-// PodConfinement says what separates the pods of NodeProcess from this process; "" with every other Node.
+// PodConfinement returns how the pods of NodeProcess are isolated from this process, or "" with any
+// other Node.
 func (p *ControlPlane) PodConfinement() process.Confinement { return p.node.confinement }
 
-// newNode makes what cfg.Node asks for. The parts are clients of p, which need not be complete yet.
+// newNode creates the node that cfg.Node selects. Its components are clients of p, which need not
+// be complete yet.
 func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	var containers node.Runtime
 	var err error
@@ -45,7 +47,7 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 		}
 		containers, n.confinement = processes, processes.Confinement()
 	default:
-		return nil, fmt.Errorf("node %q is not known", cfg.Node)
+		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
 	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
@@ -66,12 +68,12 @@ func (n *ownNode) start(ctx context.Context, parts *parts) {
 // logs reads a container's log from the node that runs it.
 func (n *ownNode) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
 	if n.agent == nil || pod.Spec.NodeName != n.agent.Name() {
-		return nil, apierrors.NewInternalError(fmt.Errorf("node %q does not answer: no address is known of it", pod.Spec.NodeName))
+		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is unreachable: it has no known address", pod.Spec.NodeName))
 	}
 	return n.agent.Logs(ctx, pod, opts)
 }
 
-// named finds the node by its name, for what leads into containers.
+// named returns the node with a name, for exec, attach and port-forward.
 func (n *ownNode) named(name string) (builtin.Node, bool) {
 	if n.agent == nil || name != n.agent.Name() {
 		return nil, false

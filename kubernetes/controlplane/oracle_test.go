@@ -33,11 +33,13 @@ import (
 	verbs "kelson.dev/apiserver/rest"
 )
 
-// ADM-01, AUTHZ-01: every verb on every resource and subresource, by every kind of patch, on collections and as dry runs, is authorized
-// once and recorded once, and a write is admitted once, with the right objects, and can be refused.
+// ADM-01, AUTHZ-01: every verb on every resource and subresource, with every patch type, on
+// collections and as a dry run, is authorized once and recorded once. A write is admitted once,
+// with the right objects, and can be refused.
 //
-// What there is comes from discovery; an object of each kind from the samples of the differential test.
-func TestEveryRequestPassesTheGates(t *testing.T) {
+// The resources come from discovery, and an object of each kind from the samples of the
+// differential test.
+func TestEveryRequestIsAuthorizedAndAdmitted(t *testing.T) {
 	o := newOracle(t)
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(o.plane.RESTConfig()).ServerPreferredResources()
 	if err != nil {
@@ -55,7 +57,7 @@ func TestEveryRequestPassesTheGates(t *testing.T) {
 				continue
 			}
 			if sample == nil {
-				t.Errorf("%s %s: there is no sample", gv, res.Name)
+				t.Errorf("%s %s: missing sample", gv, res.Name)
 				continue
 			}
 			t.Run(gv.Group+"/"+res.Name, func(t *testing.T) {
@@ -71,22 +73,22 @@ func TestEveryRequestPassesTheGates(t *testing.T) {
 	}
 }
 
-// seen is one call of the admission chain.
+// seen is a call of the admission chain.
 type seen struct {
 	op       admission.Operation
-	resource string // with subresource
+	resource string // with its subresource
 	kind     schema.GroupVersionKind
 	dryRun   bool
-	obj, old *string // the label that tells states apart; nil: no object
+	obj, old *string // the label that distinguishes states; nil: no object
 }
 
-// gate counts what passes, and refuses when it is told to.
+// gate counts the calls of authorizer, admission and audit sink, and refuses writes on demand.
 type gate struct {
 	authorized []authorizer.Attributes
 	admitted   []seen
 	validated  []seen
 	recorded   []*auditinternal.Event
-	refuse     string // "mutate", "validate" or nothing
+	refuse     string // "mutate", "validate" or ""
 }
 
 var errGate = errors.New("the gate is shut")
@@ -114,7 +116,7 @@ func (g *gate) Validate(_ context.Context, a admission.Attributes, _ admission.O
 	return nil
 }
 
-// ProcessEvents is the audit's sink.
+// ProcessEvents implements the audit sink.
 func (g *gate) ProcessEvents(events ...*auditinternal.Event) bool {
 	for _, e := range events {
 		if e.Stage == auditinternal.StageResponseComplete {
@@ -142,7 +144,7 @@ func see(a admission.Attributes) seen {
 	return seen{a.GetOperation(), resource, a.GetKind(), a.IsDryRun(), state(a.GetObject()), state(a.GetOldObject())}
 }
 
-// oracle is a control plane whose gate tells what passes.
+// oracle is a control plane with a gate.
 type oracle struct {
 	plane   *ControlPlane
 	handler http.Handler
@@ -151,7 +153,7 @@ type oracle struct {
 }
 
 func newOracle(t *testing.T) *oracle {
-	// Flow control would write into the status of FlowSchemas meanwhile.
+	// Flow control would concurrently write the status of FlowSchemas.
 	plane, err := Start(t.Context(), Config{NoControllers: true, Limits: Limits{NoPriorityAndFairness: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +184,7 @@ func newOracle(t *testing.T) *oracle {
 	o.samples[schema.GroupKind{Group: "shop.example", Kind: "Widget"}] = map[string]any{
 		"apiVersion": "shop.example/v1", "kind": "Widget", "spec": map[string]any{"replicas": 1}}
 	o.samples[schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}] = definition(t)
-	for _, text := range []string{serviceOfAnAPI, address, binding} { // objects whose names are not free
+	for _, text := range []string{serviceOfAnAPI, address, binding} { // objects that need certain names
 		var sample map[string]any
 		if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
 			t.Fatal(err)
@@ -223,7 +225,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// definition is a sample of another definition.
+// definition returns the sample of another definition.
 func definition(t *testing.T) (sample map[string]any) {
 	text := strings.NewReplacer("widgets", "gizmos", "shop.example", "oracle.example", "Widget", "Gizmo").Replace(widgets)
 	if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
@@ -244,7 +246,7 @@ func certificateRequest(t *testing.T) string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// send makes a request of an administrator, and lets the gate count from zero.
+// send sends a request as an administrator, after resetting the gate's counters.
 func (o *oracle) send(method, path, contentType, body string) *httptest.ResponseRecorder {
 	o.authorized, o.admitted, o.validated, o.recorded = nil, nil, nil, nil
 	if contentType == "" {
@@ -270,7 +272,7 @@ func (o *oracle) subresources(t *testing.T, gv schema.GroupVersion, plural strin
 	return subs
 }
 
-// probe tries all requests on one resource.
+// probe sends all requests for one resource.
 type probe struct {
 	*oracle
 	t          *testing.T
@@ -282,18 +284,18 @@ type probe struct {
 	name       string
 }
 
-// expect is what should pass the gate.
+// expect describes the expected calls of the gate.
 type expect struct {
-	verb     string // of the authorizer
-	resource string // "": the probe's
+	verb     string // the authorizer's verb
+	resource string // "" means the probe's
 	op       admission.Operation
-	kind     schema.GroupVersionKind // zero: the probe's
+	kind     schema.GroupVersionKind // zero means the probe's
 	obj, old *string
-	any      bool // the states are not looked at, only whether there are objects
-	fails    bool // the request may fail after mutating admission, for reasons of its own
+	any      bool // check only whether there are objects, not their states
+	fails    bool // the request may fail after mutating admission for other reasons
 }
 
-// names some kinds must have.
+// The names that some kinds require.
 var names = map[string]string{
 	"IPAddress": "192.0.2.7", "APIService": "v9.oracle.example", "CustomResourceDefinition": "gizmos.oracle.example",
 }
@@ -323,7 +325,7 @@ func (p *probe) run() bool {
 		}
 		t.Fatalf("the sample is not accepted under the name %s: %s", p.name, r.Body)
 	}
-	if !can("get") { // it is answered, not stored
+	if !can("get") { // the kind is answered but not stored
 		p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"), expect{verb: "create", op: admission.Create, obj: text("")})
 		return true
 	}
@@ -369,7 +371,7 @@ func (p *probe) run() bool {
 	return true
 }
 
-// object is the sample under a name, in a state.
+// object returns the sample with a name, in a state.
 func (p *probe) object(name, state string) string {
 	obj := maps.Clone(p.sample)
 	metadata, _ := obj["metadata"].(map[string]any)
@@ -387,7 +389,7 @@ func (p *probe) object(name, state string) string {
 	return string(data)
 }
 
-// current is the object as it is, but in another state.
+// current returns the stored object with another state.
 func (p *probe) current(path, state string) string {
 	r := p.send(http.MethodGet, path, "", "")
 	var obj map[string]any
@@ -402,7 +404,7 @@ func (p *probe) current(path, state string) string {
 	return string(data)
 }
 
-// read expects that nothing is admitted.
+// read sends a read, which must not be admitted.
 func (p *probe) read(path, verb string) {
 	p.t.Helper()
 	r := p.send(http.MethodGet, path, "", "")
@@ -411,7 +413,7 @@ func (p *probe) read(path, verb string) {
 	}
 }
 
-// write tries a request as a dry run, with each half of the gate shut, and then for real.
+// write sends a request as a dry run, with each admission phase refusing, and then normally.
 func (p *probe) write(method, path, contentType, body string, want expect) {
 	p.t.Helper()
 	dry := path + "?dryRun=All"
@@ -427,7 +429,7 @@ func (p *probe) write(method, path, contentType, body string, want expect) {
 		r := p.send(method, path, contentType, body)
 		p.refuse = ""
 		if reached := half == "mutate" || len(p.validated) > 0; reached && (r.Code != http.StatusForbidden || !strings.Contains(r.Body.String(), errGate.Error())) {
-			p.t.Errorf("%s %s with the gate shut (%s): %d %s", method, path, half, r.Code, r.Body)
+			p.t.Errorf("%s %s refused in %s: %d %s", method, path, half, r.Code, r.Body)
 		} else if !reached && !want.fails {
 			p.t.Errorf("%s %s does not reach validating admission: %d %s", method, path, r.Code, r.Body)
 		}
@@ -440,7 +442,7 @@ func (p *probe) write(method, path, contentType, body string, want expect) {
 	}
 }
 
-// revision is that of the object as it is stored; 0: it is not.
+// revision returns the stored object's revision, or 0.
 func (p *probe) revision() uint64 {
 	res, _ := p.plane.registry.Current().ByName(schema.GroupResource{Group: p.gv.Group, Resource: p.res.Name})
 	namespace := ""
@@ -453,7 +455,7 @@ func (p *probe) revision() uint64 {
 	return 0
 }
 
-// check holds what passed the gate against what should.
+// check compares the calls of the gate with the expected ones.
 func (p *probe) check(method, path string, r *httptest.ResponseRecorder, want expect, dryRun bool) {
 	p.t.Helper()
 	if want.resource == "" {
@@ -507,7 +509,7 @@ func show(s *string) string {
 	return fmt.Sprintf("%q", *s)
 }
 
-// subresource tries what can be written to one.
+// subresource sends writes to a subresource.
 func (p *probe) subresource(object string, sub metav1.APIResource) {
 	p.t.Helper()
 	_, name, _ := strings.Cut(sub.Name, "/")
@@ -518,7 +520,7 @@ func (p *probe) subresource(object string, sub metav1.APIResource) {
 	want := expect{resource: sub.Name, kind: kind, op: admission.Update, obj: text(""), old: text(""), any: true, fails: true}
 	path := object + "/" + name
 	switch {
-	case strings.HasSuffix(sub.Kind, "Options"): // it answers by itself
+	case strings.HasSuffix(sub.Kind, "Options"): // the resource itself answers
 		want.op = admission.Connect
 		p.write(http.MethodPost, path+"?command=x&port=1", "", "", want)
 	case slices.Contains(sub.Verbs, "patch"):
@@ -538,24 +540,24 @@ func (p *probe) subresource(object string, sub metav1.APIResource) {
 		if name == "binding" {
 			body = fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"n"}}`, p.name)
 		}
-		if name != "eviction" { // that deletes what is still needed
+		if name != "eviction" { // eviction would delete the object
 			p.write(http.MethodPost, path, "", body, want)
 		}
 	}
 }
 
-// removeAll deletes a collection of two.
+// removeAll deletes a collection of two objects.
 func (p *probe) removeAll() {
 	p.t.Helper()
 	for _, name := range []string{"oracle-a", "oracle-b"} {
 		if r := p.send(http.MethodPost, p.collection, "", p.object(name, name)); r.Code != http.StatusCreated {
-			return // there can't be two of the sample
+			return // two objects with this sample are impossible
 		}
 	}
 	path := p.collection + "?labelSelector=probe%3Dyes&gracePeriodSeconds=0"
 	p.refuse = "validate"
 	if r := p.send(http.MethodDelete, path, "", ""); r.Code != http.StatusForbidden {
-		p.t.Errorf("DELETE %s with the gate shut: %d %s", path, r.Code, r.Body)
+		p.t.Errorf("DELETE %s refused: %d %s", path, r.Code, r.Body)
 	}
 	p.refuse = ""
 	r := p.send(http.MethodDelete, path, "", "")

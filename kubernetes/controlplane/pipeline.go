@@ -27,12 +27,13 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// newChain puts the pipeline before what answers requests.
+// newChain builds the request pipeline in front of the handlers of resources and paths.
 func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*filters.Chain, error) {
 	found := discovery.New(registry)
 	groups := caughtUp(catchUp(st, definitions), found)
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions, Packed: openapispec.Archive}))
-	// A store that failed takes no more writes until the process is started anew: that is for liveness to say, too.
+	// A store that failed accepts no more writes until the process restarts, so liveness reports
+	// it, too.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	paths := map[string]http.Handler{
 		"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
@@ -65,7 +66,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	}), nil
 }
 
-// serves reports which resources and subresources the registry has now.
+// serves returns a function that reports whether the registry currently has the requested resource
+// and subresource.
 func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 	return func(info *request.RequestInfo) bool {
 		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
@@ -73,14 +75,14 @@ func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 	}
 }
 
-// kubernetesVersion is what /version shows: clients decide by it what they can ask for.
+// kubernetesVersion is the document at /version, from which clients derive the supported features.
 func kubernetesVersion() version.Info {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	number, _ := strconv.Atoi(minor)
 	return version.Info{
 		Major: major, Minor: minor, GitVersion: KubernetesVersion, GitTreeState: "clean",
-		EmulationMajor: major, EmulationMinor: minor, // none but its own
+		EmulationMajor: major, EmulationMinor: minor, // only its own version
 		MinCompatibilityMajor: major, MinCompatibilityMinor: strconv.Itoa(number - 1),
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// definition makes the smallest CustomResourceDefinition.
+// definition returns a minimal CustomResourceDefinition.
 func definition(plural, kind, scope string) string {
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.probe.example.com"},
 		"spec":{"group":"probe.example.com","scope":%[3]q,"names":{"plural":%[1]q,"kind":%[2]q},
@@ -22,7 +22,7 @@ func definition(plural, kind, scope string) string {
 		plural, kind, scope)
 }
 
-// ask makes one request as a user, exactly on the path that is given.
+// ask sends one request as a user, with exactly the given path.
 func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, bytes.NewReader([]byte(body)))
@@ -42,8 +42,9 @@ func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, 
 	return resp.StatusCode, string(answer)
 }
 
-// probed is a control plane with custom resources of two kinds and a cluster-wide one, and a user ann who may do everything with the
-// first kind in the namespace default, and list it everywhere.
+// probed is a control plane with two namespaced custom resources and a cluster-scoped one, and a
+// user ann who may do everything with the first kind in the namespace default, and list it
+// everywhere.
 func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Info) {
 	plane = start(t, controlplane.Config{})
 	admin, ann = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, &user.DefaultInfo{Name: "ann"}
@@ -74,8 +75,9 @@ func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Inf
 	return plane, admin, ann
 }
 
-// CVE-2019-11247: who may do everything with a group's resources in a namespace reached cluster-wide ones by a path with that namespace.
-func TestClusterWideResourcesAreInNoNamespace(t *testing.T) {
+// CVE-2019-11247: a user with all rights on a group's resources in a namespace could reach
+// cluster-scoped ones by a path with that namespace.
+func TestClusterScopedResourcesInNamespacePaths(t *testing.T) {
 	plane, admin, ann := probed(t)
 	for _, path := range []string{"/globals", "/globals/hidden", "/globals/hidden/status", "/globals?watch=1&timeoutSeconds=1"} {
 		for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "POST"} {
@@ -91,12 +93,13 @@ func TestClusterWideResourcesAreInNoNamespace(t *testing.T) {
 		t.Errorf("without the namespace: %d", code)
 	}
 	if code, _ := ask(t, plane, admin, "GET", "/apis/probe.example.com/v1/globals/hidden", ""); code != http.StatusOK {
-		t.Errorf("it is not there: %d", code)
+		t.Errorf("the cluster-scoped object: %d", code)
 	}
 }
 
-// CVE-2022-3162: who may list one custom resource read another one of the group by a name with dots and slashes; and ".." as a namespace.
-func TestNamesAndNamespacesLeadNowhereElse(t *testing.T) {
+// CVE-2022-3162: a user who may list one custom resource could read another one of the group by a
+// name with dots and slashes; the same with ".." as a namespace.
+func TestNamesDoNotTraversePaths(t *testing.T) {
 	plane, _, ann := probed(t)
 	leak := func(answer string) bool { return strings.Contains(answer, `"name":"hidden"`) }
 	for _, path := range []string{
@@ -119,14 +122,14 @@ func TestNamesAndNamespacesLeadNowhereElse(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, answer)
 		}
 	}
-	// What ann may see is there, so that the probes above can fail.
+	// Make sure that ann can read something, so that the requests above could have succeeded.
 	if code, answer := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/namespaces/default/things", ""); code != http.StatusOK || !strings.Contains(answer, `"name":"mine"`) {
 		t.Errorf("%d %s", code, answer)
 	}
 	if _, answer := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/things", ""); !leak(answer) {
-		t.Errorf("the list over all namespaces lacks what ann may see: %s", answer)
+		t.Errorf("the list over all namespaces lacks objects that ann may read: %s", answer)
 	}
-	// Nothing with such a name can be made either.
+	// Objects with such names can't be created.
 	for _, name := range []string{"..", ".", "a/b", "../x", "a%2Fb"} {
 		body := fmt.Sprintf(`{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":%q}}`, name)
 		if code, answer := ask(t, plane, ann, "POST", "/apis/probe.example.com/v1/namespaces/default/things", body); code != http.StatusUnprocessableEntity {
@@ -135,9 +138,9 @@ func TestNamesAndNamespacesLeadNowhereElse(t *testing.T) {
 	}
 }
 
-// CVE-2022-3172: an aggregated server sent clients elsewhere by a redirect. There is no aggregation: such a group is not served, and no
-// answer of the API is a redirect.
-func TestNoAnswerIsARedirect(t *testing.T) {
+// CVE-2022-3172: an aggregated server redirected clients to other hosts. Here, groups of aggregated
+// servers are not served, and no API response is a redirect.
+func TestNoRedirects(t *testing.T) {
 	plane, admin, _ := probed(t)
 	service := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.elsewhere.example.com"},
 		"spec":{"group":"elsewhere.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,

@@ -5,10 +5,11 @@ import (
 	"net/http/pprof"
 )
 
-// ProfilingPath is where profiles of the process can be read, by whom the authorizer lets.
+// ProfilingPath is the path that serves profiles of the process to authorized users.
 const ProfilingPath = "/debug/pprof"
 
-// profiling answers as kube-apiserver does: an index, and below it the profiles, of which some take the seconds that the query says.
+// profiling returns the handlers of kube-apiserver's profiling pages: an index, and below it the
+// profiles. Some profiles run for the number of seconds in the query.
 func profiling() map[string]http.Handler {
 	return map[string]http.Handler{
 		ProfilingPath:              http.RedirectHandler(ProfilingPath+"/", http.StatusFound),

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: profiles are there for administrators, and only if they are asked for.
+// API-02: profiles are served to administrators, and only if enabled.
 func TestProfiling(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})
@@ -28,7 +28,7 @@ func TestProfiling(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		plane.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine", nil)) // nobody in particular
+		plane.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine", nil)) // anonymous
 		if w.Code != http.StatusForbidden {
 			t.Errorf("profiling %v: anonymous: %d", on, w.Code)
 		}

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// browser is a user's client over HTTPS, with connections of its own.
+// browser is a user's client over HTTPS, with its own connections.
 func (s *site) browser(t *testing.T, name string, groups ...string) *http.Client {
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
@@ -29,7 +29,7 @@ func (s *site) browser(t *testing.T, name string, groups ...string) *http.Client
 	return &http.Client{Transport: transport}
 }
 
-// code makes a request, and gives the answer's code; 0: the connection was cut.
+// code sends a request and returns the status code, or 0 if the connection was aborted.
 func (s *site) code(ctx context.Context, c *http.Client, method, path, media string, body io.Reader) int {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *site) code(ctx context.Context, c *http.Client, method, path, media str
 	return resp.StatusCode
 }
 
-// API-03: while one client is beyond a limit, as often as it can, others are served.
-func TestOthersAreServedMeanwhile(t *testing.T) {
+// API-03: while one client exceeds a limit as often as it can, other clients are served.
+func TestOtherClientsAreServed(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	mallory, ann := s.browser(t, "mallory", user.SystemPrivilegedGroup), s.browser(t, "ann", user.SystemPrivilegedGroup)
 	const (
@@ -64,7 +64,8 @@ func TestOthersAreServedMeanwhile(t *testing.T) {
 	}{
 		{"body", "POST", path, asJSON, strings.Repeat(" ", 3<<20+1), "", 413},
 		{"depth", "POST", path, asJSON, `{"data":` + nestedJSON(500_000, "1") + `}`, "", 400},
-		{"depth of YAML", "POST", path, "application/yaml", strings.Repeat("[", 3_000_000), "", 400},
+		{"depth of YAML", "POST", path, "application/yaml", strings.Repeat("[", 400_000), "", 400},
+		{"nodes of YAML", "POST", path, "application/yaml", strings.Repeat("[", 3_000_000), "", 413},
 		{"aliases", "POST", path, "application/yaml", laughs(), "", 400},
 		{"width", "POST", path, "application/cbor", "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", "", 400},
 		{"operations", "PATCH", path + "/c", "application/json-patch+json", "[" + strings.Repeat(operation+",", 10_000) + operation + "]", "", 413},
@@ -86,7 +87,7 @@ func TestOthersAreServedMeanwhile(t *testing.T) {
 						}
 						resp, err := mallory.Do(req)
 						if err != nil {
-							continue // the client was told of the limit, or the connection ended while it wrote
+							continue // the client got the status, or the connection ended while it wrote
 						}
 						resp.Body.Close()
 						if resp.StatusCode != test.code {
@@ -101,7 +102,7 @@ func TestOthersAreServedMeanwhile(t *testing.T) {
 				select {
 				case <-over:
 					if served == 0 {
-						t.Error("nobody else was served")
+						t.Error("no other client was served")
 					}
 					return
 				default:
@@ -117,7 +118,7 @@ func TestOthersAreServedMeanwhile(t *testing.T) {
 	}
 }
 
-// API-03: a client with as many watches as it may have gets no more; others, and administrators, have theirs.
+// API-03: a client at its limit of watches gets no more; other users and administrators do.
 func TestManyWatchesOfOneClient(t *testing.T) {
 	const most = 50
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})
@@ -128,7 +129,7 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 		}
 	}
 	var watches sync.WaitGroup
-	// watch begins a watch that lasts as long as ctx; the code of its answer comes at once.
+	// watch starts a watch that lasts until ctx ends, and returns the status code immediately.
 	watch := func(ctx context.Context, c *http.Client) int {
 		req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600", nil)
 		if err != nil {
@@ -152,7 +153,7 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 		}
 	}
 	if code := watch(all, mallory); code != http.StatusTooManyRequests {
-		t.Errorf("one more: %d", code)
+		t.Errorf("a watch beyond the limit: %d", code)
 	}
 	if code := s.code(t.Context(), mallory, "GET", "/api/v1/configmaps", "", nil); code != http.StatusOK {
 		t.Errorf("a list: %d", code)
@@ -164,15 +165,16 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 		}
 	}
 	cancel()
-	for code := 0; code != http.StatusOK; { // as soon as the server has seen that they are over
+	for code := 0; code != http.StatusOK; { // until the server has noticed their end
 		code = watch(others, mallory)
 	}
 	end()
 	watches.Wait()
 }
 
-// API-03: requests whose bodies do not arrive take no places: neither their user nor others are kept from reading, watching and writing.
-func TestUnsentBodiesTakeNoPlaces(t *testing.T) {
+// API-03: requests whose bodies never arrive take no seats: reads, watches and writes of any user
+// are still served.
+func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
@@ -191,7 +193,8 @@ func TestUnsentBodiesTakeNoPlaces(t *testing.T) {
 		ends = append(ends, end)
 		held.Go(func() { s.code(t.Context(), mallory, "POST", path, "application/json", body) })
 	}
-	// until waits for so many to write at once. It asks the server, and takes no place itself.
+	// until waits until the server executes the given number of writes. Its own requests take no
+	// seats.
 	until := func(want int) {
 		t.Helper()
 		line := fmt.Sprintf("apiserver_current_inflight_requests{request_kind=\"mutating\"} %d\n", want)
@@ -209,11 +212,11 @@ func TestUnsentBodiesTakeNoPlaces(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("there never were %d at once", want)
+		t.Fatalf("never reached %d concurrent writes", want)
 	}
 	until(0)
 	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusCreated {
-		t.Errorf("one more: %d", code)
+		t.Errorf("one more write: %d", code)
 	}
 	if code := s.code(t.Context(), mallory, "GET", path, "", nil); code != http.StatusOK {
 		t.Errorf("reading: %d", code)
@@ -228,7 +231,7 @@ func TestUnsentBodiesTakeNoPlaces(t *testing.T) {
 		end.CloseWithError(io.ErrUnexpectedEOF)
 	}
 	held.Wait()
-	until(0) // the server has seen the end
+	until(0) // the server has noticed the end
 	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusCreated {
 		t.Errorf("afterwards: %d", code)
 	}

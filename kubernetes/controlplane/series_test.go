@@ -19,7 +19,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// invention is one way to get an early response: a request that names something new each time.
+// invention is a way to get an early response: a request that contains a new name each time.
 type invention struct {
 	code   int
 	as     *user.DefaultInfo // nil: the user that the headers authenticate
@@ -34,7 +34,8 @@ var (
 	master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup}}
 )
 
-// inventions get every early response that the pipeline and the verbs have. %[1]s stands for a name that no earlier request had.
+// inventions trigger every early response of the pipeline and the verbs. %[1]s is replaced by a
+// name that no earlier request had.
 var inventions = []invention{
 	{code: 400, as: anyone, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Impersonate-Uid: 1"}},
 	{code: 400, as: master, path: "/apis/%[1]s/v1/watch"},
@@ -92,7 +93,7 @@ func (i invention) send(h http.Handler, name string) *httptest.ResponseRecorder 
 	if i.as != nil {
 		as := *i.as
 		if i.code == 429 {
-			as.Name = "watcher" // who has one already
+			as.Name = "watcher" // the user already has a watch
 		}
 		req = req.WithContext(filters.WithUser(req.Context(), &as))
 	}
@@ -101,8 +102,9 @@ func (i invention) send(h http.Handler, name string) *httptest.ResponseRecorder 
 	return w
 }
 
-// API-02, issue 28: what clients invent makes no time series and is not kept, whichever early response they get.
-func TestInventedNamesMakeNoSeries(t *testing.T) {
+// API-02, issue 28: names from clients create no time series and are not retained, whichever early
+// response the client gets.
+func TestInventedNamesCreateNoSeries(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: 1}})
 	response := must[*http.Response](t)
 	post := func(path, body string) {
@@ -138,7 +140,7 @@ func TestInventedNamesMakeNoSeries(t *testing.T) {
 	if testing.Short() {
 		count = 300
 	}
-	const fatNames = 64 // one in so many is long
+	const fatNames = 64 // one of this many names is long
 	name := func(i int) string {
 		if i%fatNames == 0 {
 			return fmt.Sprintf("invented%d%s", i, strings.Repeat("x", 64<<10))
@@ -157,13 +159,13 @@ func TestInventedNamesMakeNoSeries(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
-	seriesOf(t, s) // it counts, too
+	seriesOf(t, s) // this request is counted, too
 	before, heldBefore := seriesOf(t, s), held()
 	for i := range count {
 		all(i + 2)
 	}
 	for i := range min(count, 100) {
-		tooLong(t, s, i+2) // net/http answers that: nothing of ours sees it
+		tooLong(t, s, i+2) // net/http responds, before any code of the server runs
 	}
 	heldAfter := held()
 	after := seriesOf(t, s)
@@ -185,7 +187,7 @@ func TestInventedNamesMakeNoSeries(t *testing.T) {
 	t.Logf("%d series, %d KiB more than before", len(after), (int(heldAfter)-int(heldBefore))>>10)
 }
 
-// tooLong sends a request whose head is too large, over the network: 431.
+// tooLong sends a request with a too large header over the network, which gets 431.
 func tooLong(t *testing.T, s *site, i int) {
 	t.Helper()
 	path := fmt.Sprintf("/apis/invented%d/v1/%s", i, strings.Repeat("x", 1100<<10))
@@ -201,7 +203,8 @@ func tooLong(t *testing.T, s *site, i int) {
 	}
 }
 
-// seriesOf reads the names and labels of /metrics, without those of buckets: which of them are shown depends on how long things took.
+// seriesOf reads the names and labels of /metrics, without those of buckets: which buckets exist
+// depends on how long requests took.
 func seriesOf(t *testing.T, s *site) map[string]bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)

@@ -19,7 +19,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// unread is an HTTP/2 connection of a client that opens streams and never reads what is sent on them: their windows are zero.
+// unread is an HTTP/2 connection of a client that opens streams but never reads from them: their
+// flow-control windows are zero.
 type unread struct {
 	t      *testing.T
 	framer *http2.Framer
@@ -86,7 +87,7 @@ func (u *unread) get(n int, path string) {
 	}
 }
 
-// held is how much memory is in use, when that does not change any more.
+// held returns the memory in use, once it is stable.
 func held() (now uint64) {
 	for same := 0; same < 3; {
 		time.Sleep(100 * time.Millisecond)
@@ -103,11 +104,12 @@ func held() (now uint64) {
 	return now
 }
 
-// API-03: watches that nobody reads hold little beside what all share: neither copies of objects nor large buffers, however large the objects.
+// API-03: watches that clients don't read hold little memory of their own: neither copies of
+// objects nor large buffers, however large the objects are.
 func TestUnreadWatches(t *testing.T) {
 	const (
 		watches = 200
-		most    = 128 << 10 // for each
+		most    = 128 << 10 // per watch
 	)
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// A client reads what it can ask for: the version, and the oldest one that is meant to get on with it. API-09
+// Clients derive supported features from the version and the minimum compatible version. API-09
 func TestVersion(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {

@@ -15,11 +15,12 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-03: a Deployment becomes a ReplicaSet becomes pods, which run; it is scaled, and takes everything with it when it goes. All of it
-// in virtual time, and nothing is left when the control plane has ended.
+// CTRL-03: a Deployment creates a ReplicaSet, which creates pods, which run. The Deployment is
+// scaled, and its dependents are deleted with it. The test uses virtual time, and the control plane
+// leaves no goroutine behind.
 func TestDeployment(t *testing.T) {
-	// Upstream's error handler paces itself by the time of the last error in the process. A bubble's clock is a quarter of a
-	// century behind that, and the controllers would wait for so long.
+	// Upstream's error handler waits relative to the last error in the process. A bubble's clock is
+	// decades behind, so the controllers would wait for that long.
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil
 	defer func() { utilruntime.ErrorHandlers = handlers }()

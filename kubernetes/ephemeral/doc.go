@@ -1,25 +1,28 @@
-// Package ephemeral hands out throwaway control planes over HTTP, to programs in any language.
+// Package ephemeral serves throwaway control planes ("planes") over HTTP, to programs in any
+// language.
 //
-//	POST   /planes               a new one; the body may say {"base": NAME}, or {"fork": ID}, and {"node": "simulated"}
-//	GET    /planes               those there are, and the bases
-//	DELETE /planes/<id>          drops one
+//	POST   /planes               creates one; the body may be {"base": NAME} or {"fork": ID}, with {"node": "simulated"}
+//	GET    /planes               lists planes and bases
+//	DELETE /planes/<id>          deletes one
 //	*      /planes/<id>/…        the API of one: kubectl --server https://host:port/planes/<id>
-//	PUT    /planes/bases/<name>  keeps the present state of a plane under a name, for others to begin with: {"plane": ID}
-//	DELETE /planes/bases/<name>  forgets it
+//	PUT    /planes/bases/<name>  saves the current state of a plane as a base for new planes: {"plane": ID}
+//	DELETE /planes/bases/<name>  deletes a base
 //
-// The answer to POST has the id, the URL and a kubeconfig. A plane is made in about a millisecond; one that begins with a base or another
-// plane is a copy-on-write fork of its state, so that it takes no longer however much that holds.
+// The response to POST has the id, the URL and a kubeconfig. Creating a plane takes about a
+// millisecond. A plane with a base, or forked from another plane, is a copy-on-write fork of that
+// state, so the time does not depend on the state's size.
 //
-// Only members of system:masters may make, list, save and drop. What is below /planes/<id>/ is the plane's own affair: it authenticates and authorizes by
-// itself. A plane's administrator has a credential that neither the server nor another plane accepts; see [Plane].Kubeconfig.
+// Only members of system:masters may create, list, save and delete. The plane itself authenticates
+// and authorizes requests below /planes/<id>/. The credentials of a plane's administrator are valid
+// only for that plane; see [Plane].Kubeconfig.
 //
-// There are at most [Config.Max] planes, and as many bases. A plane that nobody has had a request to for [Config.Idle] is dropped; an open watch
-// is a request. What is dropped is gone: nothing of it is durable.
+// There are at most [Config.Max] planes, and as many bases. A plane without requests for
+// [Config.Idle] is deleted; an open watch is a request. Planes and bases are not durable.
 //
-// [Planes] is an [http.Handler] for the paths above, and safe for concurrent use. Besides one timer for each idle plane it runs nothing in the
-// background.
+// [Planes] is an [http.Handler] for these paths. It is safe for concurrent use, and runs nothing in
+// the background except a timer per idle plane.
 //
-//	handler := planes.New(planes.Config{Start: start, Authenticator: certificates, Max: 100})
+//	handler := ephemeral.New(ephemeral.Config{Start: start, Authenticator: certificates, Max: 100})
 //	defer handler.Close()
 //	mux.Handle("/planes", handler)
 //	mux.Handle("/planes/", handler)

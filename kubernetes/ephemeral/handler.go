@@ -19,29 +19,29 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// The paths.
+// The served paths.
 const (
 	collection = "/planes"
 	prefix     = collection + "/"
 	saved      = prefix + "bases/"
 )
 
-// createRequest is the body of POST.
+// createRequest is the body of POST /planes.
 type createRequest struct {
-	// Base is the name of a saved state to begin with.
+	// Base is the name of the saved state to start with.
 	Base string `json:"base,omitempty"`
-	// Fork is the id of a plane whose present state to begin with.
+	// Fork is the id of the plane whose current state to start with.
 	Fork string `json:"fork,omitempty"`
-	// Node says what runs pods.
+	// Node selects what runs pods.
 	Node string `json:"node,omitempty"`
 }
 
-// saveRequest is the body of PUT.
+// saveRequest is the body of PUT /planes/bases/<name>.
 type saveRequest struct {
 	Plane string `json:"plane"`
 }
 
-// planeInfo is how a plane is shown. The kubeconfig comes with its creation only.
+// planeInfo describes a plane. Only the response to its creation has the kubeconfig.
 type planeInfo struct {
 	ID         string    `json:"id"`
 	Path       string    `json:"path"`
@@ -54,7 +54,7 @@ type planeInfo struct {
 	Kubeconfig string    `json:"kubeconfig,omitempty"`
 }
 
-// baseInfo is how a base is shown.
+// baseInfo describes a base.
 type baseInfo struct {
 	Name     string    `json:"name"`
 	Saved    time.Time `json:"saved"`
@@ -66,13 +66,13 @@ type listAnswer struct {
 	Bases  []baseInfo  `json:"bases"`
 }
 
-// maxBody bounds what POST and PUT read.
+// maxBody limits the request bodies of POST and PUT, in bytes.
 const maxBody = 64 << 10
 
-// baseName is what bases may be called.
+// baseName matches valid names of bases.
 var baseName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$`)
 
-// ServeHTTP answers /planes and everything below.
+// ServeHTTP serves /planes and everything below it.
 func (p *Planes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := req.URL.Path
 	name, isBase := strings.CutPrefix(path, saved)
@@ -96,11 +96,13 @@ func (p *Planes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// servePlane hands a request on to a plane. The response writer is handed on as it is: what can be done with it, a plane can do.
+// servePlane passes a request to a plane, with the original response writer, so that the plane can
+// use all of its features.
 func (p *Planes) servePlane(w http.ResponseWriter, req *http.Request, id string) {
 	found, done := p.begin(id)
 	if found == nil {
-		// The server does not know the users of a plane that was dropped. Planes answer anonymous requests, so this tells nothing.
+		// The server can't authenticate the users of a deleted plane. Existing planes respond to
+		// anonymous requests, too, so this response reveals nothing.
 		fail(w, req, fmt.Errorf("control plane %.64q: %w", id, ErrNotFound))
 		return
 	}
@@ -108,7 +110,7 @@ func (p *Planes) servePlane(w http.ResponseWriter, req *http.Request, id string)
 	found.handler.ServeHTTP(w, req)
 }
 
-// below serves the paths below a prefix, and the prefix itself as the root.
+// below serves the paths below a prefix; the prefix itself is the root.
 func below(prefix string, h http.Handler) http.Handler {
 	stripped := http.StripPrefix(prefix, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -140,7 +142,7 @@ func (p *Planes) serveCollection(w http.ResponseWriter, req *http.Request) {
 			info := made.info(req)
 			p.mu.Unlock()
 			if info.Kubeconfig, err = made.Kubeconfig(info.URL); err != nil {
-				_ = p.drop(req.Context(), made.id) // nobody will know of it
+				_ = p.drop(req.Context(), made.id) // the client will not learn its id
 				fail(w, req, err)
 				return
 			}
@@ -199,7 +201,8 @@ func (p *Planes) list(req *http.Request) listAnswer {
 	return answer
 }
 
-// info shows a plane to who reached the server as req did; Planes.mu is held.
+// info describes a plane with the URL under which req reached the server. The caller holds
+// Planes.mu.
 func (pl *plane) info(req *http.Request) planeInfo {
 	scheme := "https://"
 	if req.TLS == nil {
@@ -208,7 +211,7 @@ func (pl *plane) info(req *http.Request) planeInfo {
 	path := prefix + pl.id
 	return planeInfo{
 		ID: pl.id, Path: path, URL: scheme + req.Host + path, Base: pl.base, Created: pl.created.UTC(),
-		Revision: pl.Store().Snapshot().Revision(), Requests: pl.inHand, Used: pl.used.UTC(),
+		Revision: pl.Store().Snapshot().Revision(), Requests: pl.inFlight, Used: pl.used.UTC(),
 	}
 }
 
@@ -216,11 +219,12 @@ func (b *base) info() baseInfo {
 	return baseInfo{Name: b.name, Saved: b.saved.UTC(), Revision: b.state.Revision()}
 }
 
-// origins refuses what a browser sends for a page of another origin. A browser adds a client certificate by itself, and creating a plane needs
-// no body and no header that would make it ask first.
+// origins rejects requests that a browser sends for a page of another origin. Browsers add client
+// certificates automatically, and POST /planes needs neither a body nor a header that would trigger
+// a preflight request.
 var origins = http.NewCrossOriginProtection()
 
-// administrators lets members of system:masters through.
+// administrators calls allowed if the request is from a member of system:masters.
 func (p *Planes) administrators(w http.ResponseWriter, req *http.Request, allowed func()) {
 	if err := origins.Check(req); err != nil {
 		refused(w, req, http.StatusForbidden, metav1.StatusReasonForbidden, "forbidden: "+err.Error())
@@ -255,7 +259,7 @@ func notAllowed(w http.ResponseWriter, req *http.Request, methods string) {
 	wire.Error(w, req, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "planes"}, strings.ToLower(req.Method)))
 }
 
-// fail says what went wrong in Kubernetes' way.
+// fail responds with err as a Kubernetes Status.
 func fail(w http.ResponseWriter, req *http.Request, err error) {
 	status := metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Details: &metav1.StatusDetails{}}
 	switch {
@@ -273,7 +277,7 @@ func fail(w http.ResponseWriter, req *http.Request, err error) {
 	wire.Error(w, req, &apierrors.StatusError{ErrStatus: status})
 }
 
-// read decodes a JSON body strictly; none at all is an empty object.
+// read decodes a JSON body strictly; an empty body leaves into unchanged.
 func read(req *http.Request, into any) error {
 	data, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
 	if err != nil {

@@ -21,37 +21,38 @@ import (
 type Plane interface {
 	Handler() http.Handler
 	Store() *store.Store
-	// Kubeconfig returns the content of a kubeconfig of its administrator, for the URL under which it is reached. The credential must
-	// be valid for this plane alone.
+	// Kubeconfig returns a kubeconfig of the plane's administrator for the URL under which clients
+	// reach the plane. The credentials must be valid only for this plane.
 	Kubeconfig(url string) (string, error)
-	// Drain refuses new requests, ends watches, and returns when no request is in hand or ctx ends.
+	// Drain refuses new requests, ends watches, and returns when no request is in flight or ctx
+	// ends.
 	Drain(ctx context.Context) error
-	// Stop ends everything.
+	// Stop ends the plane.
 	Stop()
 }
 
-// Start makes a Plane.
+// Start describes a plane to start.
 type Start struct {
 	ID string
-	// From is the state that it begins with; nil: an empty one.
+	// From is the initial state; nil means empty.
 	From *store.Snapshot
-	// Node says what runs pods, in the server's terms; "" leaves that to the server.
+	// Node selects what runs pods, as defined by the server; "" means the server's default.
 	Node string
 }
 
-// Config says what is handed out to whom.
+// Config configures Planes.
 type Config struct {
-	// Start makes a plane. An error that wraps ErrInvalid is the client's.
+	// Start starts a plane. If it returns an error that wraps ErrInvalid, the client gets 400.
 	Start func(ctx context.Context, start Start) (Plane, error)
-	// Authenticator knows who asks.
+	// Authenticator authenticates the requests that manage planes.
 	Authenticator authenticator.Request
-	// Max bounds the planes, and the bases. It must be positive.
+	// Max limits the number of planes and of bases. It must be positive.
 	Max int
-	// Idle is how long a plane lives without requests; 0: for ever.
+	// Idle is how long a plane is kept without requests; 0 means forever.
 	Idle time.Duration
 }
 
-// Planes are the control planes handed out. Make it with New.
+// Planes manages control planes and serves them over HTTP. Create it with New.
 type Planes struct {
 	cfg Config
 
@@ -62,18 +63,18 @@ type Planes struct {
 	bases  map[string]*base
 }
 
-// plane is one control plane that was handed out. Planes.mu guards its fields below.
+// plane is a running control plane. Planes.mu guards inFlight and the fields below it.
 type plane struct {
 	Plane
 	id      string
 	base    string
 	created time.Time
-	handler http.Handler // of the paths below /planes/<id>
+	handler http.Handler // serves the paths below /planes/<id>
 
-	inHand  int // requests
-	used    time.Time
-	expiry  *time.Timer // nil: it does not expire
-	dropped bool
+	inFlight int // requests
+	used     time.Time
+	expiry   *time.Timer // nil: no expiry
+	dropped  bool
 }
 
 // base is a saved state.
@@ -83,22 +84,22 @@ type base struct {
 	state *store.Snapshot
 }
 
-// drainTime bounds how long a dropped plane waits for short requests in hand.
+// drainTime limits how long a deleted plane waits for short requests in flight.
 const drainTime = 5 * time.Second
 
-// New makes the handler. Close ends all planes.
+// New returns the handler. Call Close to end all planes.
 func New(cfg Config) *Planes {
 	return &Planes{cfg: cfg, all: map[string]*plane{}, bases: map[string]*base{}}
 }
 
-// create starts a plane that begins with a base, as a fork of another one, or empty.
+// create starts a plane that is empty or has the state of a base or another plane.
 func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) {
 	from, err := p.reserve(req)
 	if err != nil {
 		return nil, err
 	}
 	made := &plane{id: newID(), base: req.Base, created: time.Now()}
-	// The request ends before the plane.
+	// The plane outlives the request.
 	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{ID: made.id, From: from, Node: req.Node})
 	p.mu.Lock()
 	p.making--
@@ -108,7 +109,7 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	}
 	if err != nil {
 		p.mu.Unlock()
-		return nil, fmt.Errorf("start a control plane: %w", err)
+		return nil, fmt.Errorf("start control plane: %w", err)
 	}
 	defer p.mu.Unlock()
 	made.handler = below(prefix+made.id, made.Plane.Handler())
@@ -117,7 +118,8 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	return made, nil
 }
 
-// reserve takes a place, to be given back by the caller, and finds the state to begin with.
+// reserve finds the initial state and counts the plane in p.making. If it succeeds, the caller must
+// decrement p.making.
 func (p *Planes) reserve(req createRequest) (*store.Snapshot, error) {
 	if req.Base != "" && req.Fork != "" {
 		return nil, fmt.Errorf("%w: base and fork exclude each other", ErrInvalid)
@@ -149,7 +151,7 @@ func (p *Planes) reserve(req createRequest) (*store.Snapshot, error) {
 	return from, nil
 }
 
-// save keeps a plane's state under a name; a base of that name is replaced.
+// save saves a plane's state under a name, and replaces an existing base of that name.
 func (p *Planes) save(name, id string) (*base, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +167,7 @@ func (p *Planes) save(name, id string) (*base, error) {
 	return b, nil
 }
 
-// forget drops a base. Planes that began with it go on.
+// forget deletes a base. Planes that were created from it are not affected.
 func (p *Planes) forget(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +178,7 @@ func (p *Planes) forget(name string) error {
 	return nil
 }
 
-// drop ends a plane and returns when it has ended.
+// drop deletes a plane and returns when it has ended.
 func (p *Planes) drop(ctx context.Context, id string) error {
 	p.mu.Lock()
 	found := p.all[id]
@@ -190,7 +192,7 @@ func (p *Planes) drop(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove takes a plane out; p.mu is held. Its end is the caller's.
+// remove removes a plane from p.all. The caller holds p.mu and must end the plane.
 func (p *Planes) remove(dropped *plane) {
 	dropped.dropped = true
 	if dropped.expiry != nil {
@@ -202,11 +204,12 @@ func (p *Planes) remove(dropped *plane) {
 func (pl *plane) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	_ = pl.Drain(ctx) // what is in hand after that is cut
+	_ = pl.Drain(ctx) // Stop aborts the requests that remain
 	pl.Stop()
 }
 
-// begin finds a plane for a request; done ends the request. nil when there is none.
+// begin returns the plane of a request, or nil; the caller must call done at the end of the
+// request.
 func (p *Planes) begin(id string) (_ *plane, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,20 +217,20 @@ func (p *Planes) begin(id string) (_ *plane, done func()) {
 	if found == nil {
 		return nil, nil
 	}
-	found.inHand++
+	found.inFlight++
 	if found.expiry != nil {
 		found.expiry.Stop()
 	}
 	return found, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if found.inHand--; found.inHand == 0 && !found.dropped {
+		if found.inFlight--; found.inFlight == 0 && !found.dropped {
 			p.rest(found)
 		}
 	}
 }
 
-// rest lets an idle plane expire; p.mu is held.
+// rest starts the expiry timer of an idle plane. The caller holds p.mu.
 func (p *Planes) rest(idle *plane) {
 	idle.used = time.Now()
 	switch {
@@ -241,8 +244,8 @@ func (p *Planes) rest(idle *plane) {
 
 func (p *Planes) expire(idle *plane) {
 	p.mu.Lock()
-	// A request, or DELETE, may have come between the timer and here.
-	gone := idle.dropped || idle.inHand > 0 || time.Since(idle.used) < p.cfg.Idle
+	// A request or a DELETE may have come first.
+	gone := idle.dropped || idle.inFlight > 0 || time.Since(idle.used) < p.cfg.Idle
 	if !gone {
 		p.remove(idle)
 	}
@@ -252,7 +255,8 @@ func (p *Planes) expire(idle *plane) {
 	}
 }
 
-// Drain ends the watches of all planes and returns when their short requests are answered or ctx ends. No plane can be made afterwards.
+// Drain ends the watches of all planes, and returns when their short requests are answered or ctx
+// ends. No plane can be created afterwards.
 func (p *Planes) Drain(ctx context.Context) error {
 	var errs []error
 	for _, pl := range p.close() {
@@ -261,7 +265,7 @@ func (p *Planes) Drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close ends all planes and returns when they have ended. Requests in hand are cut; see Drain.
+// Close ends all planes and returns when they have ended. It aborts requests in flight; see Drain.
 func (p *Planes) Close() {
 	p.close()
 	p.mu.Lock()
@@ -277,7 +281,7 @@ func (p *Planes) Close() {
 	}
 }
 
-// close lets no more planes be made, and gives those there are.
+// close prevents the creation of planes, and returns the existing ones.
 func (p *Planes) close() []*plane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -285,7 +289,7 @@ func (p *Planes) close() []*plane {
 	return p.sorted()
 }
 
-// sorted gives the planes by age; p.mu is held.
+// sorted returns the planes by age. The caller holds p.mu.
 func (p *Planes) sorted() []*plane {
 	var all []*plane
 	for _, pl := range p.all {

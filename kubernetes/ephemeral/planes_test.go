@@ -20,7 +20,8 @@ import (
 	"kelson.dev/kubernetes/ephemeral"
 )
 
-// server is a Planes over real control planes, without a network. The header User names the caller, and admin is an administrator.
+// server is a Planes over real control planes, without a network. The header User has the caller's
+// name; "admin" is an administrator.
 type server struct {
 	t      *testing.T
 	planes *ephemeral.Planes
@@ -38,7 +39,7 @@ func callers(req *http.Request) (*authenticator.Response, bool, error) {
 	}
 }
 
-// openPlane lets the same callers in as the server.
+// openPlane authenticates the same users as the server.
 type openPlane struct{ *controlplane.ControlPlane }
 
 func (openPlane) Kubeconfig(url string) (string, error) { return "kubeconfig of " + url, nil }
@@ -72,7 +73,7 @@ func newServer(t *testing.T, most int, idle time.Duration) *server {
 	return &server{t, all, &http.Client{Transport: &inprocess.Transport{Handler: all}}}
 }
 
-// do makes a request as a user, wants a status, and gives the answer.
+// do sends a request as a user, checks the status, and returns the decoded response.
 func (s *server) do(as, method, path, body string, want int) map[string]any {
 	s.t.Helper()
 	resp := s.open(s.t.Context(), as, method, path, body)
@@ -85,7 +86,7 @@ func (s *server) do(as, method, path, body string, want int) map[string]any {
 		s.t.Fatalf("%s %s %s as %q: %s, want %d\n%s", method, path, body, as, resp.Status, want, data)
 	}
 	var answer map[string]any
-	_ = json.Unmarshal(data, &answer) // not all answers are objects
+	_ = json.Unmarshal(data, &answer) // not all responses are objects
 	return answer
 }
 
@@ -104,7 +105,7 @@ func (s *server) open(ctx context.Context, as, method, path, body string) *http.
 	return resp
 }
 
-// create makes a plane and gives its path.
+// create creates a plane and returns its path.
 func (s *server) create(body string) string {
 	s.t.Helper()
 	return s.do("admin", "POST", "/planes", body, 201)["path"].(string)
@@ -114,7 +115,7 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 
 func configMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
 
-// Planes do not see each other; forks and bases carry state over. CLI-05, LAB-01
+// Planes are isolated from each other; forks and bases copy the state. CLI-05, LAB-01
 func TestPlanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 0)
@@ -127,7 +128,7 @@ func TestPlanes(t *testing.T) {
 		two := s.create("")
 		s.do("admin", "GET", two+configMaps+"/a", "", 404)
 
-		// A base is a state at a moment; it outlives the plane it was saved of.
+		// A base is the state at one moment, and outlives the plane.
 		s.do("admin", "PUT", "/planes/bases/prepared", `{"plane":"`+made["id"].(string)+`"}`, 200)
 		s.do("admin", "POST", one+configMaps, configMap("b"), 201)
 		fork := s.create(`{"fork":"` + made["id"].(string) + `"}`)
@@ -148,7 +149,7 @@ func TestPlanes(t *testing.T) {
 		}
 		s.do("admin", "DELETE", "/planes/bases/prepared", "", 204)
 		s.do("admin", "POST", "/planes", `{"base":"prepared"}`, 404)
-		s.do("admin", "GET", prepared, "", 200) // its root, with or without the slash
+		s.do("admin", "GET", prepared, "", 200) // the root works with and without a trailing slash
 		s.do("admin", "GET", prepared+"/", "", 200)
 	})
 }
@@ -161,7 +162,7 @@ func TestRefusals(t *testing.T) {
 			as, method, path, body string
 			want                   int
 		}{
-			// Only administrators may.
+			// Only administrators manage planes.
 			{"", "POST", "/planes", "", 403},
 			{"jane", "POST", "/planes", "", 403},
 			{"jane", "GET", "/planes", "", 403},
@@ -169,10 +170,10 @@ func TestRefusals(t *testing.T) {
 			{"jane", "PUT", "/planes/bases/b", "{}", 403},
 			{"jane", "DELETE", "/planes/bases/b", "", 403},
 			{"jane", "DELETE", "/planes/none", "", 403},
-			// Within a plane it is the plane that decides.
+			// The plane itself decides about requests to it.
 			{"jane", "GET", one + "/version", "", 200},
 			{"jane", "GET", one + configMaps, "", 403},
-			// What there cannot be.
+			// Invalid requests.
 			{"admin", "POST", "/planes", `{"base":"none"}`, 404},
 			{"admin", "POST", "/planes", `{"fork":"none"}`, 404},
 			{"admin", "POST", "/planes", `{"fork":"a","base":"b"}`, 400},
@@ -189,7 +190,7 @@ func TestRefusals(t *testing.T) {
 			{"admin", "DELETE", "/planes/bases/none", "", 404},
 			{"admin", "GET", "/planes/none/api", "", 404},
 			{"jane", "GET", "/planes/none/api", "", 404},
-			// There are two places; what was refused took none.
+			// Max is two; refused requests don't count.
 			{"admin", "POST", "/planes", "", 201},
 			{"admin", "POST", "/planes", "", 429},
 			{"admin", "DELETE", one, "", 204},
@@ -200,8 +201,9 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A page of another origin can't have a browser make or drop planes with the certificate that the browser holds.
-func TestRefusesOtherOrigins(t *testing.T) {
+// A page of another origin can't make a browser create or delete planes with the browser's
+// certificate.
+func TestCrossOriginRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 2, 0)
 		for _, test := range []struct {
@@ -240,7 +242,7 @@ func TestIdlePlanesExpire(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		s.do("admin", "GET", plane+configMaps, "", 200)
 		time.Sleep(9 * time.Minute)
-		// A watch is a request, as long as it is open.
+		// An open watch keeps its plane.
 		ctx, cancel := context.WithCancel(t.Context())
 		watch := s.open(ctx, "admin", "GET", plane+configMaps+"?watch=true", "")
 		time.Sleep(25 * time.Minute)
@@ -248,16 +250,16 @@ func TestIdlePlanesExpire(t *testing.T) {
 		cancel()
 		watch.Body.Close()
 		time.Sleep(9 * time.Minute)
-		s.do("admin", "GET", "/planes", "", 200) // it is not looked at
+		s.do("admin", "GET", "/planes", "", 200) // listing does not count as a request to the plane
 		time.Sleep(2 * time.Minute)
 		if left := s.do("admin", "GET", "/planes", "", 200)["planes"].([]any); len(left) != 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("planes: %v", left)
 		}
 		s.do("admin", "GET", plane+configMaps, "", 404)
 	})
 }
 
-// A watch ends when its plane is dropped, and when the server drains.
+// A watch ends when its plane is deleted and when the server drains.
 func TestEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 0)
@@ -281,7 +283,7 @@ func TestEndsWatches(t *testing.T) {
 		}
 		s.do("admin", "POST", "/planes", "", 503)
 		if waited := time.Since(begin); waited != 0 {
-			t.Errorf("it took %v", waited)
+			t.Errorf("ending the watches took %v", waited)
 		}
 	})
 }
@@ -305,7 +307,7 @@ func BenchmarkCreateAndDrop(b *testing.B) {
 			b.Fatal(resp, err)
 		}
 		defer resp.Body.Close()
-		_ = json.NewDecoder(resp.Body).Decode(&answer) // DELETE has none
+		_ = json.NewDecoder(resp.Body).Decode(&answer) // the response to DELETE has no body
 		return answer
 	}
 	first := do("POST", "/planes", "")

@@ -16,34 +16,35 @@ import (
 	"kelson.dev/operator/events"
 )
 
-// AgentConfig of an Agent.
+// AgentConfig configures an Agent.
 type AgentConfig struct {
-	// Config is how to reach the API server; any transport. Required.
+	// Config connects to the API server, over any transport. Required.
 	Config *rest.Config
-	// Name is the node's. Required.
+	// Name is the name of the Node. Required.
 	Name string
 	// Runtime runs the containers. Required.
 	Runtime Runtime
-	// Address is the node's, and its pods' hostIP. Empty: 127.0.0.1.
+	// Address is the address of the node, and the hostIP of its pods; "" means 127.0.0.1.
 	Address string
-	// Labels and Taints are for the Node beside the usual labels. Taints are set when the Node is made, not changed later.
+	// Labels and Taints are set on the Node in addition to the standard labels. Taints are set only
+	// when the Agent creates the Node.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Capacity is what the node offers to pods. nil: what the runtime says.
+	// Capacity is the node's capacity; nil means the runtime's default.
 	Capacity corev1.ResourceList
-	// Version is the kubelet version to report. Empty: DefaultVersion.
+	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
-	// LeaseDuration is how long the node counts as alive after it was last heard of; it is heard of four times in that time.
-	// 0: 40 seconds. Negative: the node has no lease.
+	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent sends
+	// four heartbeats in that time. 0 means 40 seconds; if negative, the node has no lease.
 	LeaseDuration time.Duration
-	// Log is told what went wrong. nil: nobody is.
+	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
 
-// DefaultVersion is the kubelet version that agents report unless told otherwise.
+// DefaultVersion is the kubelet version that agents report by default.
 const DefaultVersion = "v1.37.1"
 
-// Agent is a node: it runs the pods that are bound to it.
+// Agent is a node: it runs the pods that are bound to it. It replaces the kubelet.
 type Agent struct {
 	config      AgentConfig
 	client      client.Client
@@ -56,7 +57,7 @@ type Agent struct {
 	running sync.WaitGroup
 }
 
-// NewAgent returns an agent that does nothing until Run.
+// NewAgent returns an agent; call Run to start it.
 func NewAgent(config AgentConfig) (*Agent, error) {
 	switch {
 	case config.Name == "":
@@ -88,11 +89,12 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 		events: reporter{broadcaster.Recorder("kubelet").OnHost(config.Name)}, workers: map[types.UID]*worker{}}, nil
 }
 
-// Name is the node's.
+// Name returns the name of the node.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Run registers the node and runs its pods until ctx ends; then it ends what must not outlive it, and returns nil. The pods stay
-// on the server as they are: an agent of the same name takes them over. It must be called once only.
+// Run registers the node and runs its pods until ctx ends. It returns nil when the containers that
+// can't outlive the agent have ended. The pods' objects stay unchanged on the server: a later agent
+// with the same name adopts them. Run must be called at most once.
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { a.broadcaster.Run(ctx) })
@@ -110,7 +112,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// changed hands a pod to its worker.
+// changed passes a pod to its worker, and starts the worker of a new pod.
 func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	gone := pod == nil
 	if gone {
@@ -134,14 +136,14 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	}
 }
 
-// worker is the one of a pod; nil when the agent does not know the pod.
+// worker returns the worker of a pod, or nil if the agent does not run the pod.
 func (a *Agent) worker(uid types.UID) *worker {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.workers[uid]
 }
 
-// reporter records events as a kubelet does.
+// reporter records events in a kubelet's form.
 type reporter struct{ recorder *events.Recorder }
 
 func (r reporter) pod(pod *corev1.Pod, kind, reason, message string) {

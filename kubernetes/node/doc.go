@@ -1,4 +1,5 @@
-// Package node has the two that make pods run: a scheduler that binds them to nodes, and the agent of a node that runs them.
+// Package node runs pods: it has a scheduler, which binds pods to nodes, and a node agent, which
+// runs the pods of its node. They replace kube-scheduler and the kubelet.
 //
 // # Model
 //
@@ -7,27 +8,33 @@
 //	   follows pods      ▲   follows its pods         simulated: containers are timers
 //	   and nodes         └── status, deletion         process: containers are processes of this machine
 //
-// Both are operators: they know the API server only by its address and credentials, over any transport.
+// Both are clients of the API: they need only the address of the API server and credentials, and
+// use any transport.
 //
-// An [Agent] is to the server what a kubelet is: it registers its Node, renews the node's lease, and takes each pod that is bound to
-// it through its life. What to do next is decided by a pure machine (machine.go) from the pod, what is known of its containers
-// and the time; one worker per pod does it. A [Runtime] is all that an agent needs to run containers, and small enough for
-// one that speaks the Container Runtime Interface.
+// Like a kubelet, an [Agent] registers its Node, renews the node's lease, and runs each pod that is
+// bound to it. A pure state machine (lifecycle.go) decides what to do next, from the pod, the state
+// of its containers and the time. One worker per pod carries it out. A [Runtime] has everything
+// that an agent needs to run containers, and is small enough for an implementation over the
+// Container Runtime Interface.
 //
-// What of a pod's spec has effect: containers, init containers and sidecars in order, restart policies with back-off,
-// activeDeadlineSeconds, terminationGracePeriodSeconds, environment with all its references, readiness gates. Containers are ready
-// when they run: probes and lifecycle hooks have no effect. Ephemeral containers are started when they are added.
+// The agent implements these parts of a pod's spec: containers, init containers and sidecars in
+// order, restart policies with back-off, activeDeadlineSeconds, terminationGracePeriodSeconds,
+// environment variables with all kinds of references, and readiness gates. Containers are ready
+// when they run: probes and lifecycle hooks have no effect. Ephemeral containers start when they
+// are added.
 //
-// For the API server the agent is a kubelet's HTTP API, too ([Agent.ServeHTTP]): commands in containers, attachments, ports and logs, as far as
-// the runtime's containers are [Executor] and [Attacher], and its sandboxes [Dialer].
+// The agent also serves the part of a kubelet's HTTP API that the API server calls
+// ([Agent.ServeHTTP]): exec, attach, port-forward and logs. Exec and attach work for containers
+// that implement [Executor] and [Attacher], and port-forward for sandboxes that implement [Dialer].
 //
-// A [Scheduler] looks at readiness and unschedulable, taints, node selector and required node affinity, host ports and
-// requests, and takes the least loaded node that is left. It has no preemption and no spreading.
+// A [Scheduler] filters nodes by readiness, unschedulable, taints, node selector, required node
+// affinity, host ports and requests, and picks the least loaded of the remaining nodes. It has no
+// preemption and no topology spread.
 //
 // # Concurrency
 //
-// Run blocks until its context ends and then leaves no goroutine. Time is that of package time only, so that everything
-// here runs in a testing/synctest bubble.
+// Run blocks until its context ends, and leaves no goroutine behind. All waiting uses package time,
+// so everything works in a testing/synctest bubble.
 //
 // # Use
 //

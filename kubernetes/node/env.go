@@ -20,8 +20,9 @@ type sources interface {
 	secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// environment resolves a container's env and envFrom in a kubelet's order: envFrom first, later names replace earlier ones, and
-// $(NAME) in a value sees what comes before it. An error is a CreateContainerConfigError's message.
+// environment resolves a container's env and envFrom in the kubelet's order: envFrom first; later
+// values replace earlier ones; $(NAME) in a value refers to the variables before it. Errors are
+// messages for CreateContainerConfigError.
 func environment(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, allocatable corev1.ResourceList) ([]corev1.EnvVar, error) {
 	values := map[string]string{}
 	var names []string
@@ -56,7 +57,7 @@ func environment(ctx context.Context, from sources, pod *corev1.Pod, container *
 	return result, nil
 }
 
-// envFrom sets every key of a config map or secret that can be an environment variable's name.
+// envFrom sets a variable for every key of a config map or secret that is a valid variable name.
 func envFrom(ctx context.Context, from sources, namespace string, source *corev1.EnvFromSource, set func(name, value string)) error {
 	data := map[string]string{}
 	switch {
@@ -83,7 +84,7 @@ func envFrom(ctx context.Context, from sources, namespace string, source *corev1
 	return nil
 }
 
-// valueFrom resolves one reference; ok is false where an optional one leads nowhere.
+// valueFrom resolves one reference. ok is false if an optional reference can't be resolved.
 func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, source *corev1.EnvVarSource, allocatable corev1.ResourceList) (value string, ok bool, err error) {
 	switch {
 	case source.FieldRef != nil:
@@ -114,10 +115,10 @@ func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *co
 		}
 		return string(bytes), ok, err
 	}
-	return "", false, errors.New("this source of an environment variable is not supported")
+	return "", false, errors.New("unsupported source of an environment variable")
 }
 
-// ifRequired drops an error of an optional reference.
+// ifRequired drops the error of an optional reference.
 func ifRequired(err error, optional *bool) error {
 	if optional != nil && *optional {
 		return nil
@@ -125,7 +126,7 @@ func ifRequired(err error, optional *bool) error {
 	return err
 }
 
-// podField is a field of the downward API that an environment variable may name.
+// podField returns the value of a downward API field that environment variables can refer to.
 func podField(pod *corev1.Pod, path string) (string, error) {
 	if key, ok := subscript(path, "metadata.labels"); ok {
 		return pod.Labels[key], nil
@@ -152,7 +153,7 @@ func podField(pod *corev1.Pod, path string) (string, error) {
 	return "", fmt.Errorf("unsupported fieldPath: %v", path)
 }
 
-// subscript is the key of a path like metadata.labels['key'].
+// subscript returns the key of a path like metadata.labels['key'].
 func subscript(path, field string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, field+"['")
 	if !ok {
@@ -161,8 +162,8 @@ func subscript(path, field string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// resourceField is a container's request or limit in units of the divisor, rounded up. Where no limit is set it is what the node
-// can give. Source: the downward API's documentation.
+// resourceField returns a container's request or limit in units of the divisor, rounded up. Without
+// a limit, it returns the node's allocatable amount. Source: the documentation of the downward API.
 func resourceField(pod *corev1.Pod, container *corev1.Container, ref *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	if ref.ContainerName != "" && ref.ContainerName != container.Name {
 		if container = findContainer(pod, ref.ContainerName); container == nil {
@@ -193,7 +194,7 @@ func resourceField(pod *corev1.Pod, container *corev1.Container, ref *corev1.Res
 	return strconv.FormatInt((amount+unit-1)/unit, 10), nil
 }
 
-// findContainer is the container of a name, of any kind; nil when there is none.
+// findContainer returns the container of any type with a name, or nil if there is none.
 func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -211,7 +212,8 @@ func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// expand replaces $(NAME) by the value of NAME; $$ is a dollar, and a name without value stays as it is written.
+// expand replaces $(NAME) by the value of NAME. $$ is a dollar sign, and references to unknown
+// names stay as they are.
 // Source: the documentation of the fields command and args.
 func expand(text string, values map[string]string) string {
 	var out strings.Builder
@@ -241,7 +243,7 @@ func expand(text string, values map[string]string) string {
 	}
 }
 
-// expandAll expands each text with an environment.
+// expandAll expands each of texts.
 func expandAll(texts []string, env []corev1.EnvVar) []string {
 	values := make(map[string]string, len(env))
 	for _, e := range env {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// objects are sources in a map of "configmap/name" and "secret/name" to data.
+// objects implements sources with the data of "configmap/name" and "secret/name".
 type objects map[string]map[string]string
 
 func (o objects) configMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		container corev1.Container
-		want      string // as NAME=value, in order; or the error
+		want      string // NAME=value in order, or the error
 	}{
 		{"plain, in order, the last wins", corev1.Container{Env: []corev1.EnvVar{{Name: "Z", Value: "1"}, {Name: "A", Value: "2"}, {Name: "Z", Value: "3"}}}, "Z=3 A=2"},
 		{"expansion sees what comes before", corev1.Container{Env: []corev1.EnvVar{

@@ -14,24 +14,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AccountPath is where every container finds its service account's token, unless it does not want one.
+// AccountPath is where containers mount their service account's token by default.
 const AccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// File is one file of a volume.
+// File is a file of a volume.
 type File struct {
-	// Path is where the container sees it, below the mount.
+	// Path is the path in the container. In results of projected, it is relative to the volume.
 	Path string
 	Data []byte
 }
 
-// issuer makes tokens of service accounts.
+// issuer requests service account tokens, in addition to reading objects.
 type issuer interface {
 	sources
 	token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error)
 }
 
-// accountFiles gives the files of the volume at AccountPath: a token, the certificate of the API server, and the namespace. The certificate
-// is left out where there is none, as on a control plane without a port. nil: the container mounts nothing there.
+// accountFiles returns the files of the volume at AccountPath: a token, the certificate of the API
+// server, and the namespace. It leaves out the certificate if there is none, as on a control plane
+// without a port. It returns nil if the container mounts nothing at AccountPath.
 func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *corev1.Container) ([]File, error) {
 	var files []File
 	for _, mount := range container.VolumeMounts {
@@ -56,7 +57,7 @@ func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *
 	return files, nil
 }
 
-// projected gives the files of one source, with their paths in the volume.
+// projected returns the files of one source, with paths relative to the volume.
 func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.VolumeProjection) ([]File, error) {
 	switch {
 	case source.ServiceAccountToken != nil:
@@ -66,7 +67,7 @@ func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.
 		object, err := from.configMap(ctx, pod.Namespace, source.ConfigMap.Name)
 		if err != nil {
 			if status := (*apierrors.StatusError)(nil); source.ConfigMap.Name == rootCA && !errors.As(err, &status) {
-				return nil, nil // not found, in a kubelet's words
+				return nil, nil // not found, as plain returns it
 			}
 			return nil, ifRequired(err, source.ConfigMap.Optional)
 		}
@@ -98,13 +99,13 @@ func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.
 		}
 		return files, nil
 	}
-	return nil, errors.New("this source of a projected volume is not supported")
+	return nil, errors.New("unsupported source of a projected volume")
 }
 
-// rootCA is the ConfigMap in every namespace with the API server's certificate.
+// rootCA is the ConfigMap with the API server's certificate, in every namespace.
 const rootCA = "kube-root-ca.crt"
 
-// items chooses keys; none are named: all.
+// items returns files for the chosen keys, or for all keys if none are chosen.
 func items(data map[string][]byte, chosen []corev1.KeyToPath) []File {
 	var files []File
 	if len(chosen) == 0 {
@@ -120,7 +121,7 @@ func items(data map[string][]byte, chosen []corev1.KeyToPath) []File {
 	return files
 }
 
-// token implements issuer: it asks for one that holds as long as the pod is there.
+// token implements issuer. The token is bound to the pod: it is invalid after the pod's deletion.
 func (a *Agent) token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{

@@ -14,7 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Reasons for which a node can't take a pod, in kube-scheduler's words; shortages are "Insufficient <resource>".
+// Why a node can't run a pod, in kube-scheduler's words. The message for too few resources is
+// "Insufficient <resource>".
 const (
 	reasonName          = "node(s) didn't match the requested node name"
 	reasonUnschedulable = "node(s) were unschedulable"
@@ -25,18 +26,18 @@ const (
 	reasonPods          = "Too many pods"
 )
 
-// room is a node and what is taken of it.
-type room struct {
+// nodeInfo is a node, its pods, and the sum of their requests.
+type nodeInfo struct {
 	node *corev1.Node
-	pods map[string]*corev1.Pod // by uid: bound to it and not ended
+	pods map[string]*corev1.Pod // by uid: bound to the node and not terminated
 	used corev1.ResourceList
 }
 
-func newRoom(node *corev1.Node) *room {
-	return &room{node: node, pods: map[string]*corev1.Pod{}, used: corev1.ResourceList{}}
+func newNodeInfo(node *corev1.Node) *nodeInfo {
+	return &nodeInfo{node: node, pods: map[string]*corev1.Pod{}, used: corev1.ResourceList{}}
 }
 
-func (r *room) add(pod *corev1.Pod) {
+func (r *nodeInfo) add(pod *corev1.Pod) {
 	r.remove(string(pod.UID))
 	r.pods[string(pod.UID)] = pod
 	for name, quantity := range podRequests(pod) {
@@ -46,7 +47,7 @@ func (r *room) add(pod *corev1.Pod) {
 	}
 }
 
-func (r *room) remove(uid string) {
+func (r *nodeInfo) remove(uid string) {
 	pod, ok := r.pods[uid]
 	if !ok {
 		return
@@ -63,25 +64,25 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resource.PodRequests(pod, resource.PodResourcesOptions{})
 }
 
-// wish is what a pod wants of a node, computed once for all nodes.
-type wish struct {
+// podInfo has a pod's scheduling requirements, computed once for all nodes.
+type podInfo struct {
 	pod      *corev1.Pod
 	requests corev1.ResourceList
 	selector labels.Selector
-	affinity *nodeaffinity.LazyErrorNodeSelector // nil: none required
+	affinity *nodeaffinity.LazyErrorNodeSelector // nil if there is no required affinity
 }
 
-func newWish(pod *corev1.Pod) wish {
-	w := wish{pod: pod, requests: podRequests(pod), selector: labels.SelectorFromSet(pod.Spec.NodeSelector)}
+func newPodInfo(pod *corev1.Pod) podInfo {
+	w := podInfo{pod: pod, requests: podRequests(pod), selector: labels.SelectorFromSet(pod.Spec.NodeSelector)}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		w.affinity = nodeaffinity.NewLazyErrorNodeSelector(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	return w
 }
 
-// misfits lists why a node can't take the pod; nothing when it can. As in kube-scheduler the first filter that objects is the
-// only one that speaks, and it names everything it misses.
-func (w *wish) misfits(r *room) []string {
+// rejections returns why a node can't run the pod, or nil if it can. As in kube-scheduler, only the
+// first failing filter reports, but it reports all its reasons.
+func (w *podInfo) rejections(r *nodeInfo) []string {
 	switch {
 	case r.node.Spec.Unschedulable && !w.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
 		return []string{reasonUnschedulable}
@@ -102,17 +103,17 @@ func (w *wish) misfits(r *room) []string {
 			return []string{reasonAffinity}
 		}
 	}
-	if w.portTaken(r) {
+	if w.portConflict(r) {
 		return []string{reasonPorts}
 	}
 	return w.shortages(r)
 }
 
-func (w *wish) tolerates(taint *corev1.Taint) bool {
+func (w *podInfo) tolerates(taint *corev1.Taint) bool {
 	return schedulingv1.TolerationsTolerateTaint(klog.Logger{}, w.pod.Spec.Tolerations, taint, false)
 }
 
-// nodeReady is false for a node whose agent said so, or was not heard of.
+// nodeReady reports whether the node has a Ready condition with status True.
 func nodeReady(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
@@ -122,8 +123,8 @@ func nodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// shortages compares requests with what is left.
-func (w *wish) shortages(r *room) []string {
+// shortages returns the resources of which the node has too little left.
+func (w *podInfo) shortages(r *nodeInfo) []string {
 	var reasons []string
 	if limit, ok := r.node.Status.Allocatable[corev1.ResourcePods]; ok && int64(len(r.pods)) >= limit.Value() {
 		reasons = append(reasons, reasonPods)
@@ -141,8 +142,8 @@ func (w *wish) shortages(r *room) []string {
 	return reasons
 }
 
-// portTaken tells whether a host port of the pod is taken by another pod of the node.
-func (w *wish) portTaken(r *room) bool {
+// portConflict reports whether another pod of the node uses one of the pod's host ports.
+func (w *podInfo) portConflict(r *nodeInfo) bool {
 	wanted := hostPorts(w.pod)
 	if len(wanted) == 0 {
 		return false
@@ -174,8 +175,9 @@ func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
 	return ports
 }
 
-// load is the larger of the shares of processors and memory that would be in use with the pod, 0 to 1.
-func (w *wish) load(r *room) float64 {
+// load returns the larger of the used shares of CPU and memory if the pod ran on the node, from 0
+// to 1.
+func (w *podInfo) load(r *nodeInfo) float64 {
 	load := 0.0
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		total := r.node.Status.Allocatable[name]
@@ -188,20 +190,21 @@ func (w *wish) load(r *room) float64 {
 	return load
 }
 
-// choose picks the node for a pod: of those that can take it the least loaded, then the one with the fewest pods, then by name.
-// Where none can, message says why, as kube-scheduler does.
-func choose(pod *corev1.Pod, rooms map[string]*room) (name, message string) {
-	if len(rooms) == 0 {
+// choose picks the node for a pod: the least loaded of those that can run it, then the one with the
+// fewest pods, then the first by name. If there is none, message says why, in kube-scheduler's
+// form.
+func choose(pod *corev1.Pod, nodeInfos map[string]*nodeInfo) (name, message string) {
+	if len(nodeInfos) == 0 {
 		return "", "no nodes available to schedule pods"
 	}
-	w := newWish(pod)
+	w := newPodInfo(pod)
 	reasons := map[string]int{}
-	var best *room
+	var best *nodeInfo
 	var bestLoad float64
-	for _, candidate := range slices.Sorted(maps.Keys(rooms)) {
-		r := rooms[candidate]
-		if misfits := w.misfits(r); len(misfits) > 0 {
-			for _, reason := range misfits {
+	for _, candidate := range slices.Sorted(maps.Keys(nodeInfos)) {
+		r := nodeInfos[candidate]
+		if rejections := w.rejections(r); len(rejections) > 0 {
+			for _, reason := range rejections {
 				reasons[reason]++
 			}
 			continue
@@ -219,5 +222,5 @@ func choose(pod *corev1.Pod, rooms map[string]*room) (name, message string) {
 		counted = append(counted, fmt.Sprintf("%d %s", n, reason))
 	}
 	slices.Sort(counted)
-	return "", fmt.Sprintf("0/%d nodes are available: %s.", len(rooms), strings.Join(counted, ", "))
+	return "", fmt.Sprintf("0/%d nodes are available: %s.", len(nodeInfos), strings.Join(counted, ", "))
 }

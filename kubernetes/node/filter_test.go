@@ -19,7 +19,7 @@ func list(cpu, memory, pods string) corev1.ResourceList {
 	return l
 }
 
-// testNode is ready, with room for 4 processors, 8Gi and 3 pods.
+// testNode is ready and can run 3 pods with 4 CPUs and 8Gi of memory in total.
 func testNode(name string, change func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}
 	n.Status.Allocatable = list("4", "8Gi", "3")
@@ -95,14 +95,14 @@ func TestChoose(t *testing.T) {
 			"", "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rooms := map[string]*room{}
+			nodeInfos := map[string]*nodeInfo{}
 			for _, n := range test.nodes {
-				rooms[n.Name] = newRoom(n)
+				nodeInfos[n.Name] = newNodeInfo(n)
 				for _, pod := range test.there[n.Name] {
-					rooms[n.Name].add(pod)
+					nodeInfos[n.Name].add(pod)
 				}
 			}
-			got, message := choose(test.pod, rooms)
+			got, message := choose(test.pod, nodeInfos)
 			if got != test.want || message != test.message {
 				t.Errorf("got %q, %q, want %q, %q", got, message, test.want, test.message)
 			}
@@ -110,13 +110,13 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestRoomCountsAndForgets(t *testing.T) {
-	r := newRoom(testNode("a", nil))
+func TestNodeInfo(t *testing.T) {
+	r := newNodeInfo(testNode("a", nil))
 	pod := podAsking("x", "3", nil)
 	r.add(pod)
-	r.add(pod) // again, as the echo of a binding
-	w := newWish(podAsking("p", "1", nil))
-	if m := w.misfits(r); m != nil {
+	r.add(pod) // again, like the event of a binding
+	w := newPodInfo(podAsking("p", "1", nil))
+	if m := w.rejections(r); m != nil {
 		t.Errorf("a pod counts twice: %v", m)
 	}
 	r.remove("x")

@@ -9,9 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Logs reads the log of a container of a pod of this node, as the options say. Without a container in opts it is the pod's only
-// one. Its errors are a server's and a kubelet's, as apierrors (BadRequest). With opts.Follow the reader ends when the container
-// does, when ctx ends, or when it is closed. The caller closes it.
+// Logs reads the log of a container of a pod on this node. Without opts.Container, the pod must
+// have only one container. Errors are of type BadRequest, with the messages of an API server or
+// kubelet. With opts.Follow, the reader ends when the container or ctx ends, or when it is closed.
+// The caller must close it.
 func (a *Agent) Logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
 	name, err := logContainer(pod, opts.Container)
 	if err != nil {
@@ -32,7 +33,7 @@ func (a *Agent) Logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOp
 	return reader, nil
 }
 
-// logContainer is the container whose log is meant.
+// logContainer returns the name of the container whose log to read.
 func logContainer(pod *corev1.Pod, name string) (string, error) {
 	switch {
 	case name != "" && findContainer(pod, name) == nil:
@@ -51,17 +52,18 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 	return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: %s", pod.Name, names)
 }
 
-// logSource is the attempt of a container whose log is read: the newest that ran, or the one before it.
+// logSource returns the attempt whose log to read: the newest that ran, or with previous the one
+// before it.
 func (w *worker) logSource(name string, previous bool) (Container, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.life.find(name)
+	r := w.lifecycle.find(name)
 	if r == nil {
 		return nil, fmt.Errorf("container %q in pod %q is not available", name, w.newest.Name)
 	}
-	state := r.status(w.newest, w.life.goesOn(w.newest)).State
+	state := r.status(w.newest, w.lifecycle.mayRestart(w.newest)).State
 	source := r.container
-	if previous && state.Waiting == nil { // the newest attempt of a container that waits for its next is its previous one
+	if previous && state.Waiting == nil { // if the container waits for its next attempt, the newest attempt is the previous one
 		source = r.previous
 	}
 	switch {

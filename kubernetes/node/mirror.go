@@ -11,15 +11,16 @@ import (
 	"kelson.dev/operator/reflector"
 )
 
-// mirror follows a part of a kind on the server and tells what changes. It keeps one pointer per object; a reflector drives it in
-// one goroutine, in which changed is called, too: with the old state nil for an object that is new, and the new one nil for one
-// that is gone. An object that was replaced by another of its name is first gone and then new.
+// mirror follows a kind, or a selection of it, on the server, and reports changes. It keeps one
+// pointer per object. A reflector drives it in one goroutine, which also calls changed: old is nil
+// for a new object, and obj is nil for a deleted one. If an object was replaced by another of the
+// same name, changed is called for the deletion and then for the new object.
 type mirror[T any, P client.Pointer[T]] struct {
 	client  client.Client
 	options []client.ListOption
 	log     *slog.Logger
 	changed func(old, obj P)
-	// synced, when not nil, is called after each complete list.
+	// synced, if not nil, is called after each complete list.
 	synced func()
 
 	objects map[client.Key]P
@@ -30,7 +31,7 @@ func (m *mirror[T, P]) run(ctx context.Context) error {
 	m.objects = map[client.Key]P{}
 	cfg := reflector.Config[P]{Source: m, Sink: m, Failed: func(err error) {
 		if ctx.Err() == nil {
-			m.log.Warn("follow the server", "kind", metav1.Object(P(new(T))), "error", err)
+			m.log.Warn("list and watch", "kind", metav1.Object(P(new(T))), "error", err)
 		}
 	}}
 	if client.Steady(m.client) {

@@ -18,10 +18,12 @@ import (
 	"kelson.dev/operator/client/strategic"
 )
 
-// statusEvery is how often the Node's status says anew that it is up to date, where it has leases at all. A kubelet's default.
+// statusEvery is how often the agent updates the Node's status, if it has a lease. It is the
+// kubelet's default.
 const statusEvery = 5 * time.Minute
 
-// register makes the Node say what the agent is, trying until it succeeds; false when ctx ended before.
+// register creates or updates the Node, and retries until it succeeds. It returns false if ctx ends
+// first.
 func (a *Agent) register(ctx context.Context) bool {
 	var attempts retries
 	for {
@@ -43,12 +45,12 @@ func (a *Agent) register(ctx context.Context) bool {
 	}
 }
 
-// ref is the node as the object of events; kubelets use its name as uid.
+// ref returns the node as the involved object of events. Like kubelets, it uses the name as uid.
 func (a *Agent) ref() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.config.Name, UID: types.UID(a.config.Name)}}
 }
 
-// putNode creates the Node, or brings one of that name up to date, and writes its status.
+// putNode creates the Node or updates an existing one, and writes its status.
 func (a *Agent) putNode(ctx context.Context) error {
 	wanted := a.node()
 	node := wanted.DeepCopy()
@@ -73,8 +75,8 @@ func (a *Agent) putNode(ctx context.Context) error {
 	return a.untaint(ctx, node)
 }
 
-// untaint takes away the taint that admission gives to every new node. In a cluster it is the node lifecycle controller that does, once
-// the node has said that it is ready.
+// untaint removes the not-ready taint, which admission adds to every new node. In a cluster, the
+// node lifecycle controller removes it when the node reports that it is ready.
 func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 	notReady := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }
 	if !slices.ContainsFunc(node.Spec.Taints, notReady) {
@@ -83,12 +85,12 @@ func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 	patch := strategic.MergeFrom(node)
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, notReady)
 	if err := a.client.Patch(ctx, node, patch); err != nil {
-		return fmt.Errorf("take the taint away: %w", err)
+		return fmt.Errorf("remove taint: %w", err)
 	}
 	return nil
 }
 
-// putNodeStatus writes the status of the node.
+// putNodeStatus writes the node's status.
 func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
 	patch := strategic.MergeFrom(node)
 	a.setNodeStatus(&node.Status, time.Now())
@@ -98,7 +100,7 @@ func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// node is the Node to register.
+// node returns the Node to register.
 func (a *Agent) node() *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:   a.config.Name,
@@ -112,7 +114,7 @@ func (a *Agent) node() *corev1.Node {
 	}
 }
 
-// setNodeStatus sets what the agent says of its node, and leaves the rest.
+// setNodeStatus sets the parts of the status that the agent reports, and leaves the others.
 func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	info := a.config.Runtime.Info()
 	status.Capacity, status.Allocatable = a.config.Capacity, a.config.Capacity
@@ -149,7 +151,7 @@ func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now tim
 	status.Conditions = append(status.Conditions, c)
 }
 
-// heartbeat renews the node's lease until ctx ends, and now and then its status.
+// heartbeat renews the node's lease until ctx ends, and its status less often.
 func (a *Agent) heartbeat(ctx context.Context) {
 	if a.config.LeaseDuration < 0 {
 		return
@@ -181,13 +183,13 @@ func (a *Agent) heartbeat(ctx context.Context) {
 	}
 }
 
-// renew writes the lease with the present time; it takes the lease that the last call returned, or nil.
+// renew sets the lease's renewal time to now. lease is the result of the previous call, or nil.
 func (a *Agent) renew(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
 	if lease != nil {
 		lease.Spec.RenewTime = &now
 		if err := a.client.Update(ctx, lease); err != nil {
-			return nil, fmt.Errorf("update lease: %w", err) // read anew next time
+			return nil, fmt.Errorf("update lease: %w", err) // the next call reads the lease again
 		}
 		return lease, nil
 	}

@@ -9,93 +9,104 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Runtime runs containers for an agent. Packages simulated and process implement it; the Container Runtime Interface maps on it
-// one to one (RunPodSandbox, CreateContainer and StartContainer, StopContainer, RemovePodSandbox).
+// Runtime runs containers for an agent. Packages simulated and process implement it. Its calls
+// correspond to those of the Container Runtime Interface (RunPodSandbox, CreateContainer and
+// StartContainer, StopContainer, RemovePodSandbox).
 //
-// Everything a runtime hands out is safe for concurrent use. The pods, containers and specs it is given are shared: it must not
-// change them.
+// Everything that a runtime returns is safe for concurrent use. The pods, containers and specs that
+// it receives are shared and must not be changed.
 type Runtime interface {
 	Info() Info
-	// Sandbox makes what the containers of a pod share: its address, its directories. It may block. A pod has at most one sandbox
-	// at a time; a pod whose status has an address already keeps that address where the runtime can.
+	// Sandbox creates what the containers of a pod share: its address and its directories. It may
+	// block. A pod has at most one sandbox at a time. If the pod's status already has an address,
+	// the sandbox keeps it if the runtime can.
 	//
-	// ctx bounds the life of the sandbox and of its containers, not only this call: when it ends, a runtime ends what must not
-	// outlive the agent, and lets go of the rest. An error is shown to the user in an event and retried later.
+	// ctx bounds the lifetime of the sandbox and its containers, not only this call: when it ends,
+	// the runtime ends what can't outlive the agent and releases the rest. The agent shows an error
+	// in an event and retries later.
 	Sandbox(ctx context.Context, pod *corev1.Pod) (Sandbox, error)
 }
 
 // Info describes a runtime.
 type Info struct {
-	// Name and Version are reported as the node's containerRuntimeVersion, "name://version". Name is also the scheme of container ids.
+	// Name and Version are reported in the node's containerRuntimeVersion, "name://version". Name
+	// is also the scheme of container ids.
 	Name, Version string
-	// Capacity is what a node with this runtime offers where nothing else is configured.
+	// Capacity is the default capacity of a node with this runtime.
 	Capacity corev1.ResourceList
 }
 
-// Sandbox is the place of one pod's containers.
+// Sandbox is the environment of one pod's containers.
 type Sandbox interface {
-	// IP is the pod's address.
+	// IP returns the pod's address.
 	IP() string
-	// Start makes and starts a container and returns when it runs; pulling an image belongs to it, so it may block for long.
-	// An error is the container's failure to start (exit code 128, reason StartError): its text is what the user reads.
+	// Start creates and starts a container and returns when it runs. It may block for long, because
+	// it includes pulling the image. An error means that the container failed to start (exit code
+	// 128, reason StartError); its text is shown to users.
 	Start(ctx context.Context, spec ContainerSpec) (Container, error)
-	// Adopt returns a container that an earlier agent started, as status last described it. A container that is gone is returned
-	// too: ended, with an Exit that says so.
+	// Adopt returns a container that an earlier agent started; status is its last reported status.
+	// If the container no longer exists, Adopt returns an ended one whose Exit says so (see Gone).
 	Adopt(ctx context.Context, spec ContainerSpec, status corev1.ContainerStatus) Container
-	// Remove ends what still runs at once and frees everything, logs included. It waits until that is done.
+	// Remove kills all running containers and frees all resources, including logs. It returns when
+	// that is done.
 	Remove() error
 }
 
-// ContainerSpec is one container to start.
+// ContainerSpec is a container to start.
 type ContainerSpec struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
 	// Attempt counts the starts of this container in this pod, from 0.
 	Attempt int32
-	// Env is the environment with every reference resolved, no name twice.
+	// Env is the environment with all references resolved and unique names.
 	Env []corev1.EnvVar
-	// Command and Args are the container's, with $(NAME) expanded.
+	// Command and Args are the container's command and args, with $(NAME) expanded.
 	Command, Args []string
-	// Files gives what the container finds at AccountPath. It may block. A runtime without files need not ask; nil: there are none.
+	// Files returns the files at AccountPath. It may block. A runtime without a file system need
+	// not call it; nil means that there are none.
 	Files func() ([]File, error)
-	// Event, when not nil, tells the user something about the container, such as the pull of its image. It may block.
+	// Event, if not nil, records an event about the container, such as the pull of its image. It
+	// may block.
 	Event func(eventType, reason, message string)
 }
 
-// Container is one started container.
+// Container is a started container.
 type Container interface {
-	// ID is unique, "runtime://id".
+	// ID returns a unique id of the form "runtime://id".
 	ID() string
 	StartedAt() time.Time
-	// Done is closed when the container has ended, with everything that belonged to it. Its log is complete then.
+	// Done is closed when the container and all its processes have ended. Its log is then complete.
 	Done() <-chan struct{}
-	// Exit tells how it ended; it may be asked only after Done.
+	// Exit returns how the container ended. It may be called only after Done is closed.
 	Exit() Exit
-	// Stop asks the container to end (SIGTERM) and ends it by force (SIGKILL) when the grace is over. It does not wait.
-	// A later call can only shorten the time that is left. Stopping an ended container does nothing.
+	// Stop asks the container to end (SIGTERM), and kills it (SIGKILL) at the end of the grace
+	// period. It does not wait. A later call can only shorten the remaining time. Stopping an ended
+	// container does nothing.
 	Stop(grace time.Duration)
-	// Logs reads what the container printed, by the fields of opts that choose lines (its Container and Previous are settled by the
-	// caller). With Follow it ends when the container does, when ctx ends, or when the reader is closed. The caller closes it.
+	// Logs reads the container's output, as far as opts selects it. The caller handles
+	// opts.Container and opts.Previous. With Follow, the reader ends when the container or ctx
+	// ends, or when it is closed. The caller must close it.
 	Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
-// Exit is how a container ended.
+// Exit describes how a container ended.
 type Exit struct {
 	Code int32
-	// Signal is the number of the signal that ended it, or 0; Code is 128 plus that number then.
+	// Signal is the number of the signal that ended the container, or 0. If it is set, Code is 128
+	// plus Signal.
 	Signal int32
-	// Reason is "Completed" for Code 0 and "Error" for others when it is empty.
+	// Reason defaults to "Completed" if Code is 0, and to "Error" otherwise.
 	Reason string
-	// Message is the container's termination message, or why it could not run.
+	// Message is the container's termination message, or the reason why it could not run.
 	Message    string
 	FinishedAt time.Time
 }
 
-// Gone is the exit of a container that can't be found any more, in a kubelet's words.
+// Gone is the exit of a container that no longer exists, in a kubelet's words.
 func Gone(at time.Time) Exit {
 	return Exit{Code: 137, Reason: "ContainerStatusUnknown", FinishedAt: at,
 		Message: "The container could not be located when the pod was terminated"}
 }
 
-// ErrNoLogs is returned by Container.Logs when there is nothing left to read from.
-var ErrNoLogs = errors.New("the container's log is gone")
+// ErrNoLogs is returned by Container.Logs if the log no longer exists.
+var ErrNoLogs = errors.New("the container's log no longer exists")

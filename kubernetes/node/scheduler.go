@@ -21,44 +21,47 @@ import (
 	"kelson.dev/operator/events"
 )
 
-// SchedulerConfig of a Scheduler.
+// SchedulerConfig configures a Scheduler.
 type SchedulerConfig struct {
-	// Config is how to reach the API server; any transport. Required.
+	// Config connects to the API server, over any transport. Required.
 	Config *rest.Config
-	// Name is the scheduler's: it binds the pods whose spec.schedulerName it is. Empty: default-scheduler.
+	// Name is the scheduler's name: it binds pods with this spec.schedulerName. "" means
+	// default-scheduler.
 	Name string
-	// Log is told what went wrong. nil: nobody is.
+	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
 
-// Scheduler binds pods to nodes, one after another: of the pods that wait those of highest priority first, then the oldest.
+// Scheduler binds pods to nodes, one at a time: pods with the highest priority first, then the
+// oldest.
 //
-// It follows pods and nodes and keeps the sum of what is taken of each node, so that a decision looks at nothing but nodes. What it
-// has bound counts at once, before the server's echo. A pod that no node can take waits until something changes that might help:
-// a node appears or changes, a pod ends or goes, or the pod itself changes. Nothing is polled.
+// It follows pods and nodes and keeps the sum of requests per node, so that a decision reads only
+// nodes. It counts a pod as soon as it has chosen its node, before the server confirms the binding.
+// A pod that fits no node waits until something changes that might help: a node appears or changes,
+// a pod ends or is deleted, or the pod itself changes. Nothing is polled.
 type Scheduler struct {
 	config      SchedulerConfig
 	client      client.Client
 	broadcaster *events.Broadcaster
 	recorder    *events.Recorder
 	log         *slog.Logger
-	wake        chan struct{} // of capacity 1
+	wake        chan struct{} // capacity 1
 
-	mu      sync.Mutex
-	rooms   map[string]*room
-	bound   map[types.UID]*corev1.Pod // pods on nodes, for nodes that appear later
-	waiting map[types.UID]*waiting
-	unseen  int // mirrors that have not seen their first list
+	mu        sync.Mutex
+	nodeInfos map[string]*nodeInfo
+	bound     map[types.UID]*corev1.Pod // pods with a node, for nodes that appear later
+	waiting   map[types.UID]*waiting
+	unsynced  int // number of mirrors without a complete list
 }
 
 // waiting is a pod without a node.
 type waiting struct {
 	pod   *corev1.Pod
-	tried bool    // no node could take it, and nothing has changed since
-	retry retries // after the server refused the binding
+	tried bool    // no node fits, and nothing has changed since
+	retry retries // after the server rejected the binding
 }
 
-// NewScheduler returns a scheduler that does nothing until Run.
+// NewScheduler returns a scheduler; call Run to start it.
 func NewScheduler(config SchedulerConfig) (*Scheduler, error) {
 	if config.Name == "" {
 		config.Name = corev1.DefaultSchedulerName
@@ -72,14 +75,14 @@ func NewScheduler(config SchedulerConfig) (*Scheduler, error) {
 	}
 	broadcaster := events.New(events.Config{Client: c, Log: config.Log})
 	return &Scheduler{config: config, client: c, broadcaster: broadcaster, recorder: broadcaster.Recorder(config.Name),
-		log: config.Log, wake: make(chan struct{}, 1), unseen: 2,
-		rooms: map[string]*room{}, bound: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]*waiting{}}, nil
+		log: config.Log, wake: make(chan struct{}, 1), unsynced: 2,
+		nodeInfos: map[string]*nodeInfo{}, bound: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]*waiting{}}, nil
 }
 
-// Run schedules until ctx ends, and returns nil. It must be called once only.
+// Run schedules pods until ctx ends, and returns nil. It must be called at most once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	pods := &mirror[corev1.Pod, *corev1.Pod]{client: s.client, log: s.log, changed: s.podChanged, synced: sync.OnceFunc(s.seen)}
-	nodes := &mirror[corev1.Node, *corev1.Node]{client: s.client, log: s.log, changed: s.nodeChanged, synced: sync.OnceFunc(s.seen)}
+	pods := &mirror[corev1.Pod, *corev1.Pod]{client: s.client, log: s.log, changed: s.podChanged, synced: sync.OnceFunc(s.synced)}
+	nodes := &mirror[corev1.Node, *corev1.Node]{client: s.client, log: s.log, changed: s.nodeChanged, synced: sync.OnceFunc(s.synced)}
 	var parts sync.WaitGroup
 	parts.Go(func() { s.broadcaster.Run(ctx) })
 	parts.Go(func() { pods.run(ctx) })
@@ -105,11 +108,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// seen notes that a mirror has its first list: decisions begin when both have.
-func (s *Scheduler) seen() {
+// synced records that a mirror has its first list. Scheduling starts when both have one.
+func (s *Scheduler) synced() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unseen--
+	s.unsynced--
 	s.poke()
 }
 
@@ -120,7 +123,7 @@ func (s *Scheduler) poke() {
 	}
 }
 
-// retryAll looks at every waiting pod again. Called with the lock.
+// retryAll considers all waiting pods again. The caller holds mu.
 func (s *Scheduler) retryAll() {
 	for _, w := range s.waiting {
 		w.tried = false
@@ -128,7 +131,7 @@ func (s *Scheduler) retryAll() {
 	s.poke()
 }
 
-// podChanged keeps rooms and waiting pods up to date.
+// podChanged updates the nodes' pods and the waiting pods.
 func (s *Scheduler) podChanged(old, pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,13 +152,14 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod) {
 	default:
 		w := s.waiting[pod.UID]
 		if w == nil && s.bound[pod.UID] != nil {
-			return // bound, and this is from before that
+			return // an event from before the binding
 		}
 		if w == nil {
 			w = &waiting{}
 			s.waiting[pod.UID] = w
 		}
-		// Its own status (the report that it can't be scheduled) is no reason to try again.
+		// A change of only the status, such as the report that it is unschedulable, is no reason to
+		// try again.
 		if old == nil || !equality.Semantic.DeepEqual(old.Spec, pod.Spec) || !equality.Semantic.DeepEqual(old.Labels, pod.Labels) {
 			w.tried = false
 			s.poke()
@@ -164,45 +168,45 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod) {
 	}
 }
 
-// wanted tells whether a pod without node is this scheduler's to bind.
+// wanted reports whether this scheduler binds the pod, which has no node.
 func (s *Scheduler) wanted(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == s.config.Name && len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil
 }
 
-// take counts a bound pod. Called with the lock.
+// take counts a bound pod on its node. The caller holds mu.
 func (s *Scheduler) take(pod *corev1.Pod) {
 	s.free(pod.UID)
 	s.bound[pod.UID] = pod
-	if r := s.rooms[pod.Spec.NodeName]; r != nil {
+	if r := s.nodeInfos[pod.Spec.NodeName]; r != nil {
 		r.add(pod)
 	}
 }
 
-// free stops counting a pod; false when it was not counted. Called with the lock.
+// free stops counting a pod. It returns false if the pod was not counted. The caller holds mu.
 func (s *Scheduler) free(uid types.UID) bool {
 	pod := s.bound[uid]
 	if pod == nil {
 		return false
 	}
 	delete(s.bound, uid)
-	if r := s.rooms[pod.Spec.NodeName]; r != nil {
+	if r := s.nodeInfos[pod.Spec.NodeName]; r != nil {
 		r.remove(string(uid))
 	}
 	return true
 }
 
-// nodeChanged keeps rooms up to date.
+// nodeChanged updates the nodes.
 func (s *Scheduler) nodeChanged(old, node *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if node == nil {
-		delete(s.rooms, old.Name)
+		delete(s.nodeInfos, old.Name)
 		return
 	}
-	r := s.rooms[node.Name]
+	r := s.nodeInfos[node.Name]
 	if r == nil {
-		r = newRoom(node)
-		s.rooms[node.Name] = r
+		r = newNodeInfo(node)
+		s.nodeInfos[node.Name] = r
 		for _, pod := range s.bound {
 			if pod.Spec.NodeName == node.Name {
 				r.add(pod)
@@ -217,9 +221,9 @@ func (s *Scheduler) nodeChanged(old, node *corev1.Node) {
 	}
 }
 
-// next picks the waiting pod to look at; again is when one is due if none is now.
+// next picks the next waiting pod to schedule. If none is due, again is when one will be, or zero.
 func (s *Scheduler) next(now time.Time) (picked *waiting, again time.Time) {
-	if s.unseen > 0 {
+	if s.unsynced > 0 {
 		return nil, again
 	}
 	for _, w := range s.waiting {
@@ -229,15 +233,15 @@ func (s *Scheduler) next(now time.Time) (picked *waiting, again time.Time) {
 			if again.IsZero() || w.retry.at.Before(again) {
 				again = w.retry.at
 			}
-		case picked == nil || sooner(w.pod, picked.pod) < 0:
+		case picked == nil || scheduleOrder(w.pod, picked.pod) < 0:
 			picked = w
 		}
 	}
 	return picked, again
 }
 
-// sooner orders pods by who is scheduled first.
-func sooner(a, b *corev1.Pod) int {
+// scheduleOrder compares two pods by the order in which they are scheduled.
+func scheduleOrder(a, b *corev1.Pod) int {
 	return cmp.Or(
 		cmp.Compare(schedulingv1.PodPriority(b), schedulingv1.PodPriority(a)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
@@ -245,7 +249,7 @@ func sooner(a, b *corev1.Pod) int {
 	)
 }
 
-// schedule decides on every pod that is due; it returns when the next one is, or zero.
+// schedule schedules all pods that are due. It returns when the next one is due, or zero.
 func (s *Scheduler) schedule(ctx context.Context) time.Time {
 	for {
 		s.mu.Lock()
@@ -255,7 +259,7 @@ func (s *Scheduler) schedule(ctx context.Context) time.Time {
 			return again
 		}
 		pod := w.pod
-		node, message := choose(pod, s.rooms)
+		node, message := choose(pod, s.nodeInfos)
 		w.tried = true
 		if node != "" {
 			assumed := pod.DeepCopy()
@@ -279,7 +283,7 @@ func (s *Scheduler) schedule(ctx context.Context) time.Time {
 	}
 }
 
-// bind writes the binding, for this very pod.
+// bind creates the binding. The uid prevents binding another pod with the same name.
 func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -289,17 +293,18 @@ func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod, node string) erro
 	return s.client.Subresource("binding").Create(ctx, target, binding)
 }
 
-// unbind takes back what was assumed, after the server said no. A pod that is gone or was bound by another needs nothing more.
+// unbind undoes take after the server rejected the binding. If the pod is gone or bound by another
+// scheduler, it does nothing else.
 func (s *Scheduler) unbind(pod *corev1.Pod, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.waiting[pod.UID]
 	if w == nil {
-		return // the mirror has told already
+		return // the mirror has already reported a change
 	}
 	s.free(pod.UID)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return // the mirror will tell
+		return // the mirror will report the change
 	}
 	w.tried = false
 	w.retry.failed(time.Now(), time.Second, 10*time.Second)
@@ -309,7 +314,8 @@ func (s *Scheduler) unbind(pod *corev1.Pod, err error) {
 	}
 }
 
-// reject says why the pod has no node: in its condition, and in an event when that is news.
+// reject writes to the pod's condition why it has no node, and records an event if the reason is
+// new.
 func (s *Scheduler) reject(ctx context.Context, pod *corev1.Pod, message string) {
 	condition := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation,
 		Reason: corev1.PodReasonUnschedulable, Message: message}
@@ -322,6 +328,6 @@ func (s *Scheduler) reject(ctx context.Context, pod *corev1.Pod, message string)
 	status := *pod.Status.DeepCopy()
 	setPodCondition(&status, condition, time.Now())
 	if _, err := writeStatus(ctx, s.client, pod, status); err != nil && !errors.Is(err, errPodGone) && ctx.Err() == nil {
-		s.log.Warn("report that a pod can't be scheduled", "pod", client.KeyOf(pod).String(), "error", err)
+		s.log.Warn("report unschedulable pod", "pod", client.KeyOf(pod).String(), "error", err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// status is what the pod's status says of this life. It begins with what the server has, so that conditions of others stay.
-// ended tells that nothing runs and nothing will.
-func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now time.Time) corev1.PodStatus {
+// status returns the pod's status. It starts from the status on the server, so that conditions of
+// other clients are kept. ended means that no container runs or will run again.
+func (l *lifecycle) status(pod *corev1.Pod, address, hostIP string, ended bool, now time.Time) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.ObservedGeneration = pod.Generation
 	status.StartTime = &metav1.Time{Time: l.startTime}
@@ -22,14 +22,14 @@ func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now t
 	}
 
 	status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses = nil, nil, nil
-	again := l.goesOn(pod)
+	again := l.mayRestart(pod)
 	for _, r := range l.records {
 		s := r.status(pod, again)
 		switch r.role {
 		case roleMain:
 			status.ContainerStatuses = append(status.ContainerStatuses, s)
 		case roleEphemeral:
-			s.Started, s.Ready = nil, false // as a kubelet has it: nobody asks
+			s.Started, s.Ready = nil, false // as in a kubelet: ephemeral containers have no readiness
 			status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, s)
 		default:
 			status.InitContainerStatuses = append(status.InitContainerStatuses, s)
@@ -47,8 +47,9 @@ func (l *life) status(pod *corev1.Pod, address, hostIP string, ended bool, now t
 	return status
 }
 
-// phase follows the definition of pod phases. gone says that a deletion has ended everything.
-func (l *life) phase(pod *corev1.Pod, gone bool) corev1.PodPhase {
+// phase implements the definition of pod phases. gone means that a deletion has ended all
+// containers.
+func (l *lifecycle) phase(pod *corev1.Pod, gone bool) corev1.PodPhase {
 	if l.failure != nil {
 		return corev1.PodFailed
 	}
@@ -90,7 +91,7 @@ func (l *life) phase(pod *corev1.Pod, gone bool) corev1.PodPhase {
 	return corev1.PodFailed
 }
 
-// pendingUnless is the phase of a pod that has not got going: it never will when it is gone.
+// pendingUnless returns the phase of a pod that has not started. If gone, it never will.
 func pendingUnless(gone bool) corev1.PodPhase {
 	if gone {
 		return corev1.PodFailed
@@ -98,16 +99,16 @@ func pendingUnless(gone bool) corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// goesOn tells whether containers that end may be started again.
-func (l *life) goesOn(pod *corev1.Pod) bool {
+// mayRestart reports whether containers that end may be started again.
+func (l *lifecycle) mayRestart(pod *corev1.Pod) bool {
 	return l.failure == nil && !l.deleted && pod.DeletionTimestamp == nil && !terminal(pod) && !l.completed(pod)
 }
 
-// status is the container's status. again says that the pod goes on, see goesOn.
+// status returns the container's status. again is the pod's mayRestart.
 func (r *record) status(pod *corev1.Pod, again bool) corev1.ContainerStatus {
 	state, last := r.state, r.last
 	if exit := r.state.Terminated; exit != nil && again && restarts(pod, r, exit.ExitCode) {
-		// It will be started again: it waits, and what ended is its last state.
+		// The container will be restarted: it is waiting, and the ended attempt is its last state.
 		last = corev1.ContainerState{Terminated: exit}
 		waiting := &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: r.backoffMessage(pod)}
 		if r.startFailed {
@@ -130,7 +131,7 @@ func (r *record) status(pod *corev1.Pod, again bool) corev1.ContainerStatus {
 	return s
 }
 
-// backoffMessage is a kubelet's message of a container in back-off.
+// backoffMessage returns the kubelet's message for a container in back-off.
 func (r *record) backoffMessage(pod *corev1.Pod) string {
 	delay := r.backoff.delay
 	if exit := r.lastExit(); exit != nil && r.backoff.forgotten(exit.FinishedAt.Time) {
@@ -139,13 +140,13 @@ func (r *record) backoffMessage(pod *corev1.Pod) string {
 	return fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, r.spec.Name, fullName(pod))
 }
 
-// fullName is how a kubelet names a pod in messages.
+// fullName returns a pod's name in the form of a kubelet's messages.
 func fullName(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
 }
 
-// conditions sets the five conditions of an agent.
-func (l *life) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbox bool, now time.Time) {
+// conditions sets the five pod conditions that an agent maintains.
+func (l *lifecycle) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbox bool, now time.Time) {
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
 		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation}
 		if !ok {
@@ -204,7 +205,8 @@ func (l *life) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbox boo
 	set(corev1.PodReady, ready, reason, message)
 }
 
-// setPodCondition puts a condition into a status; its transition time changes with its status only.
+// setPodCondition sets a condition in a status. The transition time changes only if the condition's
+// status does.
 func setPodCondition(status *corev1.PodStatus, c corev1.PodCondition, now time.Time) {
 	c.LastTransitionTime = metaTime(now)
 	for i := range status.Conditions {

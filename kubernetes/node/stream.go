@@ -9,38 +9,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Streams are the ends of a command that runs in a container, or of an attachment to one. What was not asked for is nil.
+// Streams are the streams of a command in a container, or of an attachment. Streams that the client
+// did not request are nil.
 type Streams struct {
 	Stdin          io.Reader
-	Stdout, Stderr io.Writer // with TTY all output is in Stdout
+	Stdout, Stderr io.Writer // with TTY, all output goes to Stdout
 	TTY            bool
-	Resize         <-chan Size // of the terminal; closed when the client is gone
+	Resize         <-chan Size // terminal sizes; closed when the client disconnects
 }
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal, in characters.
 type Size struct{ Width, Height uint16 }
 
-// Executor is a Container that can run further commands.
+// Executor is a Container that can run additional commands.
 type Executor interface {
-	// Exec runs a command beside the container's own, with the container's environment and directory, and returns when it has ended: nil
-	// for exit code 0, a k8s.io/utils/exec.CodeExitError for another. When ctx or the container ends, so does the command.
+	// Exec runs a command with the container's environment and working directory. It returns when
+	// the command has ended: nil for exit code 0, and a k8s.io/utils/exec.CodeExitError otherwise.
+	// When ctx or the container ends, the command is ended, too.
 	Exec(ctx context.Context, command []string, s Streams) error
 }
 
-// Attacher is a Container whose own streams can be followed and fed.
+// Attacher is a Container that clients can attach to.
 type Attacher interface {
-	// Attach copies what the container prints from now on, and gives it what it reads if its spec has stdin. It returns when the
-	// container has ended, or ctx does.
+	// Attach copies the container's output from now on, and passes Stdin to the container if its
+	// spec has stdin. It returns when the container or ctx ends.
 	Attach(ctx context.Context, s Streams) error
 }
 
-// Dialer is a Sandbox with ports that can be reached.
+// Dialer is a Sandbox with reachable ports.
 type Dialer interface {
 	// Dial connects to a TCP port of the pod.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
 
-// Dial connects to a port of a pod of this node.
+// Dial connects to a TCP port of a pod on this node.
 func (a *Agent) Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Conn, error) {
 	w := a.worker(pod.UID)
 	if w == nil {
@@ -59,11 +61,11 @@ func (a *Agent) Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Con
 	return dialer.Dial(ctx, port)
 }
 
-// runningContainer is a container of the pod, if it runs now.
+// runningContainer returns a container of the pod if it is running.
 func (w *worker) runningContainer(name string) (Container, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.life.find(name)
+	r := w.lifecycle.find(name)
 	switch {
 	case r == nil || r.container == nil:
 		return nil, fmt.Errorf("container not found (%q)", name)

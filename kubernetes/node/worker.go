@@ -13,35 +13,36 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// worker drives one pod: it does what the machine plans and tells the server. One goroutine runs it, from when the agent first
-// sees the pod until the object is gone; it is woken by a newer pod, by a container that ends, and by time.
+// worker runs one pod: it carries out the plans of the state machine and reports the pod's status
+// to the server. One goroutine runs it, from when the agent first sees the pod until the object is
+// deleted. It wakes up when the pod changes, when a container ends, and at planned times.
 type worker struct {
 	agent *Agent
 	log   *slog.Logger
-	wake  chan struct{} // of capacity 1
+	wake  chan struct{} // capacity 1
 
 	mu     sync.Mutex
-	newest *corev1.Pod // from the informer
+	newest *corev1.Pod // from the mirror
 	gone   bool        // the object is deleted
-	// Changed by the worker's goroutine only, with mu held.
-	life    *life
-	sandbox Sandbox
+	// Changed only by the worker's goroutine, with mu held.
+	lifecycle *lifecycle
+	sandbox   Sandbox
 
-	// Of the worker's goroutine alone.
-	pod      *corev1.Pod // newest, or what the last write answered if that is newer
-	settled  bool        // the pod had ended before the agent came: its status is left alone
-	restored bool        // what the pod's status tells of its containers was taken over
-	released bool        // the server was told that the deleted pod may go
-	making   retries     // of the sandbox
-	telling  retries     // of writes to the server
+	// Used only by the worker's goroutine.
+	pod         *corev1.Pod // newest, or the response to the last write if that is newer
+	wasTerminal bool        // the pod was terminal before the agent started: its status isn't written
+	restored    bool        // the containers in the pod's status were adopted
+	released    bool        // the deletion of the pod was completed
+	creation    retries     // for creating the sandbox
+	writes      retries     // for writes to the server
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
-	w := &worker{agent: a, newest: pod, pod: pod, life: newLife(pod), settled: terminal(pod),
+	w := &worker{agent: a, newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
 		wake: make(chan struct{}, 1), log: a.log.With("pod", client.KeyOf(pod).String())}
-	w.life.startTime = time.Now()
+	w.lifecycle.startTime = time.Now()
 	if t := pod.Status.StartTime; t != nil {
-		w.life.startTime = t.Time
+		w.lifecycle.startTime = t.Time
 	}
 	return w
 }
@@ -58,7 +59,7 @@ func (w *worker) poke() {
 	}
 }
 
-// update hands the worker a newer pod.
+// update passes a newer pod to the worker.
 func (w *worker) update(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	w.newest, w.gone = pod, w.gone || gone
@@ -66,7 +67,8 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 	w.poke()
 }
 
-// run drives the pod until it is gone, or ctx ends; it returns when its containers have ended.
+// run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
+// ended.
 func (w *worker) run(ctx context.Context) {
 	for {
 		at, finished := w.step(ctx)
@@ -82,14 +84,14 @@ func (w *worker) run(ctx context.Context) {
 			break
 		}
 	}
-	for _, r := range w.life.records {
+	for _, r := range w.lifecycle.records {
 		if r.state.Running != nil {
-			<-r.container.Done() // the runtime sees to that when ctx ends
+			<-r.container.Done() // the runtime ends the container when ctx ends
 		}
 	}
 }
 
-// sleep waits for something to do; false when ctx ended.
+// sleep waits until the worker is woken up or the time comes. It returns false if ctx has ended.
 func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 	var timer <-chan time.Time
 	if !until.IsZero() {
@@ -106,65 +108,66 @@ func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// step does what is to be done now. at is when to step again if nothing happens; zero: not before something does.
+// step does what can be done now. at is when to call it again even if nothing happens; zero means
+// never.
 func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	w.observe()
-	if !w.life.deleted && w.sandbox == nil && w.making.due(time.Now()) {
+	if !w.lifecycle.deleted && w.sandbox == nil && w.creation.due(time.Now()) {
 		w.makeSandbox(ctx)
 	}
 	w.collect()
 
 	w.mu.Lock()
 	now := time.Now()
-	failed := w.life.failure
-	p := w.life.next(w.pod, now)
+	failed := w.lifecycle.failure
+	p := w.lifecycle.next(w.pod, now)
 	w.mu.Unlock()
-	if f := w.life.failure; f != failed {
+	if f := w.lifecycle.failure; f != failed {
 		w.agent.events.pod(w.pod, corev1.EventTypeNormal, f.reason, f.message)
 	}
-	if p.ended && w.life.deleted {
+	if p.ended && w.lifecycle.deleted {
 		return time.Time{}, true
 	}
 	w.stop(p)
-	if !w.tell(ctx, p.ended) {
-		return w.telling.at, false
+	if !w.reportStatus(ctx, p.ended) {
+		return w.writes.at, false
 	}
 	if w.sandbox == nil && w.pod.DeletionTimestamp == nil {
-		return w.making.at, false
+		return w.creation.at, false
 	}
 	if p.ended && w.pod.DeletionTimestamp != nil && !w.released && !w.release(ctx) {
-		return w.telling.at, false
+		return w.writes.at, false
 	}
 	for _, r := range p.start {
 		w.start(ctx, r)
 	}
 	if len(p.start) > 0 {
-		w.poke() // what they are now decides what is next
+		w.poke() // the new states decide what comes next
 	}
-	w.tellBackoff(time.Now())
+	w.reportBackoff(time.Now())
 	return p.wake, false
 }
 
-// observe takes the newest pod, unless the answer to a write is newer.
+// observe takes the newest pod, unless the response to a write is newer.
 func (w *worker) observe() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !older(w.newest, w.pod) {
 		w.pod = w.newest
 	}
-	w.life.deleted = w.gone
-	w.life.join(w.pod)
+	w.lifecycle.deleted = w.gone
+	w.lifecycle.addEphemeral(w.pod)
 }
 
-// makeSandbox makes the place for the containers, and finds those of an earlier agent.
+// makeSandbox creates the sandbox, and adopts the containers of an earlier agent.
 func (w *worker) makeSandbox(ctx context.Context) {
 	sandbox, err := w.agent.config.Runtime.Sandbox(ctx, w.pod)
 	if err != nil {
-		w.making.failed(time.Now(), backoffFirst, backoffMost)
+		w.creation.failed(time.Now(), backoffFirst, backoffMost)
 		w.agent.events.pod(w.pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return
 	}
-	w.making.succeeded()
+	w.creation.succeeded()
 	w.mu.Lock()
 	w.sandbox = sandbox
 	w.mu.Unlock()
@@ -174,21 +177,21 @@ func (w *worker) makeSandbox(ctx context.Context) {
 	w.restored = true
 	for _, list := range [][]corev1.ContainerStatus{w.pod.Status.InitContainerStatuses, w.pod.Status.ContainerStatuses, w.pod.Status.EphemeralContainerStatuses} {
 		for _, status := range list {
-			if r := w.life.find(status.Name); r != nil && status.ContainerID != "" {
+			if r := w.lifecycle.find(status.Name); r != nil && status.ContainerID != "" {
 				spec := ContainerSpec{Pod: w.pod, Container: r.spec, Attempt: status.RestartCount,
 					Command: r.spec.Command, Args: r.spec.Args}
 				container := sandbox.Adopt(ctx, spec, status)
 				w.mu.Lock()
 				r.adopted(container, status)
 				w.mu.Unlock()
-				w.follow(ctx, container)
+				w.watchContainer(ctx, container)
 			}
 		}
 	}
 }
 
-// follow wakes the worker when a container ends.
-func (w *worker) follow(ctx context.Context, c Container) {
+// watchContainer wakes the worker when a container ends.
+func (w *worker) watchContainer(ctx context.Context, c Container) {
 	go func() {
 		select {
 		case <-c.Done():
@@ -198,11 +201,11 @@ func (w *worker) follow(ctx context.Context, c Container) {
 	}()
 }
 
-// collect notes which containers have ended.
+// collect records which containers have ended.
 func (w *worker) collect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range w.life.records {
+	for _, r := range w.lifecycle.records {
 		if r.state.Running == nil {
 			continue
 		}
@@ -214,7 +217,7 @@ func (w *worker) collect() {
 	}
 }
 
-// stop asks containers to end.
+// stop asks the planned containers to end.
 func (w *worker) stop(p plan) {
 	for _, r := range p.stop {
 		if !r.stopping {
@@ -258,66 +261,69 @@ func (w *worker) start(ctx context.Context, r *record) {
 	w.mu.Lock()
 	r.started(container, time.Now())
 	w.mu.Unlock()
-	w.follow(ctx, container)
+	w.watchContainer(ctx, container)
 	event(corev1.EventTypeNormal, "Created", "Container created")
 	event(corev1.EventTypeNormal, "Started", "Container started")
 }
 
-// tellBackoff reports containers that have begun to wait for their next attempt.
-func (w *worker) tellBackoff(now time.Time) {
-	if !w.life.goesOn(w.pod) {
+// reportBackoff records an event for each container that has started to wait for its next attempt.
+func (w *worker) reportBackoff(now time.Time) {
+	if !w.lifecycle.mayRestart(w.pod) {
 		return
 	}
-	for _, r := range w.life.records {
+	for _, r := range w.lifecycle.records {
 		exit := r.state.Terminated
-		if exit == nil || r.backoffTold || !restarts(w.pod, r, exit.ExitCode) || !r.backoff.until(exit.FinishedAt.Time).After(now) {
+		if exit == nil || r.backoffReported || !restarts(w.pod, r, exit.ExitCode) || !r.backoff.until(exit.FinishedAt.Time).After(now) {
 			continue
 		}
-		r.backoffTold = true
+		r.backoffReported = true
 		w.agent.events.container(w.pod, r, corev1.EventTypeWarning, "BackOff",
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s", r.spec.Name, fullName(w.pod)))
 	}
 }
 
-// tell writes the pod's status to the server if it has changed; false when that must be tried again.
-func (w *worker) tell(ctx context.Context, ended bool) bool {
-	if w.settled || w.life.deleted || w.released {
+// reportStatus writes the pod's status to the server if it has changed. It returns false if the
+// write must be retried.
+func (w *worker) reportStatus(ctx context.Context, ended bool) bool {
+	if w.wasTerminal || w.lifecycle.deleted || w.released {
 		return true
 	}
-	if !w.telling.due(time.Now()) {
+	if !w.writes.due(time.Now()) {
 		return false
 	}
 	address := w.pod.Status.PodIP
 	if w.sandbox != nil {
 		address = w.sandbox.IP()
 	}
-	status := w.life.status(w.pod, address, w.agent.config.Address, ended, time.Now())
+	status := w.lifecycle.status(w.pod, address, w.agent.config.Address, ended, time.Now())
 	answer, err := writeStatus(ctx, w.agent.client, w.pod, status)
-	return w.told(err, func() { w.pod = answer })
+	return w.written(err, func() { w.pod = answer })
 }
 
-// release tells the server that the deleted pod may go; false when that must be tried again.
+// release completes the deletion of the pod on the server. It returns false if that must be
+// retried.
 func (w *worker) release(ctx context.Context) bool {
-	return w.told(w.agent.deletePod(ctx, w.pod), func() { w.released = true })
+	return w.written(w.agent.deletePod(ctx, w.pod), func() { w.released = true })
 }
 
-// told settles a write: done, pointless because the pod is gone or replaced, or to be tried again.
-func (w *worker) told(err error, done func()) bool {
+// written handles the result of a write. It calls done on success. It returns false if the write
+// must be retried; if the pod is gone or replaced, a retry is pointless.
+func (w *worker) written(err error, done func()) bool {
 	switch {
 	case err == nil:
-		w.telling.succeeded()
+		w.writes.succeeded()
 		done()
 		return true
 	case errors.Is(err, errPodGone):
-		w.telling.succeeded()
-		return true // the informer will say so
+		w.writes.succeeded()
+		return true // the mirror will report the deletion
 	}
-	w.telling.failed(time.Now(), time.Second, time.Minute)
-	w.log.Warn("tell the server", "error", err, "retry", w.telling.delay)
+	w.writes.failed(time.Now(), time.Second, time.Minute)
+	w.log.Warn("write to API server", "error", err, "retry", w.writes.delay)
 	return false
 }
 
-// retries spaces attempts at something that fails.
+// retries computes the times of retries, with exponential back-off.
 type retries struct {
 	delay time.Duration
 	at    time.Time

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// things describes one custom kind, example.com/v1 Thing.
+// things has one custom kind, example.com/v1 Thing.
 type things struct{}
 
 func (things) OpenAPIHashes() map[schema.GroupVersion]string {

@@ -32,7 +32,7 @@ import (
 	"kelson.dev/kubernetes/openapispec"
 )
 
-// The archive is that of the module in go.mod: `go generate` brings it up to date.
+// The archive has the documents of the module in go.mod; `go generate` updates it.
 func TestArchiveIsCurrent(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestArchiveIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != len(files) {
-		t.Errorf("%d documents are packed, the module has %d", len(entries), len(files))
+		t.Errorf("the archive has %d documents, the module has %d", len(entries), len(files))
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3", file.Name()))
@@ -54,18 +54,18 @@ func TestArchiveIsCurrent(t *testing.T) {
 		path := strings.ReplaceAll(strings.TrimSuffix(file.Name(), "_openapi.json"), "__", "/")
 		entry := entries[path]
 		if !reflect.DeepEqual(bare(t, entry.data), bare(t, data)) || entry.comment != fmt.Sprintf("%X", sha256.Sum256(entry.data)) {
-			t.Errorf("%s is not as in the module", path)
+			t.Errorf("%s differs from the module", path)
 		}
 	}
 }
 
-// entry is one file of the archive.
+// entry is a file of the archive.
 type entry struct {
 	comment string
 	data    []byte
 }
 
-// packed returns the entries of a folder of the archive with a suffix, by name without both.
+// packed returns the archive's entries with a prefix and a suffix, by name without both.
 func packed(t *testing.T, folder, suffix string) map[string]entry {
 	t.Helper()
 	r, err := zip.NewReader(strings.NewReader(openapispec.Archive), int64(len(openapispec.Archive)))
@@ -92,7 +92,7 @@ func packed(t *testing.T, folder, suffix string) map[string]entry {
 	return out
 }
 
-// bare is a document without what is added to those of the module.
+// bare returns a document without the parts that package generate adds.
 func bare(t *testing.T, data []byte) any {
 	t.Helper()
 	var doc map[string]any
@@ -121,7 +121,7 @@ func bare(t *testing.T, data []byte) any {
 	return doc
 }
 
-// API-02: the documents say which values a field can have, for kubectl explain.
+// API-02: the documents have the enum values of fields, for kubectl explain.
 func TestEnums(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	var doc spec3.OpenAPI
@@ -146,7 +146,7 @@ func TestEnums(t *testing.T) {
 	}
 }
 
-// API-02: a part of a document, and one that is not newer.
+// API-02: a request for a part of a document, and a conditional request.
 func TestPartsOfDocuments(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	w := get(h, "/openapi/v3", "Range", "bytes=0-8")
@@ -163,7 +163,7 @@ func TestPartsOfDocuments(t *testing.T) {
 	}
 }
 
-// serving makes a handler of a control plane with the given group versions.
+// serving returns a handler of a control plane with the given group versions.
 func serving(custom openapi.Custom, gvs ...string) (*openapi.Handler, *resource.Registry) {
 	registry := resource.NewRegistry()
 	for i, gv := range gvs {
@@ -256,7 +256,7 @@ func TestV3(t *testing.T) {
 	}
 }
 
-// API-02: the joined document is a valid one in both encodings, and they say the same.
+// API-02: the joined document is valid in both encodings, which are equivalent.
 func TestV2(t *testing.T) {
 	for name, gvs := range map[string][]string{"little": {"v1"}, "more": {"v1", "apps/v1", "example.com/v1"}} {
 		h, _ := serving(things{}, gvs...)

@@ -26,7 +26,7 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// signingRequest is a CertificateSigningRequest for a subject.
+// signingRequest returns a CertificateSigningRequest for a subject.
 func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,13 +67,13 @@ func TestCertificatePlugins(t *testing.T) {
 		deny(requests+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"r"}]}}`, `user not permitted to sign requests with signerName "`+client+`"`)
 		p.want(200, "PATCH", requests+"/a/approval", approval, merge)
 	})
-	within(t, func(p plane) { // the signer of another name has no rules for subjects
+	within(t, func(p plane) { // another signer has no rules for subjects
 		made := p.want(201, "POST", requests, signingRequest(t, "a", "example.com/s", pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}))
 		p.is(made, "example.com/s", "spec", "signerName")
 	})
 }
 
-// ADM-03: a node asks for certificates of pods that run on it and project them, and of no others.
+// ADM-03: a node can request certificates only for pods that run on it and project them.
 func TestNodesAskForPodCertificates(t *testing.T) {
 	within(t, func(p plane) {
 		const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
@@ -96,7 +96,7 @@ func TestNodesAskForPodCertificates(t *testing.T) {
 				"serviceAccountName":"default","serviceAccountUID":%q,"nodeName":%q,"nodeUID":%q,"stubPKCS10Request":%q}`,
 				signer, pod, podUID, account, nodeName, node, base64.StdEncoding.EncodeToString(stub)))
 		}
-		kubelet := p.as("system:node:n1", "system:nodes", "system:masters") // the authorizer is not what is tested
+		kubelet := p.as("system:node:n1", "system:nodes", "system:masters") // bypass the authorizer, which is not under test
 		for body, why := range map[string]string{
 			request("a", "example.com/s", "far", far, "n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
 			request("a", "example.com/s", "far", far, "n2"): `which is not the requesting node "n1"`,
@@ -105,9 +105,9 @@ func TestNodesAskForPodCertificates(t *testing.T) {
 				t.Errorf("%s, want %s", message, why)
 			}
 		}
-		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1")) // perhaps it does not know of the pod yet
+		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1")) // the plugin may not have seen the pod yet
 		kubelet.Want(t, 201, "POST", path, request("a", "example.com/s", "web", web, "n1"))
 		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path, request("b", "example.com/t", "web", web, "n1"))
-		p.want(201, "POST", path, request("c", "example.com/t", "far", far, "n2")) // no node
+		p.want(201, "POST", path, request("c", "example.com/t", "far", far, "n2")) // without a node
 	}, "NodeRestriction")
 }

@@ -23,10 +23,11 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// client is what plugins do with a client: look up what their listers did not have, and create a namespace. A lister of the store has
-// all there is, so the second look gives the same answer.
+// client implements the calls that plugins make to a client: reads of objects that their listers
+// did not have, and the creation of namespaces. Listers over the store are always up to date, so
+// the reads give the same answer as the listers.
 type client struct {
-	kubernetes.Interface // nil: nothing else
+	kubernetes.Interface // nil: no other calls
 	store                *store.Store
 	transport            http.RoundTripper
 }
@@ -74,12 +75,14 @@ func (n namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*c
 	return derived.Get[corev1.Namespace](n.store.Snapshot(), "namespaces", "", name)
 }
 
-// List has nothing: LimitRanger asks only when the lister had nothing, and would keep the answer for half a minute.
+// List returns an empty list. LimitRanger calls it only when its lister had nothing, and would
+// cache the answer for 30 seconds.
 func (limitRanges) List(context.Context, metav1.ListOptions) (*corev1.LimitRangeList, error) {
 	return &corev1.LimitRangeList{}, nil
 }
 
-// Get is worded as a NotFound but is none: to one, the plugin would sleep and try again. What it waits for is awaited before, see accounts.
+// Get returns an error with the text of a NotFound that is not one: after a NotFound, the plugin
+// would sleep and retry. Type accounts has already waited for the account.
 func (s serviceAccounts) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ServiceAccount, error) {
 	account, err := derived.Get[corev1.ServiceAccount](s.store.Snapshot(), "serviceaccounts", s.namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -92,7 +95,7 @@ func (r runtimeClasses) Get(_ context.Context, name string, _ metav1.GetOptions)
 	return derived.Get[nodev1.RuntimeClass](r.store.Snapshot(), "runtimeclasses.node.k8s.io", "", name)
 }
 
-// Create makes a namespace through the whole pipeline.
+// Create creates a namespace through the whole request pipeline.
 func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.CreateOptions) (*corev1.Namespace, error) {
 	ns = ns.DeepCopy()
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -124,9 +127,9 @@ func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.C
 	return ns, json.Unmarshal(answer, ns)
 }
 
-// mapper finds the resources of a kind among those that are served.
+// mapper is a RESTMapper over the served kinds.
 type mapper struct {
-	meta.RESTMapper // nil: plugins call RESTMappings only
+	meta.RESTMapper // nil: plugins call only RESTMappings
 	registry        *resource.Registry
 }
 

@@ -68,7 +68,7 @@ kind: Configuration
 whitelist: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists}, {key: a, operator: Exists}]
 `)}
 	withConfig(t, config, func(p plane) {
-		status := p.want(500, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"b","operator":"Exists"}]`)) // that code is upstream's
+		status := p.want(500, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"b","operator":"Exists"}]`)) // upstream returns this code
 		p.is(status, "pod tolerations (possibly merged with namespace default tolerations) conflict with its cluster whitelist", "message")
 		p.want(201, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"a","operator":"Exists"}]`))
 	}, "PodTolerationRestriction")
@@ -241,7 +241,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	p.want(201, "POST", ns+"/pods", pod("good", "", ""))
 	evil := strings.Replace(pod("evil", "", ""), "i:1", "evil:1", 1)
 	p.refused("POST", ns+"/pods", evil, "image policy webhook backend denied one or more images: not this one")
-	// CVE-2023-2727: containers that come later are looked at, too.
+	// CVE-2023-2727: containers added later are checked, too.
 	p.refused("PATCH", ns+"/pods/good/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil:2"}]}}`, "not this one",
 		"Content-Type: application/strategic-merge-patch+json")
 	if got := strings.Join(asked, " "); got != "i:1 evil:1 evil:2" && got != "i:1 evil:1 i:1 evil:2" {

@@ -48,25 +48,26 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config is what a plugin is made of.
+// Config configures a plugin.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Transport hands requests to the control plane, as an administrator.
+	// Transport passes requests to the control plane, as an administrator.
 	Transport  http.RoundTripper
 	Authorizer authorizer.Authorizer
-	// Config is the plugin's own configuration; nil: none.
+	// Config is the plugin's own configuration; nil means none.
 	Config []byte
 }
 
-// line is a plugin: how upstream makes it, and the resources it looks at, "pods" or "leases.coordination.k8s.io"; none: all.
-type line struct {
-	register func(*admission.Plugins)
-	of       []string
+// row is how to create an upstream plugin, and the resources that it handles, such as "pods" or
+// "leases.coordination.k8s.io"; nil means all.
+type row struct {
+	register  func(*admission.Plugins)
+	resources []string
 }
 
-// lines are the plugins by name.
-var lines = map[string]line{
+// rows has the plugins by name.
+var rows = map[string]row{
 	autoprovision.PluginName:                {autoprovision.Register, nil},
 	exists.PluginName:                       {exists.Register, nil},
 	antiaffinity.PluginName:                 {antiaffinity.Register, pods},
@@ -104,9 +105,10 @@ var (
 	requests = []string{"certificatesigningrequests.certificates.k8s.io"}
 )
 
-// New makes a plugin by its name in --enable-admission-plugins. An error is one of its configuration.
+// New creates a plugin by its name in --enable-admission-plugins. It returns an error if the name
+// is unknown or the configuration is invalid.
 func New(name string, cfg Config) (admission.Interface, error) {
-	l, ok := lines[name]
+	l, ok := rows[name]
 	if !ok {
 		return nil, fmt.Errorf("unknown admission plugin: %s", name)
 	}
@@ -120,23 +122,23 @@ func New(name string, cfg Config) (admission.Interface, error) {
 		client{store: cfg.Store, transport: cfg.Transport}, nil, factory{store: cfg.Store}, cfg.Authorizer,
 		utilfeature.DefaultFeatureGate, nil, nil, mapper{registry: cfg.Registry},
 	))
-	if err != nil { // without what the chain of plugins says as well
+	if err != nil { // without the prefix, which the plugin chain adds, too
 		return nil, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("couldn't init admission plugin %q: ", name)))
 	}
 	if name == serviceaccount.PluginName {
 		plugin = newAccounts(cfg.Store, plugin)
 	}
-	return concerning(plugin, l.of), nil
+	return scopedTo(plugin, l.resources), nil
 }
 
-// concerning calls a plugin for some resources only.
-func concerning(plugin admission.Interface, of []string) admission.Interface {
-	if of == nil {
+// scopedTo returns a plugin that is called only for the given resources.
+func scopedTo(plugin admission.Interface, resources []string) admission.Interface {
+	if resources == nil {
 		return plugin
 	}
-	c := concerns{Interface: plugin}
-	for _, name := range of {
-		c.of = append(c.of, schema.ParseGroupResource(name))
+	c := scoped{Interface: plugin}
+	for _, name := range resources {
+		c.resources = append(c.resources, schema.ParseGroupResource(name))
 	}
 	m, mutates := plugin.(admission.MutationInterface)
 	v, validates := plugin.(admission.ValidationInterface)

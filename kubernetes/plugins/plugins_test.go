@@ -18,7 +18,8 @@ const (
 	merge = "Content-Type: application/merge-patch+json"
 )
 
-// plane is a control plane in a bubble, with some plugins on that are off by default.
+// plane is a control plane in a bubble; some plugins can be enabled in addition to the default
+// ones.
 type plane struct {
 	*testing.T
 	*apitest.Plane
@@ -35,7 +36,7 @@ func withConfig(t *testing.T, plugins map[string][]byte, test func(p plane), ena
 	withAdmission(t, controlplane.Admission{Enable: enable, Plugins: plugins}, test)
 }
 
-// without leaves out plugins that are on by default.
+// without disables plugins that are enabled by default.
 func without(t *testing.T, test func(p plane), disable ...string) {
 	t.Helper()
 	withAdmission(t, controlplane.Admission{Disable: disable}, test)
@@ -60,13 +61,13 @@ func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane
 	})
 }
 
-// want makes a request, and gives the answer.
+// want sends a request, checks the status code and returns the response.
 func (p plane) want(code int, method, path, body string, header ...string) apitest.Object {
 	p.Helper()
 	return p.Want(p.T, code, method, path, body, header...)
 }
 
-// refused makes a request that must be answered with Forbidden and a message that contains what is given.
+// refused sends a request that must get Forbidden with a message that contains the given text.
 func (p plane) refused(method, path, body, message string, header ...string) {
 	p.Helper()
 	if got := fmt.Sprint(p.want(403, method, path, body, header...)["message"]); !strings.Contains(got, message) {
@@ -74,7 +75,7 @@ func (p plane) refused(method, path, body, message string, header ...string) {
 	}
 }
 
-// is compares a part of an object, as Go prints it.
+// is compares a part of an object with its form in fmt.
 func (p plane) is(obj any, want string, path ...string) {
 	p.Helper()
 	if got := fmt.Sprint(apitest.At(obj, path...)); got != want {
@@ -82,12 +83,12 @@ func (p plane) is(obj any, want string, path ...string) {
 	}
 }
 
-// object is the JSON of an object with further members, which begin with a comma.
+// object returns the JSON of an object; more has further members and begins with a comma.
 func object(version, kind, name, more string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}%s}`, version, kind, name, more)
 }
 
-// pod is one of one container; what is given goes into the container, and into the spec.
+// pod returns a pod with one container; the arguments have members for the container and the spec.
 func pod(name, container, spec string) string {
 	return object("v1", "Pod", name, fmt.Sprintf(`,"spec":{"containers":[{"name":"c","image":"i:1"%s}]%s}`, container, spec))
 }
@@ -108,7 +109,7 @@ func TestNamespaceAutoProvisionAndExists(t *testing.T) {
 	within(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(200, "GET", "/api/v1/namespaces/new", "")
-		p.want(404, "POST", "/api/v1/namespaces/other/configmaps?dryRun=All", object("v1", "ConfigMap", "a", "")) // a dry run makes none
+		p.want(404, "POST", "/api/v1/namespaces/other/configmaps?dryRun=All", object("v1", "ConfigMap", "a", "")) // a dry run creates no namespace
 	}, "NamespaceAutoProvision")
 }
 
@@ -142,7 +143,7 @@ func TestLimitRanger(t *testing.T) {
 		p.want(201, "POST", ns+"/limitranges", object("v1", "LimitRange", "l", `,"spec":{"limits":[
 			{"type":"Container","default":{"cpu":"500m"},"defaultRequest":{"cpu":"100m"},"max":{"cpu":"1"}},
 			{"type":"PersistentVolumeClaim","max":{"storage":"1Gi"}}]}`))
-		// It is in force with the next request, and as long as it is there.
+		// A LimitRange applies to the next request, and until it is deleted.
 		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
 		p.is(item(apitest.At(made, "spec", "containers"), 0), "map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
 		p.refused("POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""), "maximum cpu usage per Container is 1, but limit is 2")
@@ -167,14 +168,15 @@ func TestServiceAccount(t *testing.T) {
 		p.is(volume, fmt.Sprint(apitest.At(mount, "name")), "name")
 		p.is(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]", "serviceAccountToken")
 		p.is(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>", "spec", "volumes")
-		p.refused("POST", ns+"/pods", pod("c", "", `,"serviceAccountName":"nobody"`),
-			`error looking up service account default/nobody: serviceaccount "nobody" not found`)
+		p.refused("POST", ns+"/pods", pod("c", "", `,"serviceAccountName":"missing"`),
+			`error looking up service account default/missing: serviceaccount "missing" not found`)
 
-		// In a namespace of just now a pod waits for the account that is being made.
+		// In a new namespace, a pod waits for the service account.
 		p.want(201, "POST", "/api/v1/namespaces", object("v1", "Namespace", "new", ""))
 		p.want(201, "POST", "/api/v1/namespaces/new/pods", pod("a", "", ""))
 
-		// Only the account's own secrets: in volumes, env and envFrom (CVE-2024-3177), and in ephemeral containers (CVE-2023-2728).
+		// Only the account's own secrets are allowed: in volumes, env and envFrom (CVE-2024-3177),
+		// and in ephemeral containers (CVE-2023-2728).
 		p.want(201, "POST", ns+"/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"strict",
 			"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}},"secrets":[{"name":"own"}]}`)
 		const strict = `,"serviceAccountName":"strict","automountServiceAccountToken":false`
@@ -187,7 +189,7 @@ func TestServiceAccount(t *testing.T) {
 			return `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"` + from(secret) + `}]}}`
 		}
 		const strategic = "Content-Type: application/strategic-merge-patch+json"
-		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic) // that code is upstream's
+		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic) // upstream returns this code
 		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`) {
 			p.Error(message)
 		}
@@ -198,7 +200,7 @@ func TestServiceAccount(t *testing.T) {
 // ADM-03
 func TestNodeRestriction(t *testing.T) {
 	within(t, func(p plane) {
-		node := p.as("system:node:n1", "system:nodes", "system:masters") // the authorizer is not what is tested
+		node := p.as("system:node:n1", "system:nodes", "system:masters") // bypass the authorizer, which is not under test
 		do := func(code int, method, path, body, message string) {
 			t.Helper()
 			obj := node.Want(t, code, method, path, body, "Content-Type: "+contentType(method))
@@ -210,7 +212,8 @@ func TestNodeRestriction(t *testing.T) {
 		do(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""), "")
 		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"labels":{"node-restriction.kubernetes.io/x":"y"}}}`, "is not allowed to modify labels")
 		do(403, "PATCH", "/api/v1/nodes/n1", `{"spec":{"taints":[]}}`, "is not allowed to modify taints")
-		// CVE-2025-5187: a node whose owner is somebody the node can delete would be deleted by the garbage collector.
+		// CVE-2025-5187: a node could set an owner that it can delete, and the garbage collector
+		// would delete the node.
 		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"u"}]}}`,
 			`node "n1" is not allowed to modify ownerReferences`)
 		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
@@ -221,7 +224,7 @@ func TestNodeRestriction(t *testing.T) {
 		do(403, "PATCH", ns+"/pods/theirs/status", `{"status":{"phase":"Failed"}}`, `can only update pod status for pods with spec.nodeName set to itself`)
 		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
 		do(200, "PATCH", ns+"/pods/own/status", `{"status":{"phase":"Running"}}`, "")
-		// CVE-2025-4563: a status may not claim resources that the pod did not ask for.
+		// CVE-2025-4563: a node can't set resource claim statuses that the pod did not request.
 		do(403, "PATCH", ns+"/pods/own/status", `{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"mine"}]}}`, "esource")
 	}, "NodeRestriction")
 	within(t, func(p plane) {

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/kubernetes/plugins/resourcequota"
 )
 
-// Table returns all plugins of kube-apiserver, in the order in which they run.
+// Table returns all of kube-apiserver's plugins, in the order in which they run.
 func Table() admission.Table {
 	generic := admission.Generic()
 	return admission.Table{
@@ -60,7 +60,7 @@ func Table() admission.Table {
 	}
 }
 
-// linked is the row of a plugin whose code is Kubernetes' own.
+// linked returns the row of a plugin that is Kubernetes' own code.
 func linked(name string, on bool) admission.Plugin {
 	return admission.Plugin{Name: name, On: on, New: func(d admission.Deps) (upstream.Interface, error) {
 		return New(name, Config{

@@ -19,7 +19,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// ADM-03: the topology of a node becomes its pods', when they are bound and when they are made for it.
+// ADM-03: a pod gets its node's topology labels when it is bound, or when it is created with a
+// node.
 func TestPodTopologyLabels(t *testing.T) {
 	const zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 	node := fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{%q:"a","other":"x"}}}`, zone)
@@ -39,7 +40,7 @@ func TestPodTopologyLabels(t *testing.T) {
 	}, "PodTopologyLabels")
 }
 
-// ADM-03: a pod on a node can't be resized beyond it, nor to what it can't do.
+// ADM-03: a pod can't be resized beyond its node, or use features that the node lacks.
 func TestPodResizeValidator(t *testing.T) {
 	node := func(name, labels string) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q,"labels":{%s}},
@@ -70,7 +71,7 @@ func TestPodResizeValidator(t *testing.T) {
 	}, "PodResizeValidator")
 }
 
-// ADM-03: who publishes the roots of a signer must be allowed to attest for it.
+// ADM-03: a client that publishes the roots of a signer needs permission to attest for the signer.
 func TestClusterTrustBundleAttest(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -107,7 +108,7 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `user not permitted to attest for signerName "example.com/s"`) {
 			t.Error(message)
 		}
-		jo.Want(t, 201, "POST", bundles, bundle("own", "")) // of nobody's signer
+		jo.Want(t, 201, "POST", bundles, bundle("own", "")) // without a signer
 		grant(p, "attest", "signers")
 		jo.Want(t, 201, "POST", bundles, bundle("example.com:s:a", signed))
 	})
@@ -117,7 +118,7 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 	}, "ClusterTrustBundleAttest")
 }
 
-// ADM-03: a pod can't be changed to need what its node does not declare.
+// ADM-03: a change of a pod may not need features that its node does not declare.
 func TestNodeDeclaredFeatureValidator(t *testing.T) {
 	const strategic = "Content-Type: application/strategic-merge-patch+json"
 	const resources = `,"nodeName":"n","initContainers":[{"name":"i","image":"i","resources":{"requests":{"cpu":"100m"}}}]`
@@ -140,7 +141,7 @@ func TestNodeDeclaredFeatureValidator(t *testing.T) {
 	}, "NodeDeclaredFeatureValidator")
 }
 
-// ADM-03: AlwaysAdmit has no say; AlwaysDeny the last one, on all that is written to a state that is there.
+// ADM-03: AlwaysAdmit does nothing; AlwaysDeny runs last, and rejects all writes to the state.
 func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	within(t, func(p plane) {
 		p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
@@ -168,7 +169,8 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	}
 }
 
-// ADM-03: nothing is made in a namespace that is not there, or that ends; and some namespaces can't be deleted.
+// ADM-03: objects can't be created in missing or terminating namespaces, and some namespaces can't
+// be deleted.
 func TestNamespaceLifecycle(t *testing.T) {
 	configMap := object("v1", "ConfigMap", "a", "")
 	prepare := func(p plane) {

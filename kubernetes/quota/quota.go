@@ -1,9 +1,10 @@
-// Package quota measures what objects use, in the terms of ResourceQuotas, by Kubernetes' own evaluators.
+// Package quota computes what objects use, for ResourceQuotas, with Kubernetes' own evaluators.
 //
-//	e := quota.EvaluatorFor(schema.GroupResource{Resource: "pods"}) // of one object, for admission
-//	used, err := quota.Usage(snapshot, q)                            // of a namespace's objects
+//	e, err := quota.EvaluatorFor(schema.GroupResource{Resource: "pods"}) // one object, for admission
+//	used, err := quota.Usage(snapshot, q)                                // all objects of a namespace
 //
-// Any kind can be counted as count/<resource>.<group>, custom ones and ones that are not served too.
+// Objects of any resource can be counted as count/<resource>.<group>, including custom resources
+// and resources that are not served.
 package quota
 
 import (
@@ -28,22 +29,23 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Resource is where quotas are in the store.
+// Resource is the store's name of ResourceQuotas.
 const Resource = "resourcequotas"
 
-// countPrefix begins the names under which objects of any kind are counted.
+// countPrefix is the prefix of object count quotas.
 const countPrefix = "count/"
 
-// Ignored says whether objects of a resource are never counted: those that are not stored, and events.
+// Ignored reports whether objects of a resource are never counted: events, and resources that are
+// not stored.
 func Ignored(res schema.GroupResource) bool {
 	_, ok := install.DefaultIgnoredResources()[res]
 	return ok
 }
 
-// single are the evaluators of one object: they read nothing.
+// single has the evaluators of single objects, which read nothing else.
 var single = sync.OnceValues(func() (upstream.Registry, error) { return registry(nil) })
 
-// EvaluatorFor measures one object of a resource.
+// EvaluatorFor returns the evaluator of a resource's objects.
 func EvaluatorFor(res schema.GroupResource) (upstream.Evaluator, error) {
 	known, err := single()
 	if err != nil {
@@ -55,7 +57,7 @@ func EvaluatorFor(res schema.GroupResource) (upstream.Evaluator, error) {
 	return generic.NewObjectCountEvaluator(res, nil, ""), nil
 }
 
-// Usage measures all that a quota limits in its namespace.
+// Usage computes the usage of everything that a quota limits in its namespace.
 func Usage(sn *store.Snapshot, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	all, err := registry(func(gvr schema.GroupVersionResource) (cache.GenericLister, error) {
 		return lister{sn: sn, resource: gvr.GroupResource()}, nil
@@ -70,14 +72,15 @@ func Usage(sn *store.Snapshot, q *corev1.ResourceQuota) (corev1.ResourceList, er
 		}
 		if res := schema.ParseGroupResource(counted); all.Get(res) == nil {
 			all.Add(generic.NewObjectCountEvaluator(res, func(namespace string) ([]runtime.Object, error) {
-				return make([]runtime.Object, sn.Count(res.String(), namespace)), nil // they are counted, not looked at
+				return make([]runtime.Object, sn.Count(res.String(), namespace)), nil // only the number matters
 			}, ""))
 		}
 	}
 	return upstream.CalculateUsage(q.Namespace, q.Spec.Scopes, q.Spec.Hard, all, q.Spec.ScopeSelector)
 }
 
-// Frees says whether an update may have freed something without being admitted, as a pod's end does.
+// Frees reports whether an update may have released resources without admission, such as the end of
+// a pod.
 func Frees(old, obj *store.Object) (bool, error) {
 	switch obj.Key.Resource {
 	case "pods":
@@ -104,20 +107,21 @@ func frees[T any](old, obj *store.Object) (bool, error) {
 	return updates()(corev1.SchemeGroupVersion.WithResource(obj.Key.Resource), before, after), nil
 }
 
-// registry has the evaluators of the kinds that have rules of their own.
+// registry returns the evaluators of the resources that have their own rules.
 func registry(listers upstream.ListerForResourceFunc) (upstream.Registry, error) {
 	claims := resourcev1.SchemeGroupVersion.WithResource("resourceclaims")
 	evaluators, err := core.NewEvaluators(listers, nil, func(gvr schema.GroupVersionResource) bool { return gvr != claims })
 	if err != nil {
-		return nil, fmt.Errorf("make quota evaluators: %w", err)
+		return nil, fmt.Errorf("create quota evaluators: %w", err)
 	}
-	// Its usual way would want informers, for device classes that stand for extended resources: here none does.
+	// core.NewEvaluators would need informers to map extended resources to device classes. Here, no
+	// device class does that.
 	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
 	evaluators = append(evaluators, core.NewResourceClaimEvaluator(listers, classes, nil, nil))
 	return generic.NewRegistry(evaluators), nil
 }
 
-// lister lists what has an evaluator of its own.
+// lister lists the objects of resources that have their own evaluators.
 type lister struct {
 	sn        *store.Snapshot
 	resource  schema.GroupResource

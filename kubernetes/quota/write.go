@@ -13,13 +13,14 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Write is the op that stores a quota whose status was changed, over its state in the snapshot.
+// Write returns the operation that stores a quota with a changed status. Its precondition is the
+// quota's revision in the snapshot.
 func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQuota) (store.Op, error) {
 	key := store.Key{Resource: Resource, Namespace: q.Namespace, Name: q.Name}
 	res, ok := registry.Current().ByName(schema.GroupResource{Resource: Resource})
 	obj := sn.Get(key)
 	if !ok || obj == nil {
-		return store.Op{}, errors.New("write a quota that is not there")
+		return store.Op{}, errors.New("write quota: not found")
 	}
 	hub, err := res.Codec.FromVersion(q.DeepCopy())
 	if err != nil {
@@ -32,7 +33,8 @@ func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQu
 	return store.Op{Key: key, Data: data, Expect: obj.Revision}, nil
 }
 
-// Counted is a quota with the status that it should have in a state; changed says that it has another. The quota is shared if not.
+// Counted returns a quota with the status that it should have in a snapshot. changed reports
+// whether the stored status differs; if it doesn't, the quota is shared and must not be changed.
 func Counted(sn *store.Snapshot, key store.Key) (q *corev1.ResourceQuota, changed bool, err error) {
 	obj := sn.Get(key)
 	if obj == nil {
@@ -43,9 +45,9 @@ func Counted(sn *store.Snapshot, key store.Key) (q *corev1.ResourceQuota, change
 	}
 	measured, err := Usage(sn, q)
 	if err != nil {
-		return nil, false, fmt.Errorf("measure what quota %s/%s limits: %w", q.Namespace, q.Name, err)
+		return nil, false, fmt.Errorf("compute usage of quota %s/%s: %w", q.Namespace, q.Name, err)
 	}
-	// What nobody can measure stays as it was.
+	// Values that no evaluator computes stay unchanged.
 	used := upstream.Add(corev1.ResourceList{}, q.Status.Used)
 	for name, quantity := range measured {
 		used[name] = quantity

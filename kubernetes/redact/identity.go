@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxElements is how many elements of a list are named.
+// maxElements is how many elements of a list are logged.
 const maxElements = 10
 
-// identity returns what of a value may be logged: numbers and booleans as they are, and texts.
+// identity returns what may be logged of a value: numbers and booleans unchanged, and text.
 func identity(v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -49,7 +49,8 @@ func identity(v any) any {
 	return fmt.Sprintf("(%T)", v)
 }
 
-// failure returns what of an error may be logged. Those that errors.Join made are listed: each is a line of its own.
+// failure returns what may be logged of an error. Errors joined by errors.Join, one per line,
+// become a list.
 func failure(err error) string {
 	whole := safely(err.Error)
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -67,7 +68,7 @@ func failure(err error) string {
 	return list(all)
 }
 
-// object names an object: its type, namespace and name.
+// object returns an object's type, namespace and name.
 func object(o metav1.Object) string {
 	return safely(func() string {
 		name := o.GetName()
@@ -78,7 +79,7 @@ func object(o metav1.Object) string {
 	})
 }
 
-// list names the elements of a list.
+// list returns the identities of a list's elements.
 func list(all []any) string {
 	var names []string
 	for _, v := range all[:min(len(all), maxElements)] {
@@ -100,20 +101,20 @@ func safely(f func() string) (s string) {
 	return f()
 }
 
-// maxText bounds messages and texts, in bytes.
+// maxText limits messages and strings, in bytes.
 const maxText = 1 << 10
 
-// contents are what the printed forms of objects contain: those of JSON, YAML, %v and %#v, whole or of a part. A text is cut before the
-// first of them.
+// contents are substrings of printed objects, in whole or in part: as JSON, YAML, %v and %#v. A
+// text is cut before the first of them.
 var contents = []string{
 	"\n", "ObjectMeta", "TypeMeta", `"metadata"`, "metadata:", `"spec"`, `"data"`, `"status"`, `\"metadata\"`, `\"spec\"`, `\"data\"`, `\"status\"`,
 	"Spec{", "Status{", "map[", "[{", "{[", "[] []",
 }
 
-// quotes precede a value in the errors of validation. A text is cut behind the first of them.
+// quotes precede a value in validation errors. A text is cut after the first of them.
 var quotes = []string{"Invalid value: ", "Unsupported value: ", "Duplicate value: "}
 
-// text cuts a text before the content of an object.
+// text cuts a text before the contents of an object.
 func text(s string) string {
 	end := len(s)
 	for _, mark := range contents {

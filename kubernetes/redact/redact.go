@@ -1,15 +1,17 @@
-// Package redact keeps the contents of objects out of logs: records name objects, and never show what is in them.
+// Package redact keeps the contents of objects out of logs: records name objects, and never contain
+// what the objects hold.
 //
-// Much of what is logged comes from code that is not this project's: Kubernetes' controllers and client-go log objects, request bodies and
-// differences between specs as attributes, and their errors quote values. [New] is a slog.Handler in front of another one that passes on
+// Many log records come from other projects' code: Kubernetes' controllers and client-go log
+// objects, request bodies and differences of specs as attributes, and their errors quote values.
+// [New] returns a slog.Handler that filters the attributes of records for another handler:
 //
-//	numbers, booleans, times, durations     as they are
+//	numbers, booleans, times, durations     unchanged
 //	names: GroupVersionKinds, NamespacedNames, klog.KObj …
-//	objects                                 as their type, namespace and name
-//	strings, errors and messages            up to what looks like the content of an object, 1 KiB at most
+//	objects                                 as type, namespace and name
+//	strings, errors and messages            up to what looks like the contents of an object, at most 1 KiB
 //	all other values                        as their type
 //
-// A handler is safe for concurrent use if the one behind it is.
+// A handler is safe for concurrent use if the wrapped one is.
 //
 //	log := slog.New(redact.New(slog.NewTextHandler(os.Stderr, nil)))
 package redact
@@ -55,7 +57,8 @@ func cleaned(attrs []slog.Attr) []slog.Attr {
 	return clean
 }
 
-// stackKey is the attribute that holds the stack of a panic. A stack has several lines, and addresses in place of values.
+// stackKey is the attribute with the stack of a panic. It is not cut: a stack has several lines,
+// and addresses instead of values.
 const stackKey = "stack"
 
 func attr(a slog.Attr) slog.Attr {

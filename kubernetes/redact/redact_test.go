@@ -32,7 +32,7 @@ func pod() *corev1.Pod {
 	}
 }
 
-// what is logged of a value: the part of the line behind its key.
+// logged returns what is logged of a value: the line after the key.
 func logged(t *testing.T, log func(*slog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -44,7 +44,7 @@ func logged(t *testing.T, log func(*slog.Logger)) string {
 	return line
 }
 
-// issue 28: objects are named; what is in them is not logged, in whichever form it comes.
+// issue 28: objects are logged by name; their contents are not logged, in any form.
 func TestContentsAreNotLogged(t *testing.T) {
 	p := pod()
 	asJSON, _ := json.Marshal(p)
@@ -108,7 +108,7 @@ type valuer struct{ v any }
 
 func (v valuer) LogValue() slog.Value { return slog.AnyValue(v.v) }
 
-// What identifies is logged as it was.
+// Identifying values are logged unchanged.
 func TestNamesAreLogged(t *testing.T) {
 	p := pod()
 	for want, value := range map[string]any{

@@ -11,13 +11,14 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Bootstrap checks bootstrap tokens: those of the Secrets bootstrap-token-ID in kube-system, as they are at the moment of the
-// check. Their holder is system:bootstrap:ID in the group system:bootstrappers.
+// Bootstrap returns the authenticator of bootstrap tokens. It reads the current Secrets
+// bootstrap-token-ID in kube-system. The user is system:bootstrap:ID in the group
+// system:bootstrappers.
 func Bootstrap(st *store.Store) authenticator.Token {
 	return bootstrap.NewTokenAuthenticator(systemSecrets{st})
 }
 
-// systemSecrets are the Secrets of kube-system, as a lister.
+// systemSecrets is a lister of the Secrets in kube-system.
 type systemSecrets struct{ store *store.Store }
 
 func (s systemSecrets) Get(name string) (*corev1.Secret, error) {

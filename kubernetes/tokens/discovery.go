@@ -12,11 +12,12 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// KeySetPath is where the keys of tokens are served.
+// KeySetPath is the path of the tokens' public keys.
 const KeySetPath = serviceaccount.JWKSPath
 
-// Discovery serves, by path, the documents by which others check tokens: the issuer's configuration and its keys. There are none
-// unless the first issuer is an https URL, as OpenID Connect demands. They are made when they are first asked for.
+// Discovery returns, by path, the handlers of the documents with which other services verify
+// tokens: the issuer's configuration and its keys. It returns none unless the first issuer is an
+// https URL, as OpenID Connect requires. The documents are created on first request.
 func (i *Issuer) Discovery() map[string]http.Handler {
 	issuer, err := url.Parse(i.cfg.Issuers[0])
 	if err != nil || issuer.Scheme != "https" || issuer.RawQuery != "" || issuer.Fragment != "" {
@@ -39,7 +40,7 @@ func (i *Issuer) Discovery() map[string]http.Handler {
 			body, age := document(p)
 			w.Header().Set("Content-Type", media)
 			w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", age))
-			_, _ = w.Write(body) // a client that has gone is no concern
+			_, _ = w.Write(body) // ignore clients that have disconnected
 		})
 	}
 	return map[string]http.Handler{

@@ -19,8 +19,8 @@ var (
 	_ serviceaccount.ServiceAccountTokenGetter = wholeLookup{}
 )
 
-// lookup gives the objects that tokens name. Only what says whether they are still the same is filled in: uid and deletionTimestamp,
-// which the store keeps beside the bytes.
+// lookup returns the objects that tokens refer to. It sets only what identifies them, uid and
+// deletionTimestamp, which the store keeps decoded.
 type lookup struct{ store *store.Store }
 
 func (l lookup) meta(resource schema.GroupResource, namespace, name string) (metav1.ObjectMeta, error) {
@@ -65,7 +65,8 @@ func (l lookup) GetMutatingWebhookConfiguration(_ context.Context, name string) 
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: m}, err
 }
 
-// wholeLookup gives Secrets and accounts with all they hold: tokens of old are compared with their Secret.
+// wholeLookup returns whole Secrets and accounts, because legacy tokens are compared with their
+// Secret.
 type wholeLookup struct{ lookup }
 
 func (l wholeLookup) GetSecret(_ context.Context, namespace, name string) (*corev1.Secret, error) {

@@ -9,7 +9,8 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// marker is as much of a client as Kubernetes' check of old tokens calls: it notes in a Secret which day its token was last used.
+// marker implements the client calls of Kubernetes' validator of legacy tokens: it records in a
+// Secret the day of the token's last use.
 type marker struct {
 	patch func(ctx context.Context, namespace, secret string, patch []byte) error
 }
@@ -19,7 +20,7 @@ func (m marker) Secrets(namespace string) typedv1.SecretInterface {
 }
 
 type secretMarker struct {
-	typedv1.SecretInterface // nil: nothing else is called
+	typedv1.SecretInterface // nil: no other methods are called
 	marker
 	namespace string
 }

@@ -1,17 +1,18 @@
-// Package tokens makes and checks the bearer tokens of service accounts: signed JWTs that name the account, its uid and what else the
-// token is bound to.
+// Package tokens issues and verifies the bearer tokens of service accounts: signed JWTs with the
+// account, its uid, and the other objects that the token is bound to.
 //
-// A token counts as long as it has not expired and everything it names still exists with the same uid: each check looks into the
-// store, nothing is remembered, so a token ends with the deletion of its account. The tokens of old, which never expire and are kept
-// in Secrets of type kubernetes.io/service-account-token, end with their Secret too. Signing, claims and checks are Kubernetes' own.
-// An [Issuer] never changes and is safe for concurrent use.
+// A token is valid until it expires, as long as all objects in it exist with the same uid. Every
+// verification reads the store and nothing is cached, so a token becomes invalid with the deletion
+// of its account. Legacy tokens, which never expire and are stored in Secrets of type
+// kubernetes.io/service-account-token, also become invalid with their Secret. Signing, claims and
+// validation are Kubernetes' own. An [Issuer] is immutable and safe for concurrent use.
 //
 //	issuer, err := tokens.New(tokens.Config{Store: st})
 //	builtin.Resources(builtin.Config{Tokens: issuer, …})              // serviceaccounts/token
 //	authn.New(ctx, authn.Config{ServiceAccounts: issuer, …})          // Authorization: Bearer …
 //	maps.Copy(paths, issuer.Discovery())                              // /.well-known/openid-configuration
 //
-// [Bootstrap] checks the tokens with which new nodes introduce themselves.
+// [Bootstrap] authenticates the tokens with which new nodes join.
 package tokens
 
 import (
@@ -37,34 +38,39 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// DefaultIssuer is the issuer where the Config names none: the API server as pods know it.
+// DefaultIssuer is the default issuer: the API server's address in the cluster.
 const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// Config says how tokens are signed and which are accepted.
+// Config configures an Issuer.
 type Config struct {
-	// Store has the objects that tokens are bound to.
+	// Store has the objects that tokens are bound to. Required.
 	Store *store.Store
-	// Key signs: an RSA key, or an ECDSA key on P-256, P-384 or P-521. nil makes one that lives as long as the Issuer.
+	// Key signs tokens: an RSA key, or an ECDSA key on P-256, P-384 or P-521. If nil, New generates
+	// one.
 	Key crypto.Signer
-	// Keys are public keys whose tokens are accepted besides those of Key, for as long as a key is being replaced.
+	// Keys verify tokens in addition to Key, for example during a key rotation.
 	Keys []crypto.PublicKey
-	// Issuers are the accepted issuers; the first is written into tokens. None: DefaultIssuer.
+	// Issuers are the accepted issuers. The first one is written into new tokens; none means
+	// DefaultIssuer.
 	Issuers []string
-	// Audiences are the names under which this server is addressed; a token for none of them is refused here. None: the issuers.
+	// Audiences identify this server. Tokens for other audiences only are rejected. None means the
+	// issuers.
 	Audiences []string
-	// KeySetURL is where the discovery document says the keys are; "": below the first issuer.
+	// KeySetURL is the URL of the keys in the discovery document; "" means a URL below the first
+	// issuer.
 	KeySetURL string
-	// NoLookup accepts tokens of old without looking for their Secret and account.
+	// NoLookup accepts legacy tokens without checking that their Secret and account exist.
 	NoLookup bool
-	// NoExtension lets the tokens that pods are given by default end when they were asked to.
+	// NoExtension makes the tokens mounted into pods by default expire at the requested time.
 	NoExtension bool
-	// MaxLifetime is the longest that can be asked for; 0: any.
+	// MaxLifetime is the longest lifetime that clients can request; 0 means unlimited.
 	MaxLifetime time.Duration
-	// Patch merges into a Secret which day its token was last used, with the rights of the server; nil: nobody is interested.
+	// Patch merges the day of a token's last use into its Secret, with the server's rights. If nil,
+	// the use is not recorded.
 	Patch func(ctx context.Context, namespace, secret string, patch []byte) error
 }
 
-// Issuer makes and checks tokens.
+// Issuer issues and verifies tokens.
 type Issuer struct {
 	authenticator.Token
 	generator serviceaccount.TokenGenerator
@@ -73,15 +79,15 @@ type Issuer struct {
 	keys      serviceaccount.PublicKeysGetter
 }
 
-// New returns an Issuer. A key that can't sign tokens is an error.
+// New returns an Issuer, or an error if a key can't sign or verify tokens.
 func New(cfg Config) (*Issuer, error) {
 	if cfg.Store == nil {
-		return nil, errors.New("make token issuer: no store")
+		return nil, errors.New("create token issuer: Store is nil")
 	}
 	if cfg.Key == nil {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
-			return nil, fmt.Errorf("make token key: %w", err)
+			return nil, fmt.Errorf("generate token key: %w", err)
 		}
 		cfg.Key = key
 	}
@@ -94,15 +100,15 @@ func New(cfg Config) (*Issuer, error) {
 	serviceaccount.RegisterMetrics()
 	generator, err := serviceaccount.JWTTokenGenerator(cfg.Issuers[0], cfg.Key)
 	if err != nil {
-		return nil, fmt.Errorf("make token issuer: %w", err)
+		return nil, fmt.Errorf("create token issuer: %w", err)
 	}
 	legacy, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, cfg.Key)
 	if err != nil {
-		return nil, fmt.Errorf("make token issuer: %w", err)
+		return nil, fmt.Errorf("create token issuer: %w", err)
 	}
 	accepted := []any{cfg.Key.Public()}
 	for _, key := range cfg.Keys {
-		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) { // the public half is often given too
+		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) { // Keys often has the public key of Key, too
 			accepted = append(accepted, key)
 		}
 	}
@@ -113,7 +119,7 @@ func New(cfg Config) (*Issuer, error) {
 	objects := lookup{cfg.Store}
 	old, err := serviceaccount.NewLegacyValidator(!cfg.NoLookup, wholeLookup{objects}, marker{cfg.Patch})
 	if err != nil {
-		return nil, fmt.Errorf("make token checks: %w", err)
+		return nil, fmt.Errorf("create token validator: %w", err)
 	}
 	return &Issuer{
 		Token: union.New(
@@ -127,27 +133,30 @@ func New(cfg Config) (*Issuer, error) {
 	}, nil
 }
 
-// Audiences are the names of this server, which a token is for that is asked for without naming any.
+// Audiences returns the names of this server. They are the default audiences of requested tokens.
 func (i *Issuer) Audiences() []string { return slices.Clone(i.cfg.Audiences) }
 
-// Issuers are the accepted issuers, of which the first is written into tokens.
+// Issuers returns the accepted issuers. The first one is written into new tokens.
 func (i *Issuer) Issuers() []string { return slices.Clone(i.cfg.Issuers) }
 
-// MaxLifetime is the longest lifetime that can be asked for; 0: any.
+// MaxLifetime returns the longest lifetime that clients can request; 0 means unlimited.
 func (i *Issuer) MaxLifetime() time.Duration { return i.cfg.MaxLifetime }
 
-// Bound are the objects that a token ends with, besides its account: a pod, perhaps with the node it runs on, a secret, or a node.
+// Bound has the objects, besides the account, whose deletion invalidates a token: a pod, perhaps
+// with its node, a Secret, or a node.
 type Bound struct {
 	Pod    *core.Pod
 	Secret *core.Secret
 	Node   *core.Node
 }
 
-// extended is how long a token lives that a pod is given by default, so that programs which never read it anew go on for a while;
-// after the time that was asked for its use is counted as stale.
+// extended is the lifetime, in seconds, of tokens that are mounted into pods by default. It gives
+// programs that never reload the token more time; after the requested lifetime, uses are counted as
+// stale.
 const extended = serviceaccount.ExpirationExtensionSeconds
 
-// Issue signs a token of an account, for audiences, that ends lifetime from now (in whole seconds).
+// Issue signs a token of an account for audiences. It expires after lifetime, which is truncated to
+// seconds.
 func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound Bound, audiences []string, lifetime time.Duration) (string, error) {
 	seconds, warnAfter := int64(lifetime/time.Second), int64(0)
 	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ours(audiences) {
@@ -155,7 +164,7 @@ func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound 
 	}
 	claims, private, err := serviceaccount.Claims(*account, bound.Pod, bound.Secret, bound.Node, nil, nil, seconds, warnAfter, audiences, nil)
 	if err != nil {
-		return "", fmt.Errorf("make token: %w", err)
+		return "", fmt.Errorf("create token: %w", err)
 	}
 	token, err := i.generator.GenerateToken(ctx, claims, private)
 	if err != nil {
@@ -165,7 +174,7 @@ func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound 
 	return token, nil
 }
 
-// IssueSecret signs a token of old: it is kept in a Secret and never expires.
+// IssueSecret signs a legacy token, which is stored in a Secret and never expires.
 func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
 	claims, private := serviceaccount.LegacyClaims(*account, *secret)
 	token, err := i.legacy.GenerateToken(ctx, claims, private)
@@ -175,7 +184,7 @@ func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount
 	return token, nil
 }
 
-// ours says whether audiences are all names of this server.
+// ours reports whether all audiences are names of this server.
 func (i *Issuer) ours(audiences []string) bool {
 	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(i.cfg.Audiences, a) })
 }

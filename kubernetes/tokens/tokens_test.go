@@ -32,7 +32,7 @@ func open(t *testing.T) *store.Store {
 	return st
 }
 
-// put stores an object of which the checks see the name and the uid only.
+// put stores an object with the fields that validation reads: name and uid.
 func put(t *testing.T, st *store.Store, resource, namespace, name, uid string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q}}`, name, namespace, uid)
@@ -76,7 +76,7 @@ func issue(t *testing.T, i *tokens.Issuer, bound tokens.Bound, lifetime time.Dur
 	return token
 }
 
-// check authenticates a token: refused is part of the error, or "" for a token that is accepted.
+// check authenticates a token. refused is part of the expected error, or "" for a valid token.
 func check(t *testing.T, i *tokens.Issuer, token, refused string) *authenticator.Response {
 	t.Helper()
 	resp, ok, err := i.AuthenticateToken(t.Context(), token)
@@ -90,7 +90,7 @@ func check(t *testing.T, i *tokens.Issuer, token, refused string) *authenticator
 }
 
 // AUTHN-04
-func TestATokenIsItsAccount(t *testing.T) {
+func TestAuthenticate(t *testing.T) {
 	st := open(t)
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")
 	put(t, st, "pods", "lab", "web", "p1")
@@ -106,13 +106,13 @@ func TestATokenIsItsAccount(t *testing.T) {
 	}
 	for key, want := range map[string]string{"pod-name": "web", "pod-uid": "p1", "node-name": "n"} {
 		if got := u.GetExtra()["authentication.kubernetes.io/"+key]; fmt.Sprint(got) != "["+want+"]" {
-			t.Errorf("%s is %v, want %s", key, got, want)
+			t.Errorf("extra %s: %v, want %s", key, got, want)
 		}
 	}
 }
 
 // AUTHN-04: revocation
-func TestATokenEndsWithWhatItNames(t *testing.T) {
+func TestRevocation(t *testing.T) {
 	for _, test := range []struct {
 		name, resource, namespace, object string
 		bound                             tokens.Bound
@@ -139,7 +139,7 @@ func TestATokenEndsWithWhatItNames(t *testing.T) {
 }
 
 // AUTHN-04: expiry
-func TestATokenExpires(t *testing.T) {
+func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t)
 		put(t, st, "serviceaccounts", "lab", "robot", "u1")
@@ -149,15 +149,15 @@ func TestATokenExpires(t *testing.T) {
 		short, long := issue(t, i, tokens.Bound{}, 10*time.Minute), issue(t, i, pod, 3607*time.Second)
 		time.Sleep(9 * time.Minute)
 		check(t, i, short, "")
-		time.Sleep(3 * time.Minute) // a minute of leeway
+		time.Sleep(3 * time.Minute) // the leeway is a minute
 		check(t, i, short, "expired")
 		time.Sleep(300 * 24 * time.Hour)
-		check(t, i, long, "") // what a pod is given by default
+		check(t, i, long, "") // the default lifetime of tokens in pods
 	})
 }
 
 // AUTHN-04: audiences, issuers, key rotation
-func TestWhatATokenIsGoodFor(t *testing.T) {
+func TestAudiences(t *testing.T) {
 	st := open(t)
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")
 	oldKey, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -179,10 +179,10 @@ func TestWhatATokenIsGoodFor(t *testing.T) {
 	check(t, before, issue(t, before, tokens.Bound{}, time.Hour, "https://elsewhere"), "is invalid for the target audiences")
 	for _, other := range []string{"", "opaque", "a.b.c", issue(t, after, tokens.Bound{}, time.Hour)} {
 		if resp, ok, err := before.AuthenticateToken(t.Context(), other); ok || err != nil {
-			t.Errorf("%q is no token of this issuer: %v %v", other, resp, err)
+			t.Errorf("%q is not a token of this issuer: %v %v", other, resp, err)
 		}
 	}
 	if _, err := tokens.New(tokens.Config{Store: st, Key: ed25519.NewKeyFromSeed(make([]byte, 32))}); err == nil {
-		t.Error("a key that can't sign tokens is accepted")
+		t.Error("want an error for a key that can't sign tokens")
 	}
 }

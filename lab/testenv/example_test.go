@@ -26,14 +26,14 @@ func ExampleNew() {
 			}
 			env.Create(t, pod)
 			env.Settle(t)
-			time.Sleep(30 * 24 * time.Hour) // passes at once
+			time.Sleep(30 * 24 * time.Hour) // virtual time: returns immediately
 			env.Settle(t)
 			env.Get(t, pod)
 		})
 	}
 }
 
-// What is expensive to prepare is prepared once; every case begins with a fork of it.
+// Prepare expensive state once, and fork it for every test case.
 func ExampleEnv_Fork() {
 	_ = func(t *testing.T) { // a test
 		base := testenv.New(t, testenv.CRDs("config/crd"))
@@ -41,7 +41,7 @@ func ExampleEnv_Fork() {
 		for _, name := range []string{"quota", "limits"} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				env := base.Fork(t) // has team-a; what is written here is seen nowhere else
+				env := base.Fork(t) // has team-a; writes here are visible only in this fork
 				env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team-a"}})
 			})
 		}

@@ -4,19 +4,22 @@ import (
 	"testing"
 )
 
-// Fork starts a control plane that begins with the state of this one: its objects, its custom kinds, its revision. Writes in one are not
-// seen in the other. It takes the same time whatever the state holds, since nothing is copied until it is changed.
+// Fork starts a control plane whose initial state is that of this one: its objects, custom kinds
+// and revision. Writes to one are not visible in the other. Fork takes the same time for any amount
+// of state, because data is copied only when it changes.
 //
-// The fork ends with t, which may be another test than that of e, and e may have ended already. It has the nodes, the scheme, the ServiceAccount
-// and the log of e unless opts say otherwise; what was given to Run runs in e alone. CRDs of opts are installed beside those that are there.
+// The fork ends with t, which may be another test than e's; e may have ended already. The fork has
+// e's nodes, scheme, ServiceAccount and log unless opts change them. Functions that were passed to
+// Run run only in e. CRDs in opts are installed in addition to the existing ones.
 //
-// Fork may be called inside a testing/synctest bubble for an Env from outside, and the other way round. Objects keep their times: in a bubble,
-// where it is the year 2000, those from outside are of the future.
+// A fork may run inside a testing/synctest bubble while e runs outside of it, and vice versa.
+// Objects keep their timestamps: a bubble's clock starts in the year 2000, so objects created
+// outside have timestamps in the future.
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := e.made
 	o.crds, o.rbac, o.run = nil, nil, nil
 	o.plane.From = e.plane.Store().Snapshot()
-	o.plane.NodeDir = "" // containers are not copied
+	o.plane.NodeDir = "" // containers are not copied, so the fork has its own directory
 	return start(t, o, opts)
 }

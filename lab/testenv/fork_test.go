@@ -1,7 +1,6 @@
 package testenv_test
 
 import (
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,8 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -55,7 +56,7 @@ func wantValue(t *testing.T, env *testenv.Env, name, want string) {
 	}
 }
 
-// forksAreIndependent is the same in real and in virtual time.
+// forksAreIndependent runs in real and in virtual time.
 func forksAreIndependent(t *testing.T, base *testenv.Env) {
 	shared := configMap("shared", "base")
 	base.Create(t, shared)
@@ -64,7 +65,7 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 	two := base.Fork(t)
 	wantValue(t, one, "shared", "base")
 
-	// What is written in one is seen nowhere else.
+	// Writes are visible only in the environment in which they were made.
 	change := shared.DeepCopy()
 	change.Data["v"] = "one"
 	if err := one.Client().Update(t.Context(), change); err != nil {
@@ -85,12 +86,12 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 	wantValue(t, two, "only-one", "")
 	wantValue(t, one, "late", "")
 
-	// A fork of a fork goes on from there.
+	// A fork of a fork starts with the fork's state.
 	third := one.Fork(t)
 	wantValue(t, third, "only-one", "1")
 	wantValue(t, third, "shared", "one")
 
-	// Custom kinds are there at once; new ones stay where they were made.
+	// Custom kinds are served immediately; objects are visible only where they were created.
 	third.Create(t, ship("argo"))
 	got := ship("argo")
 	third.Get(t, got)
@@ -98,10 +99,10 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 		t.Errorf("spec.masts is %d", masts)
 	}
 	if err := one.Client().Get(t.Context(), client.KeyOf(got), ship("argo")); !apierrors.IsNotFound(err) {
-		t.Errorf("argo sails in another fork: %v", err)
+		t.Errorf("argo exists in another fork: %v", err)
 	}
 	if sunk := ship("argo"); third.Client().Create(t.Context(), invalid(sunk)) == nil {
-		t.Error("a fork does not validate by the schema of the base")
+		t.Error("a fork does not validate with the schema of its base")
 	}
 }
 
@@ -123,7 +124,8 @@ func TestForksInVirtualTime(t *testing.T) {
 	})
 }
 
-// A base from outside of every bubble is forked within several of them, also when it has ended. LAB-02
+// A base outside of any bubble can be forked inside several bubbles, even after it has ended.
+// LAB-02
 func TestForksOfABaseOutsideOfTheBubble(t *testing.T) {
 	var base *testenv.Env
 	t.Run("prepare", func(t *testing.T) {
@@ -142,14 +144,14 @@ func TestForksOfABaseOutsideOfTheBubble(t *testing.T) {
 				time.Sleep(24 * time.Hour)
 				env.Settle(t)
 				if age := time.Since(own.GetCreationTimestamp().Time); age < 24*time.Hour || age > 25*time.Hour {
-					t.Errorf("it is %v old", age)
+					t.Errorf("age is %v, want between 24 and 25 hours", age)
 				}
 			})
 		})
 	}
 }
 
-// The garbage collector of a fork finds dependents from before.
+// The garbage collector of a fork finds dependents that existed before the fork.
 func TestControllersOfAFork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := testenv.New(t)
@@ -179,7 +181,7 @@ func TestKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is left open: the port closes all the same.
+	// The test leaves the watch open; the port must close anyway.
 	watch, err := clients.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +191,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("watch: %v", event)
 	}
 
-	// Without a certificate nobody is an administrator.
+	// A client without a certificate is anonymous and not an administrator.
 	config.CertData, config.KeyData = nil, nil
 	anonymous, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -199,12 +201,12 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("anonymous list: %v, want forbidden", err)
 	}
 
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("the rest needs kubectl")
-	}
-	cmd := exec.Command(kubectl, "--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name")
-	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
-		t.Errorf("kubectl get crd: %v\n%s", err, out)
+	var out strings.Builder
+	get := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out},
+	})
+	get.SetArgs([]string{"--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name"})
+	if err := get.Execute(); err != nil || strings.TrimSpace(out.String()) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
+		t.Errorf("kubectl get crd: %v\n%s", err, out.String())
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"kelson.dev/apiserver/serving"
 )
 
-// Kubeconfig opens a port of the loopback address and returns the path of an administrator's kubeconfig for it, for kubectl or an operator
-// in a process of its own. File and port are there until t ends. It does not work inside a testing/synctest bubble, where a socket would
-// stop time.
+// Kubeconfig opens a port on the loopback address and returns the path of an administrator's
+// kubeconfig for it, for kubectl or an operator in another process. The file and the port exist
+// until t ends. Kubeconfig does not work inside a testing/synctest bubble, because a goroutine that
+// waits for a socket stops virtual time.
 func (e *Env) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	check := func(err error) {
@@ -41,7 +42,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 		Listener:    listener,
 		Certificate: authority.Serving(),
 		ClientCAs:   authority.Pool,
-		// The control plane was started without knowing this authority. Whom it vouches for is named here; all others it decides on itself.
+		// The control plane does not know this authority. This handler authenticates its client
+		// certificates; the control plane handles all other requests itself.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
 				r = r.WithContext(filters.WithUser(r.Context(), who.User))
@@ -51,7 +53,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 			defer context.AfterFunc(open, cancel)()
 			e.plane.Handler().ServeHTTP(w, r.WithContext(ctx))
 		}),
-		Drain: func(context.Context) error { closePort(); return nil }, // or watches would go on; the control plane does
+		Drain: func(context.Context) error { closePort(); return nil }, // ends watches, because the control plane itself continues
 		Log:   e.made.plane.Log,
 	})
 	check(err)

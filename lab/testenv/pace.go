@@ -8,11 +8,13 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Kubernetes' libraries report errors that nobody gets, at most one in a millisecond: whoever reports sleeps for the rest of it. They
-// reckon from the time of the last error in the process, and a bubble's clock is a quarter of a century behind: the first error in it would
-// block its goroutine for so long. Here the same is done by a pace that copes with clocks that differ.
+// Kubernetes' libraries limit the errors passed to utilruntime.HandleError to one per millisecond:
+// the reporter sleeps until a millisecond has passed since the last error in the process. In a
+// testing/synctest bubble the clock is in the year 2000, so after an error outside the bubble, the
+// first one inside would block its goroutine for decades. init replaces the limiter by one that
+// handles clocks that go backwards.
 //
-// In init, since others may read the handlers at any later time.
+// It runs in init because other packages may read ErrorHandlers at any later time.
 func init() {
 	for i := range utilruntime.ErrorHandlers {
 		if i == 1 {
@@ -21,6 +23,7 @@ func init() {
 	}
 }
 
+// pace makes callers wait until period has passed since the last call.
 type pace struct {
 	period time.Duration
 	mu     sync.Mutex

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// MACH-05: with RBAC, what Run starts has the rights of the ServiceAccount and no others; the test
-// itself is still an administrator. A fork keeps the ServiceAccount.
+// MACH-05: with RBAC, functions that Run starts have exactly the rights of the ServiceAccount; the
+// test itself is still an administrator. A fork keeps the ServiceAccount.
 func TestRBAC(t *testing.T) {
 	type result struct{ read, write error }
 	results := make(chan result, 1)

@@ -1,29 +1,33 @@
-// Package testenv gives a test a control plane of its own, in the test's process: no ports, files or binaries, ready in milliseconds.
+// Package testenv runs a control plane per test, in the test's process: no ports, files or
+// binaries, ready in milliseconds.
 //
 //	func TestRunsAfterThirtyDays(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated),
 //				testenv.Operator(operator.For(NewAtReconciler)))
 //			env.Create(t, atDueIn(30*24*time.Hour))
-//			env.Settle(t)                     // server, controllers and operator have nothing left to do now
+//			env.Settle(t)                     // wait until server, controllers and operator are idle
 //			time.Sleep(31 * 24 * time.Hour)   // virtual
 //			env.Settle(t)
 //		})
 //	}
 //
-// It works outside a testing/synctest bubble, too, except for Settle; there [Env.Eventually] waits for what events bring.
+// testenv also works outside a testing/synctest bubble, except for Settle; use [Env.Eventually]
+// there.
 //
-// What several tests need to begin with is prepared once, and each gets a copy, in O(1) whatever it holds:
+// [Env.Fork] copies a prepared environment in O(1), however large it is:
 //
 //	base := testenv.New(t, testenv.CRDs("../config/crd"))
 //	base.Create(t, quota)
 //	for _, test := range tests {
 //		t.Run(test.name, func(t *testing.T) {
-//			env := base.Fork(t) // nothing that is written here is seen in base, or in another fork
+//			env := base.Fork(t) // writes are not visible in base or in other forks
 //		})
 //	}
 //
-// [Env.Kubeconfig] lets other programs in: only then is there a file and a port.
+// [Env.Kubeconfig] opens a port and writes a file, for other programs. Package
+// kelson.dev/operator/operatortest offers a similar API over the kelson binary, without this
+// package's dependencies; it has no Settle, Workloads, Plane or Log.
 //
 // Everything ends with the test. An Env may be used by several goroutines of its test.
 package testenv
@@ -45,14 +49,14 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// Env is a running control plane with what the options added to it.
+// Env is a running control plane with what the options installed and started.
 type Env struct {
 	plane  *controlplane.ControlPlane
 	client client.Client
-	made   options // what it was made with, for its forks
+	made   options // the options it was created with, for its forks
 }
 
-// Option changes what New makes.
+// Option configures an Env.
 type Option func(*options)
 
 type options struct {
@@ -61,7 +65,7 @@ type options struct {
 	scheme *runtime.Scheme
 	run    []func(context.Context, *rest.Config) error
 	rbac   []string
-	user   string // that Run and Operator act as; "" is an administrator
+	user   string // the user that Run and Operator act as; "" means an administrator
 }
 
 // CRDs installs the manifests in folders or files.
@@ -69,31 +73,32 @@ func CRDs(paths ...string) Option {
 	return func(o *options) { o.crds = append(o.crds, paths...) }
 }
 
-// RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and their
-// namespaces. What Run and Operator start then has the rights of the ServiceAccount among them instead
-// of an administrator's, so a rule that is missing in a role fails the test. There must be exactly one
-// ServiceAccount. RBAC may be given once.
+// RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and
+// creates their namespaces. The manifests must contain exactly one ServiceAccount. Run and Operator
+// then have its rights instead of an administrator's, so that a missing rule in a role fails the
+// test. RBAC may be given once.
 func RBAC(paths ...string) Option {
 	return func(o *options) { o.rbac = paths }
 }
 
-// Scheme makes the Env's client know more types than those of Kubernetes.
+// Scheme sets the scheme of the Env's client; the default has Kubernetes' own types.
 func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes says what runs pods; the default is controlplane.NodeNone.
+// Nodes selects what runs pods; the default is controlplane.NodeNone.
 func Nodes(node controlplane.Node) Option {
 	return func(o *options) { o.plane.Node = node }
 }
 
-// Workloads makes pods of Deployments, StatefulSets, Jobs and their like, and endpoints of Services, by Kubernetes' own controllers. They
-// start with the first such object. With [Nodes], the pods run.
+// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and
+// of EndpointSlices. They start when the first such object exists. With [Nodes], their pods run.
 func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
 }
 
-// Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
+// Run starts an operator, or any other client of the API, after everything is installed, and
+// cancels its context when the test ends. If run returns an error before that, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
 }
@@ -105,14 +110,14 @@ func Operator(parts ...operator.Part) Option {
 	})
 }
 
-// Log writes what the control plane logs to the test's log.
+// Log writes the control plane's log to the test's log.
 func Log(t testing.TB) Option {
 	return func(o *options) {
 		o.plane.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 }
 
-// New starts a control plane that ends with the test. It fails the test when something is wrong.
+// New starts a control plane that ends with the test. It fails the test on any error.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	return start(t, options{plane: controlplane.Config{NodeLease: -1}}, opts)
@@ -124,11 +129,12 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		opt(&o)
 	}
 	o.plane.NoFastPaths = o.plane.NoFastPaths || fastpath.DisabledByEnvironment()
-	o.plane.NodeUnconfined = true // pods are the test's own, and may use its files
+	o.plane.NodeUnconfined = true // the test trusts its own pods
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
 	}
-	// Not the test's context: that ends before cleanups run, and operators end before the control plane.
+	// Don't use the test's context: it ends before cleanups run, and operators must end before the
+	// control plane.
 	plane, err := controlplane.Start(context.Background(), o.plane)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -155,7 +161,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 			config := plane.RESTConfig()
 			config.Impersonate.UserName = o.user
 			if err := run(ctx, config); err != nil && ctx.Err() == nil {
-				t.Errorf("testenv: the operator ended: %v", err)
+				t.Errorf("testenv: Run ended early: %v", err)
 			}
 		}()
 		t.Cleanup(func() { cancel(); <-ended })
@@ -163,16 +169,18 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	return env
 }
 
-// Plane is the control plane itself.
+// Plane returns the control plane.
 func (e *Env) Plane() *controlplane.ControlPlane { return e.plane }
 
-// RESTConfig is an administrator's client configuration, for client-go, controller-runtime or kelson.dev/operator.
+// RESTConfig returns an administrator's client configuration, for client-go, controller-runtime or
+// kelson.dev/operator.
 func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
 
-// Client is an administrator's client.
+// Client returns an administrator's client.
 func (e *Env) Client() client.Client { return e.client }
 
-// Create creates an object, in the namespace "default" if it says none and needs one, and fills it with the server's answer.
+// Create creates an object and updates obj with the server's response. If obj is namespaced and
+// names no namespace, Create uses "default".
 func (e *Env) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	if obj.GetNamespace() == "" {
@@ -188,7 +196,7 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 	}
 }
 
-// Get reads an object anew.
+// Get reads an object by its namespace and name, and replaces obj with the result.
 func (e *Env) Get(t testing.TB, obj client.Object) {
 	t.Helper()
 	if err := e.client.Get(t.Context(), client.KeyOf(obj), obj); err != nil {
@@ -196,7 +204,8 @@ func (e *Env) Get(t testing.TB, obj client.Object) {
 	}
 }
 
-// Settle returns when nothing is left to do at this moment: every goroutine of the bubble waits for time to pass or for the test.
+// Settle waits until every goroutine of the bubble is blocked: all control plane components and
+// operators are idle until time passes or the test acts. It works only inside synctest.Test.
 func (e *Env) Settle(t testing.TB) {
 	t.Helper()
 	defer func() {
@@ -207,7 +216,8 @@ func (e *Env) Settle(t testing.TB) {
 	synctest.Wait()
 }
 
-// Eventually waits until holds says so, looking again after every write to the control plane; the test fails after timeout.
+// Eventually waits until holds returns true. It calls holds immediately and after every write to
+// the control plane. After timeout, the test fails.
 func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(timeout)
@@ -226,12 +236,12 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool)
 			if holds() {
 				return
 			}
-			t.Fatalf("testenv: it does not hold after %v", timeout)
+			t.Fatalf("testenv: the condition is still false after %v", timeout)
 		}
 	}
 }
 
-// manifests reads what CRDs and RBAC name, and finds the user of the ServiceAccount.
+// manifests reads the manifests of CRDs and RBAC, and returns the user name of the ServiceAccount.
 func (o *options) manifests() (all []manifest.Manifest, user string, err error) {
 	if len(o.crds) > 0 {
 		if all, err = manifest.Read(o.crds...); err != nil {

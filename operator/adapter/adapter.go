@@ -1,9 +1,10 @@
-// Package adapter runs reconcilers that were written for controller-runtime on kelson.dev/operator. They get what its controllers have: reads that
-// are never behind their own writes, causes and traces, aging queues, shards, readiness that names what is missing.
+// Package adapter runs reconcilers written for controller-runtime on kelson.dev/operator. They gain
+// the features of its controllers: reads that see their own writes, causes and traces, queues with
+// aging, shards, and readiness checks that name missing permissions.
 //
 // # Use
 //
-// A SetupWithManager changes in one line: the builder comes from here. Its calls are those of controller-runtime's.
+// In SetupWithManager, only the builder changes. Its methods are those of controller-runtime's.
 //
 //	func (r *FooReconciler) SetupWithManager(m *manager.Manager) error {
 //		return adapter.NewControllerManagedBy(m).
@@ -24,7 +25,7 @@
 //		}),
 //	)
 //
-// A module of its own, so that nobody else depends on controller-runtime.
+// The package is a separate module, so that only its users depend on controller-runtime.
 package adapter
 
 import (
@@ -48,39 +49,39 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Builder makes a controller, as controller-runtime's builder does.
+// Builder builds a controller, as controller-runtime's builder does.
 type Builder struct {
 	m       *manager.Manager
 	name    string
 	object  crclient.Object
-	wanted  []crpredicate.Predicate // of the controller's own kind
-	all     []crpredicate.Predicate // of everything
+	wanted  []crpredicate.Predicate // for the controller's own kind
+	all     []crpredicate.Predicate // for all kinds
 	options crcontroller.Options
 	watches []watch
 }
 
 type watch struct {
 	object  crclient.Object
-	handler crhandler.EventHandler // nil: the owner
-	every   bool                   // any owner reference, and not the controller's only
+	handler crhandler.EventHandler // nil: enqueue the owner
+	every   bool                   // all owner references, not only the controller's
 	wanted  []crpredicate.Predicate
 }
 
-// NewControllerManagedBy begins a controller of a manager.
+// NewControllerManagedBy starts to build a controller for a manager.
 func NewControllerManagedBy(m *manager.Manager) *Builder { return &Builder{m: m} }
 
-// Option changes what For, Owns and Watches do.
+// Option configures For, Owns and Watches.
 type Option func(*watch)
 
-// WithPredicates drops events that one of them does not let pass.
+// WithPredicates drops events that one of the predicates rejects.
 func WithPredicates(predicates ...crpredicate.Predicate) Option {
 	return func(w *watch) { w.wanted = append(w.wanted, predicates...) }
 }
 
-// MatchEveryOwner has Owns reconcile any owner of the kind, and not only the one that is the controller.
+// MatchEveryOwner makes Owns reconcile all owners of the kind, not only the controller.
 func MatchEveryOwner(w *watch) { w.every = true }
 
-// For says which kind is reconciled.
+// For sets the kind to reconcile.
 func (b *Builder) For(object crclient.Object, opts ...Option) *Builder {
 	w := watch{}
 	for _, opt := range opts {
@@ -90,12 +91,12 @@ func (b *Builder) For(object crclient.Object, opts ...Option) *Builder {
 	return b
 }
 
-// Owns has a change of an object reconcile the one that owns it.
+// Owns watches a kind and reconciles the owner of a changed object.
 func (b *Builder) Owns(object crclient.Object, opts ...Option) *Builder {
 	return b.Watches(object, nil, opts...)
 }
 
-// Watches has a change of an object reconcile what a handler says.
+// Watches watches a kind and reconciles what the handler enqueues.
 func (b *Builder) Watches(object crclient.Object, h crhandler.EventHandler, opts ...Option) *Builder {
 	w := watch{object: object, handler: h}
 	for _, opt := range opts {
@@ -105,16 +106,17 @@ func (b *Builder) Watches(object crclient.Object, h crhandler.EventHandler, opts
 	return b
 }
 
-// Named is the name of the controller; by default its kind in lower case.
+// Named sets the name of the controller; by default its kind in lower case.
 func (b *Builder) Named(name string) *Builder { b.name = name; return b }
 
-// WithEventFilter adds a predicate to everything that is watched.
+// WithEventFilter adds a predicate for all watched kinds.
 func (b *Builder) WithEventFilter(p crpredicate.Predicate) *Builder {
 	b.all = append(b.all, p)
 	return b
 }
 
-// WithOptions sets MaxConcurrentReconciles, CacheSyncTimeout, ReconciliationTimeout, NeedLeaderElection and RateLimiter; others do not count.
+// WithOptions sets MaxConcurrentReconciles, CacheSyncTimeout, ReconciliationTimeout,
+// NeedLeaderElection and RateLimiter; other options are ignored.
 func (b *Builder) WithOptions(o crcontroller.Options) *Builder { b.options = o; return b }
 
 // Complete adds the controller to the manager.
@@ -180,14 +182,16 @@ func (b *Builder) predicates(of []crpredicate.Predicate) []controller.Predicate 
 	return all
 }
 
-// Reconciler is one of controller-runtime's as one of ours. Its context has the logger where controller-runtime's log.FromContext looks.
+// Reconciler adapts a reconciler of controller-runtime. Its context has the logger for
+// controller-runtime's log.FromContext.
 func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler { return &reconciler{of: r} }
 
 type reconciler struct {
 	of crreconcile.Reconciler
 
-	mu    sync.Mutex
-	again map[string]*workqueue.Exponential[reconcile.Request] // by cluster: when objects that asked for Requeue have their turn
+	mu sync.Mutex
+	// by cluster: backoff of objects that returned Requeue
+	again map[string]*workqueue.Exponential[reconcile.Request]
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -221,7 +225,7 @@ func (r *reconciler) turns(cluster string) *workqueue.Exponential[reconcile.Requ
 	return r.again[cluster]
 }
 
-// Disengage forgets what is known of a cluster's objects.
+// Disengage drops the state of a cluster's objects.
 func (r *reconciler) Disengage(cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +244,8 @@ func (l limiter) When(r reconcile.Request) time.Duration { return l.of.When(thei
 func (l limiter) Forget(r reconcile.Request)             { l.of.Forget(theirs(r)) }
 func (l limiter) NumRequeues(r reconcile.Request) int    { return l.of.NumRequeues(theirs(r)) }
 
-// theirs is a request as a limiter is given it. Objects of several clusters that have one name are told apart by the namespace.
+// theirs returns a request for a controller-runtime limiter. It adds the cluster to the namespace,
+// to distinguish objects of the same name in different clusters.
 func theirs(r reconcile.Request) crreconcile.Request {
 	t := crreconcile.Request{NamespacedName: r.NamespacedName}
 	if r.Cluster != "" {
@@ -249,4 +254,4 @@ func theirs(r reconcile.Request) crreconcile.Request {
 	return t
 }
 
-var errNoGet = errors.New("a handler may add to the queue, and nothing else")
+var errNoGet = errors.New("handlers may only add to the queue")

@@ -33,7 +33,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// copier is a reconciler as people have written them for controller-runtime: of each ConfigMap with the label copy it makes a Pod.
+// copier is a reconciler as people have written them for controller-runtime: of each ConfigMap with
+// the label copy it makes a Pod.
 type copier struct {
 	crclient.Client
 	mu    sync.Mutex
@@ -162,7 +163,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 		must(t, c.Delete(ctx, pod)) // Owns
 		time.Sleep(time.Second)
 		if _, err := client.Get[corev1.Pod](ctx, c, client.KeyOf(pod)); err != nil || r.count("plain") == before {
-			t.Errorf("what is owned was not made anew: %v", err)
+			t.Errorf("what is owned was not recreated: %v", err)
 		}
 		before = r.count("plain")
 		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Annotations: map[string]string{"for": "plain"}}}))

@@ -23,14 +23,14 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// Client is a manager's client in controller-runtime's terms: it reads from the informers, writes to the server, and reads what it has
-// written.
+// Client returns a manager's client with controller-runtime's interface: it reads from the
+// informers, writes to the server, and its reads see its own writes.
 func Client(m *manager.Manager) crclient.WithWatch { return Wrap(m.Client()) }
 
-// APIReader reads past the informers.
+// APIReader returns a reader that bypasses the informers.
 func APIReader(m *manager.Manager) crclient.Reader { return Wrap(m.LiveClient()) }
 
-// Wrap is any client in controller-runtime's terms.
+// Wrap adapts any client to controller-runtime's interface.
 func Wrap(c client.Client) crclient.WithWatch {
 	return wrapped{c, sync.OnceValue(func() *runtime.Scheme { return wholeScheme(c.Scheme()) })}
 }
@@ -42,14 +42,15 @@ type wrapped struct {
 
 var _ crclient.WithWatch = wrapped{}
 
-// Scheme knows what the client's scheme knows, and the types of Kubernetes, which code for controller-runtime looks for there.
+// Scheme returns the client's scheme with the types of Kubernetes added, as code for
+// controller-runtime expects.
 func (w wrapped) Scheme() *runtime.Scheme { return w.scheme() }
 
-// wholeScheme is a copy of a scheme that has the types of Kubernetes, too.
+// wholeScheme returns a copy of a scheme with the types of Kubernetes added.
 func wholeScheme(s *runtime.Scheme) *runtime.Scheme {
 	whole := runtime.NewScheme()
 	if err := scheme.AddToScheme(whole); err != nil {
-		panic(err) // as client-go does when its own scheme is made
+		panic(err) // as client-go does for its own scheme
 	}
 	for kind, of := range s.AllKnownTypes() {
 		if obj, ok := reflect.New(of).Interface().(runtime.Object); ok && !whole.Recognizes(kind) {
@@ -120,7 +121,7 @@ func (w wrapped) Patch(ctx context.Context, obj crclient.Object, p crclient.Patc
 	return w.c.Patch(ctx, obj, patch{p}, patchOptions(p, o))
 }
 
-// patchOptions leave an apply to conflict unless it is forced, as there.
+// patchOptions lets an apply conflict unless it is forced, as controller-runtime does.
 func patchOptions(p crclient.Patch, o *crclient.PatchOptions) client.WriteOptions {
 	write := client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation, Force: o.Force}
 	if p.Type() == types.ApplyPatchType && write.Force == nil {

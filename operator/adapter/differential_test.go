@@ -31,6 +31,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/strategic"
 	"kelson.dev/operator/internal/apitest/apiserver"
+	"kelson.dev/operator/internal/randomtest"
 )
 
 const boatCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.GROUP"},
@@ -90,8 +91,9 @@ type twins struct {
 	ends   map[string]int // how often calls of a kind ended well, and how often not
 }
 
-// MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client as by controller-runtime's. What differs, and why, is
-// listed in docs/operator/coming-from-controller-runtime.md ("The clients, call by call").
+// MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client
+// as by controller-runtime's. What differs, and why, is listed in
+// docs/operator/coming-from-controller-runtime.md ("The clients, call by call").
 func TestClientDifferential(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	cfg.QPS = -1
@@ -118,12 +120,9 @@ func TestClientDifferential(t *testing.T) {
 	theirs, err := crclient.New(cfg, crclient.Options{Scheme: scheme})
 	must(t, err)
 	theirs = crclient.WithFieldOwner(theirs, "tester")
-	seed, rounds, ends := rand.Uint64(), 8, map[string]int{}
-	if n, err := strconv.Atoi(os.Getenv("KELSON_TEST_ROUNDS")); err == nil {
-		rounds = n
-	}
-	if n, err := strconv.ParseUint(os.Getenv("KELSON_TEST_SEED"), 10, 64); err == nil {
-		seed = n
+	seed, rounds, ends := randomtest.Seed(t), 8, map[string]int{}
+	if n, err := strconv.Atoi(os.Getenv("KELSON_FAULTS")); err == nil {
+		rounds *= n
 	}
 	for round := range rounds {
 		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, boats: gvk, ends: ends}
@@ -136,7 +135,7 @@ func TestClientDifferential(t *testing.T) {
 		for range 120 {
 			w.step(t)
 			if t.Failed() {
-				t.Fatalf("seed %d, round %d:\n%s", seed, round, strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
+				t.Fatalf("KELSON_SEED=%d, round %d:\n%s", seed, round, strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
 			}
 		}
 	}
@@ -454,7 +453,8 @@ func (w *twins) create(c calls, obj [2]client.Object, seed uint64) calls {
 	return c
 }
 
-// selects are options that select. Those of controller-runtime replace each other where ours must all match, so there is one of labels and one of fields.
+// selects are options that select. Those of controller-runtime replace each other where ours must
+// all match, so there is one of labels and one of fields.
 func (w *twins) selects(s shape) (list []client.ListOption, crlist []crclient.ListOption, what string) {
 	both := func(o client.ListOption, cr crclient.ListOption) {
 		list, crlist, what = append(list, o), append(crlist, cr), what+fmt.Sprintf(" %T%v", o, o)
@@ -529,7 +529,7 @@ func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	return err
 }
 
-// read fills both objects with what there is. It is false if there is nothing.
+// read reads the object into both. It returns false if the object does not exist.
 func (w *twins) read(t *testing.T, obj [2]client.Object) bool {
 	for _, o := range obj {
 		if err := w.ours.Get(t.Context(), client.KeyOf(o), o); apierrors.IsNotFound(err) {

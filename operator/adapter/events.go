@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Predicate is one of controller-runtime's as one of ours.
+// Predicate adapts a predicate of controller-runtime.
 func Predicate(p crpredicate.Predicate) controller.Predicate {
 	return func(e controller.Event) bool {
 		switch {
@@ -32,7 +32,7 @@ func Predicate(p crpredicate.Predicate) controller.Predicate {
 	}
 }
 
-// handled is a Kind whose events go to a handler of controller-runtime's.
+// handled is a Kind whose events go to a controller-runtime handler.
 type handled struct {
 	*controller.Kind
 	handler crhandler.EventHandler
@@ -55,7 +55,7 @@ func (h *handled) Start(ctx context.Context, q *controller.Queue) (<-chan struct
 	return h.Kind.Start(reconcile.WithCluster(ctx, h.Cluster), q)
 }
 
-// queue is what a handler of controller-runtime's adds to.
+// queue is the queue that a controller-runtime handler adds to.
 type queue struct {
 	q       *controller.Queue
 	cluster string
@@ -81,7 +81,7 @@ func (q *queue) NumRequeues(r crreconcile.Request) int { return q.q.NumRequeues(
 func (q *queue) Len() int                              { return q.q.Len() }
 func (q *queue) ShuttingDown() bool                    { return q.q.ShuttingDown() }
 
-// The rest is for workers, and handlers are none.
+// Handlers must not call the remaining methods, which are for workers.
 func (q *queue) Get() (crreconcile.Request, bool) { panic(errNoGet) }
 func (q *queue) Done(crreconcile.Request)         { panic(errNoGet) }
 func (q *queue) ShutDown()                        { panic(errNoGet) }

@@ -108,9 +108,10 @@ func has(found map[string]bool, name string) bool {
 	return false
 }
 
-// RUN-07: the page for those who come from controller-runtime has no name that does not exist, on either side.
+// RUN-07: the page for those who come from controller-runtime has no name that does not exist, on
+// either side.
 func TestNamesOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operator/coming-from-controller-runtime.md")
+	page, err := os.ReadFile("../../docs/guides/coming-from-controller-runtime.md")
 	must(t, err)
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/controller-runtime").Output()
 	must(t, err)

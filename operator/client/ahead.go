@@ -16,46 +16,49 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Ahead reads a list ahead: while a page is decoded, the next one is on its way, and the one behind that is asked for as soon as the beginning of the
-// next says which it is. It is for the pages of one list, one after the other (see ListOptions.Ahead), and for one goroutine. The zero value is ready. What
-// it holds is freed with the last page; of a list that nobody reads to its end, when the context of its first call ends.
+// Ahead reads a list ahead: while the caller decodes a page, the client reads the next one, and
+// requests the one after it as soon as the beginning of the next page contains the continue token.
+// Use one Ahead for all pages of one list, in order (see ListOptions.Ahead), from one goroutine.
+// The zero value is ready for use. Ahead frees its memory after the last page, or when the context
+// of the first call ends if the caller stops earlier.
 type Ahead struct {
-	share *sharing
-	line  *line
-	next  *page // nil if none is on its way
+	share    *sharing
+	pipeline *pipeline
+	next     *page // nil if no page is being read ahead
 }
 
-// line is what the pages of one list have in common, each of which asks for the one behind it.
-type line struct {
-	client *restClient
-	asked  int64 // the limit that the caller wants at least
-	rooms  chan *bytes.Buffer
-	size   atomic.Int64 // of an object, in bytes, in the page that came last; 0 before there is one
-	cancel context.CancelFunc
+// pipeline is the state that the pages of one list share. Each page requests the one after it.
+type pipeline struct {
+	client  *restClient
+	asked   int64 // the limit that the caller asked for
+	buffers chan *bytes.Buffer
+	size    atomic.Int64 // average size in bytes of an object in the last page; 0 before the first page
+	cancel  context.CancelFunc
 }
 
-// page is one page of a list, as it came.
+// page is one page of a list, undecoded.
 type page struct {
 	document
-	query url.Values
-	room  *bytes.Buffer
-	next  *page // the one behind it; nil if there is none
-	err   error
-	done  chan struct{} // is closed when all this is known
+	query  url.Values
+	buffer *bytes.Buffer
+	next   *page // the page after this one; nil if this is the last
+	err    error
+	done   chan struct{} // closed when all other fields are set
 }
 
 const (
-	// pagesHeld is how many pages are in memory: one that is decoded, one that comes, one that the server is making.
+	// pagesHeld is how many pages are in memory: one being decoded, one being received, one being
+	// prepared by the server.
 	pagesHeld = 3
-	// pageBytes is about how much a page should be: servers take the longer for a list the more pages there are. Limits are made larger for that, up to
-	// maxPage objects.
+	// pageBytes is the approximate size that a page should have: servers take longer for a list the
+	// more pages it has. For this reason the client increases limits, up to maxPage objects.
 	pageBytes = 8 << 20
 	maxPage   = 10000
-	// headBytes are enough for the metadata of a list, with which lists begin.
+	// headBytes is enough for the metadata of a list, which comes first.
 	headBytes = 4 << 10
 )
 
-// listAhead is a list with o.Ahead. r is the request for the page.
+// listAhead is List with o.Ahead. r is the request for the page.
 func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, kind schema.GroupVersionKind, o ListOptions) error {
 	a := o.Ahead
 	if a.share == nil {
@@ -71,14 +74,15 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 		return err
 	}
 	err = got.decode(got.data, into, kind)
-	a.line.rooms <- got.room
+	a.pipeline.buffers <- got.buffer
 	if a.next = got.next; a.next == nil || err != nil {
 		a.end()
 	}
 	return err
 }
 
-// take is the page that was read ahead, if that is the one that a query is for and nothing was wrong with it; else nil.
+// take returns the page that was read ahead, or nil if that page was not requested by this query or
+// failed.
 func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
 	if a.next == nil {
 		return nil, nil
@@ -87,26 +91,26 @@ func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
 		return nil, err
 	}
 	if a.next.err != nil || !isSamePage(a.next.query, query) {
-		a.end() // it is asked for once more: what was wrong may be over
+		a.end() // read it again: the error may be temporary
 	}
 	return a.next, nil
 }
 
 // begin reads a page that was not read ahead.
 func (a *Ahead) begin(ctx context.Context, c *restClient, r request, asked int64) (*page, error) {
-	lasting, cancel := context.WithCancel(ctx)
-	a.line = &line{client: c, asked: asked, rooms: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
+	listCtx, cancel := context.WithCancel(ctx)
+	a.pipeline = &pipeline{client: c, asked: asked, buffers: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
 	for range pagesHeld {
-		a.line.rooms <- &bytes.Buffer{}
+		a.pipeline.buffers <- &bytes.Buffer{}
 	}
-	first := a.line.begin(lasting, r)
+	first := a.pipeline.begin(listCtx, r)
 	if err := first.await(ctx); err != nil {
 		return nil, err
 	}
 	return first, first.err
 }
 
-// await waits until it is known what became of a page.
+// await waits until the page is read or has failed.
 func (p *page) await(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -116,13 +120,13 @@ func (p *page) await(ctx context.Context) error {
 	}
 }
 
-// end forgets what is on its way.
+// end cancels the reads in progress.
 func (a *Ahead) end() {
-	a.line.cancel()
+	a.pipeline.cancel()
 	a.next = nil
 }
 
-func (l *line) begin(ctx context.Context, r request) *page {
+func (l *pipeline) begin(ctx context.Context, r request) *page {
 	p := &page{query: r.query, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -131,17 +135,18 @@ func (l *line) begin(ctx context.Context, r request) *page {
 	return p
 }
 
-// read reads a page into a room, as soon as one is free. The page behind it begins as soon as it is known which that is and how long it should be.
-func (l *line) read(ctx context.Context, r request, p *page) error {
+// read reads a page into a buffer as soon as one is free. It starts to read the next page as soon
+// as the continue token and a good limit are known.
+func (l *pipeline) read(ctx context.Context, r request, p *page) error {
 	select {
-	case p.room = <-l.rooms:
+	case p.buffer = <-l.buffers:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	limit, _ := strconv.ParseInt(r.query.Get("limit"), 10, 64)
 	expected := min(limit*l.size.Load(), pageBytes)
-	p.room.Reset()
-	p.room.Grow(int(expected + expected/8)) // what grows while it is read is copied again and again
+	p.buffer.Reset()
+	p.buffer.Grow(int(expected + expected/8)) // a buffer that grows during the read is copied repeatedly
 	resp, err := l.client.send(ctx, r)
 	if err != nil {
 		return err
@@ -150,12 +155,12 @@ func (l *line) read(ctx context.Context, r request, p *page) error {
 	p.codec = codecOf(resp, r.share)
 	known := false
 	if expected > 0 {
-		if _, err = p.room.ReadFrom(io.LimitReader(resp.Body, headBytes)); err == nil {
+		if _, err = p.buffer.ReadFrom(io.LimitReader(resp.Body, headBytes)); err == nil {
 			known = l.follow(ctx, r, p, limit)
 		}
 	}
 	if err == nil {
-		p.data, err = readAll(resp, p.room)
+		p.data, err = readAll(resp, p.buffer)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
@@ -169,34 +174,37 @@ func (l *line) read(ctx context.Context, r request, p *page) error {
 	return nil
 }
 
-// follow begins the page behind the one in p.room, if there is one; false if what is in the room does not tell yet.
-func (l *line) follow(ctx context.Context, r request, p *page, limit int64) bool {
-	token, known := p.continueIn(p.room.Bytes())
+// follow starts to read the page after the one in p.buffer, if there is one. It returns false if
+// the buffer does not contain enough to decide.
+func (l *pipeline) follow(ctx context.Context, r request, p *page, limit int64) bool {
+	token, known := p.continueIn(p.buffer.Bytes())
 	if token == "" {
 		return known
 	}
 	r.query = maps.Clone(r.query)
 	r.query.Set("continue", token)
-	r.query.Del("resourceVersion") // the token has it
+	r.query.Del("resourceVersion") // the token contains it
 	r.query.Del("resourceVersionMatch")
 	if limit > 0 {
-		// Pages grow step by step: of a short list the most would else come in one, with nothing to decode meanwhile.
+		// The limit grows in steps. With the largest limit at once, most of a short list would
+		// arrive in one page, with nothing to decode in the meantime.
 		r.query.Set("limit", strconv.FormatInt(max(l.asked, min(maxPage, 2*limit, pageBytes/l.size.Load())), 10))
 	}
 	p.next = l.begin(ctx, r)
 	return true
 }
 
-// isSamePage says that two requests ask for the same page, whatever its length.
+// isSamePage reports whether two requests ask for the same page, regardless of their limits.
 func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// continueIn is the token of the page behind a list, of which the beginning may be all that there is; empty if there is none, or the list is not written as
-// lists are. It is not known while its metadata is not there.
+// continueIn returns the continue token of a list, of which data may be only the beginning. The
+// token is empty if this is the last page or the list has an unusual layout. known is false if data
+// ends before the metadata does.
 func (jsonCodec) continueIn(data []byte) (token string, known bool) {
 	p := tree.Parser{Data: data}
-	_ = p.Each(func(key []byte) error { // what is wrong is found by whoever decodes it
+	_ = p.Each(func(key []byte) error { // the decoder reports malformed data
 		if string(key) != "metadata" {
 			return p.Skip()
 		}

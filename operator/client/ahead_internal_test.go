@@ -19,7 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the page behind a list is known as soon as the list's metadata is there, and never taken from half of it.
+// MACH-01: the page behind a list is known as soon as the list's metadata is there, and never taken
+// from half of it.
 func TestContinueIn(t *testing.T) {
 	encode := map[string]func(*corev1.PodList) (codec, []byte){
 		"json": func(l *corev1.PodList) (codec, []byte) {
@@ -81,7 +82,8 @@ func TestContinueIn(t *testing.T) {
 	}
 }
 
-// slowPages serves a list of two objects a page. From the second page on, it sends no more than its beginning until it was asked for the page behind.
+// slowPages serves a list of two objects a page. From the second page on, it sends no more than its
+// beginning until it was asked for the page behind.
 type slowPages struct {
 	count int
 	spoil map[int]string  // what pages are instead
@@ -138,12 +140,14 @@ func (a *awaiting) Read([]byte) (int, error) {
 	}
 }
 
-// MACH-01: a page is asked for when the one before begins to come; no more are held than memory is for, and nothing is left when the list has ended.
+// MACH-01: a page is asked for when the one before begins to come; no more are held than memory is
+// for, and nothing is left when the list has ended.
 func TestListAheadOfTheBody(t *testing.T) {
 	read := func(c Client, o ListOptions, seen func(page int)) error {
 		for page := 0; ; page++ {
 			items := NewItems(&corev1.ConfigMap{})
-			// A context that never ends: what is left behind would be found blocked at the end of the bubble.
+			// A context that never ends: what is left behind would be found blocked at the end of
+			// the bubble.
 			if err := c.List(context.Background(), items, o); err != nil {
 				return err
 			}

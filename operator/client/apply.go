@@ -11,25 +11,29 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// ApplyDocument is a server-side apply, as a Patch. Make it with NewApplyDocument.
+// ApplyDocument is a Patch for a server-side apply. Create it with NewApplyDocument.
 //
-// Whatever the document holds becomes the owner's: it would fight over it with others, and be refused where it must not
-// be set. A Go struct, though, writes more than its author has set. Dropped are therefore
-//   - nulls (metadata.creationTimestamp, also in pod templates; nil pointers and slices without omitempty): in an apply they
-//     mean "mine, and unset";
-//   - metadata.managedFields: the server refuses an apply that has them (an object that was read has);
-//   - status, when applying the object itself and nothing is in it ("status": {"loadBalancer": {}}).
+// Every field in the document becomes owned by the field manager: it would conflict with other
+// managers, or the server would reject it. A Go struct, however, encodes more than its author has
+// set. An ApplyDocument therefore drops
+//   - nulls (metadata.creationTimestamp, also in pod templates; nil pointers and slices without
+//     omitempty): in an apply, a null means "owned, and unset";
+//   - metadata.managedFields: the server rejects an apply that has them, and an object that was
+//     read has;
+//   - status, if the apply is not to the status subresource and the status is empty ("status":
+//     {"loadBalancer": {}}).
 //
-// Empty maps and lists elsewhere stay: emptyDir: {} says something. So do zero numbers, strings and booleans: a type whose
-// fields are written without omitempty cannot say "unset".
+// Empty maps and lists elsewhere stay, because emptyDir: {} is meaningful. Zero numbers, strings
+// and booleans stay too: a field without omitempty has no encoding for "unset".
 type ApplyDocument struct {
-	// Encoded is the object with all that its type writes. Objects that are encoded alike are applied alike.
+	// Encoded is the object with everything that its type encodes. Equal encodings result in equal
+	// applies.
 	Encoded    []byte
-	of         Object // nil if that is not known
+	of         Object // nil if not known
 	keepStatus bool
 }
 
-// NewApplyDocument is what Apply sends for an object.
+// NewApplyDocument returns the document that Apply sends for an object.
 func NewApplyDocument(obj Object, scheme *runtime.Scheme) (ApplyDocument, error) {
 	kind, err := KindOf(obj, scheme)
 	if err != nil {
@@ -42,10 +46,10 @@ func NewApplyDocument(obj Object, scheme *runtime.Scheme) (ApplyDocument, error)
 	return ApplyDocument{Encoded: data, of: obj}, nil
 }
 
-// Type is that of an apply.
+// Type returns the apply patch type.
 func (ApplyDocument) Type() types.PatchType { return types.ApplyPatchType }
 
-// Data is the document, which is that of the object it was made of.
+// Data returns the document, which does not depend on the argument.
 func (a ApplyDocument) Data(Object) ([]byte, error) {
 	if !bytes.Contains(a.Encoded, []byte("null")) && !bytes.Contains(a.Encoded, []byte(`"managedFields":`)) {
 		if doc, ok := a.cut(); ok {
@@ -60,16 +64,17 @@ func (a ApplyDocument) Data(Object) ([]byte, error) {
 	if metadata, ok := doc["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
 	}
-	if !a.keepStatus && isHollow(doc["status"]) {
+	if !a.keepStatus && isEmpty(doc["status"]) {
 		delete(doc, "status")
 	}
 	return json.Marshal(doc)
 }
 
-// cut is a document without nulls and managedFields, without its status if that is to go; not ok if that takes a closer look.
+// cut returns the document if it needs no change except to remove the status. ok is false if it
+// must be parsed.
 func (a ApplyDocument) cut() (doc []byte, ok bool) {
 	p := tree.Parser{Data: a.Encoded}
-	var status, before int // where the status is, and the end of what comes before it
+	var status, before int // where the status ends, and where the member before it ends
 	end := 0
 	err := p.Each(func(key []byte) error {
 		begin := end
@@ -79,7 +84,7 @@ func (a ApplyDocument) cut() (doc []byte, ok bool) {
 			return err
 		}
 		end = p.At
-		if string(key) == "status" && !a.keepStatus && isHollowText(a.Encoded[value:end]) {
+		if string(key) == "status" && !a.keepStatus && isEmptyText(a.Encoded[value:end]) {
 			before, status = begin, end
 		}
 		return nil
@@ -93,14 +98,14 @@ func (a ApplyDocument) cut() (doc []byte, ok bool) {
 	return append(append(make([]byte, 0, len(a.Encoded)), a.Encoded[:before]...), a.Encoded[status:]...), true
 }
 
-// isHollowText says that there is nothing in a value but empty maps.
-func isHollowText(raw []byte) bool {
+// isEmptyText reports whether a JSON value consists of empty maps only.
+func isEmptyText(raw []byte) bool {
 	p := tree.Parser{Data: raw}
 	v, err := p.Value()
-	return err == nil && isHollow(v)
+	return err == nil && isEmpty(v)
 }
 
-// isOwnDocument says that a patch was written by an encoder.
+// isOwnDocument reports whether this package encoded the patch.
 func isOwnDocument(p Patch) bool {
 	switch p.(type) {
 	case applyPatch, ApplyDocument:
@@ -109,14 +114,14 @@ func isOwnDocument(p Patch) bool {
 	return false
 }
 
-// saysAll says that a patch is a document that has all of obj, and nothing else.
+// saysAll reports whether a patch is an apply of exactly obj.
 func saysAll(p Patch, obj Object) bool {
 	doc, isDocument := p.(ApplyDocument)
 	_, isApply := p.(applyPatch)
 	return isApply || isDocument && doc.of == obj
 }
 
-// applyPatch makes the document when it is asked for.
+// applyPatch creates the document when Data is called.
 type applyPatch struct {
 	scheme     *runtime.Scheme
 	keepStatus bool
@@ -150,11 +155,11 @@ func dropNulls(v any) {
 	}
 }
 
-// isHollow says that there is nothing in v but empty maps.
-func isHollow(v any) bool {
+// isEmpty reports whether v consists of empty maps only.
+func isEmpty(v any) bool {
 	m, ok := v.(map[string]any)
 	for _, e := range m {
-		if !isHollow(e) {
+		if !isEmpty(e) {
 			return false
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// builtinPath is where the types of Kubernetes are: k8s.io/api/apps/v1.Deployment is Deployment of apps/v1. That need not be looked up in
-// a scheme, and so a program has of these types only those that it uses: a scheme that knows all has them all in the program, and is itself
-// a large part of the memory of an operator at rest.
+// builtinPath is the import path prefix of Kubernetes' types: k8s.io/api/apps/v1.Deployment is the
+// kind Deployment of apps/v1. These kinds need no scheme lookup, so a program links only the types
+// that it uses. A scheme with all types links them all, and takes a large part of the memory of an
+// idle operator.
 const builtinPath = "k8s.io/api/"
 
-// builtinGroups are the groups by the first element of the path below it.
+// builtinGroups maps the first element of the path below builtinPath to the API group.
 var builtinGroups = map[string]string{
 	"admission":             "admission.k8s.io",
 	"admissionregistration": "admissionregistration.k8s.io",
@@ -45,9 +46,9 @@ var builtinGroups = map[string]string{
 	"storagemigration":      "storagemigration.k8s.io",
 }
 
-var builtinKinds sync.Map // reflect.Type → schema.GroupVersionKind; empty for types that are not of Kubernetes
+var builtinKinds sync.Map // reflect.Type → schema.GroupVersionKind; empty for other types than Kubernetes'
 
-// builtinKind is the kind of a type of Kubernetes.
+// builtinKind returns the kind of a type of Kubernetes.
 func builtinKind(obj runtime.Object) (schema.GroupVersionKind, bool) {
 	t := reflect.TypeOf(obj)
 	if known, ok := builtinKinds.Load(t); ok {
@@ -63,7 +64,8 @@ func builtinKind(obj runtime.Object) (schema.GroupVersionKind, bool) {
 }
 
 func kindOfType(t reflect.Type) schema.GroupVersionKind {
-	_, path, ok := strings.Cut("/"+t.PkgPath(), "/"+builtinPath) // anywhere: it may be vendored
+	// anywhere in the path: the package may be vendored
+	_, path, ok := strings.Cut("/"+t.PkgPath(), "/"+builtinPath)
 	dir, name, two := strings.Cut(path, "/")
 	group, known := builtinGroups[dir]
 	if !ok || !two || !known || !isVersion(name) || t.Name() == "" {
@@ -72,12 +74,12 @@ func kindOfType(t reflect.Type) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: name, Kind: t.Name()}
 }
 
-// isVersion says that a name is one of an API version.
+// isVersion reports whether a name is that of an API version.
 func isVersion(name string) bool {
 	return len(name) > 1 && name[0] == 'v' && name[1] >= '1' && name[1] <= '9' && !strings.Contains(name, "/")
 }
 
-// newScheme is a scheme for programs that bring none.
+// newScheme returns the scheme for a Config without one.
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})

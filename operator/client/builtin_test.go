@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's scheme has them.
+// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's
+// scheme has them.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
 	for kind, of := range scheme.Scheme.AllKnownTypes() {
@@ -57,7 +58,7 @@ func TestOtherKinds(t *testing.T) {
 	if kind, err := KindOf(obj, s); kind != other || err != nil {
 		t.Errorf("%v, %v", kind, err)
 	}
-	obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Pod")) // nobody has registered that
+	obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Pod")) // not registered
 	if kind, err := KindOf(obj, s); kind != corev1.SchemeGroupVersion.WithKind("Pod") || err != nil {
 		t.Errorf("%v, %v", kind, err)
 	}

@@ -1,23 +1,26 @@
 // Package client reads and writes objects of a Kubernetes API server.
 //
-// [Client] is what an operator holds. Typed calls are generic functions over it:
+// [Client] is the interface that operators use. Typed calls are generic functions over it:
 //
 //	pod, err := client.Get[corev1.Pod](ctx, c, client.Key{Namespace: "default", Name: "web"})
 //	for pod, err := range client.Each[corev1.Pod](ctx, c, client.InNamespace("default")) { … }
 //
-// The same methods take *unstructured.Unstructured (its kind set) and *metav1.PartialObjectMetadata (its kind set) for
-// dynamic and metadata-only use. Errors of the server are apierrors.APIStatus values.
+// The same methods take *unstructured.Unstructured and *metav1.PartialObjectMetadata, both with
+// their kind set, for dynamic and metadata-only use. Errors from the server are apierrors.APIStatus
+// values.
 //
 // # Model
 //
-// A call is one HTTP request: the kind of the object (from the scheme, or from the object itself when it is dynamic) is
-// mapped to a resource, the object is encoded, the answer decoded into a fresh value that replaces the caller's only when
-// all went well. Nothing is limited on the client's side: a server that is busy says so with 429 or 503 and Retry-After,
-// which is honoured a bounded number of times.
+// A call is one HTTP request. The client maps the kind of the object (from its Go type, or from the
+// object itself if it is dynamic) to a resource, encodes the object, and decodes the response into
+// a new value that replaces the caller's only on success. The client does not limit its request
+// rate. A server under load responds with 429 or 503 and Retry-After, and the client then retries a
+// bounded number of times.
 //
-// Objects read from the server have their kind and apiVersion set, also those of lists.
+// Objects that the client reads have kind and apiVersion set, including the items of lists.
 //
-// A Client is safe for concurrent use and has no background work; every wait ends with the context.
+// A Client is safe for concurrent use and runs nothing in the background. All calls return when
+// their context ends.
 package client
 
 import (
@@ -33,7 +36,7 @@ import (
 // Key names an object within its kind.
 type Key = types.NamespacedName
 
-// KeyOf is the key of an object.
+// KeyOf returns the key of an object.
 func KeyOf(obj metav1.Object) Key {
 	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
@@ -56,20 +59,24 @@ type Pointer[T any] interface {
 	Object
 }
 
-// Reader reads objects. Get fills into; NotFound is an apierrors status. What it returns is the caller's own.
+// Reader reads objects into values of the caller. For a missing object, Get returns a NotFound
+// status (see apierrors).
 type Reader interface {
 	Get(ctx context.Context, key Key, into Object, opts ...GetOption) error
 	List(ctx context.Context, into ObjectList, opts ...ListOption) error
 }
 
-// Writer writes objects; each call fills obj with the server's answer, except Delete and DeleteAllOf, which leave it alone
-// (so that a shared object may be deleted; [Answer] takes what the server says). On an error obj is as it was.
+// Writer writes objects. Each call stores the server's response in obj, except Delete and
+// DeleteAllOf, which don't modify obj, so that callers can pass shared objects; use [Answer] to get
+// the response of a Delete. On an error, obj is unchanged.
 type Writer interface {
 	Create(ctx context.Context, obj Object, opts ...WriteOption) error
-	// Update replaces the object; a resourceVersion in obj makes it conditional (409 Conflict).
+	// Update replaces the object. A resourceVersion in obj makes the update conditional (409
+	// Conflict).
 	Update(ctx context.Context, obj Object, opts ...WriteOption) error
 	Patch(ctx context.Context, obj Object, patch Patch, opts ...WriteOption) error
-	// Apply is server-side apply of obj's set fields, with the client's field owner, forced.
+	// Apply is a server-side apply of the fields set in obj, with the client's field owner and
+	// force.
 	Apply(ctx context.Context, obj Object, opts ...WriteOption) error
 	Delete(ctx context.Context, obj Object, opts ...DeleteOption) error
 	DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error
@@ -77,7 +84,8 @@ type Writer interface {
 	Subresource(name string) SubresourceWriter
 }
 
-// SubresourceWriter writes one subresource. body may be nil where the object itself is the body (status).
+// SubresourceWriter accesses one subresource. body may be nil if the object itself is the body
+// (status).
 type SubresourceWriter interface {
 	Get(ctx context.Context, obj Object, into runtime.Object) error
 	Create(ctx context.Context, obj Object, body runtime.Object, opts ...WriteOption) error
@@ -98,7 +106,7 @@ type Client interface {
 	Watcher
 	Scheme() *runtime.Scheme
 	Mapper() meta.RESTMapper
-	// FieldOwner is the name under which writes are recorded in managedFields.
+	// FieldOwner returns the field manager name that writes are recorded under in managedFields.
 	FieldOwner() string
 }
 

@@ -290,7 +290,7 @@ func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 				t.Errorf("got %v, %v", event, ok)
 			}
 			if _, ok := <-w.ResultChan(); ok {
-				t.Error("the watch goes on after an error")
+				t.Error("the watch continues after an error")
 			}
 		})
 	}
@@ -405,7 +405,7 @@ func TestErrorsBeforeTheServer(t *testing.T) {
 	if !meta.IsNoMatchError(err) {
 		t.Errorf("kind that is not served: %v", err)
 	}
-	if err := c.Update(ctx, metadataOnly("web")); err == nil || !strings.Contains(err.Error(), "patch it") {
+	if err := c.Update(ctx, metadataOnly("web")); err == nil || !strings.Contains(err.Error(), "use Patch") {
 		t.Errorf("update of metadata alone: %v", err)
 	}
 }

@@ -39,7 +39,8 @@ func (w wrapping) Close() error {
 	return w.Conn.Close()
 }
 
-// MACH-01: no write is lost on a connection that the server closed while it was idle, whatever client-go or the user wraps connections in.
+// MACH-01: no write is lost on a connection that the server closed while it was idle, whatever
+// client-go or the user wraps connections in.
 func TestWritesAfterServerClosedConnections(t *testing.T) {
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -100,7 +101,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 			for n := range 6 {
 				if n%2 == 1 {
 					https.CloseClientConnections()
-					for begin := time.Now(); open.Load() > 0 && time.Since(begin) < 10*time.Second; { // net/http is told by its own goroutines
+					for begin := time.Now(); open.Load() > 0 && time.Since(begin) < 10*time.Second; { // net/http's own goroutines notice it
 						time.Sleep(time.Millisecond)
 					}
 				}

@@ -14,24 +14,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
-// A codec reads one encoding of the wire. What is asked for depends on the Go type (see acceptOf), what comes is the server's choice:
-// JSON serves every kind, protobuf those that are built in.
+// A codec decodes one wire encoding. The client's Accept header depends on the Go type (see
+// acceptOf), and the server chooses: it can send JSON for every kind, and protobuf for built-in
+// kinds.
 type codec interface {
-	// decode replaces what into points to, and sets its kind; into is as it was on an error.
+	// decode replaces the value that into points to, and sets its kind. On an error, into is
+	// unchanged.
 	decode(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
-	// decodeNew is decode into what is new, and of no use after an error.
+	// decodeNew decodes into a new value, whose content is undefined after an error.
 	decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error
-	// kindIn is what an encoded object says it is; empty if it says nothing.
+	// kindIn returns the kind in an encoded object; empty if there is none.
 	kindIn(data []byte) metav1.TypeMeta
-	// headIn is the namespace, name, uid and resourceVersion of an encoded object.
+	// headIn returns the namespace, name, uid and resourceVersion of an encoded object.
 	headIn(data []byte) (metav1.ObjectMeta, error)
-	// continueIn is the token of the page behind an encoded list, empty if there is none; it may be known from the beginning of the list alone.
+	// continueIn returns the continue token of an encoded list, empty on the last page. known may
+	// be true even if data is only the beginning of the list.
 	continueIn(data []byte) (token string, known bool)
-	// frames reads the events of a watch.
+	// frames returns a reader for the events of a watch.
 	frames(io.Reader) frames
 }
 
@@ -40,7 +43,7 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// acceptOf is what to ask for to get what: an object of that type, or a list if what is asked is a collection.
+// acceptOf returns the Accept header for an object of what's type, or for a list.
 func acceptOf(what runtime.Object, list bool) string {
 	as := ""
 	if isMetadataOnly(what) {
@@ -59,7 +62,8 @@ func acceptOf(what runtime.Object, list bool) string {
 	return accept
 }
 
-// codecOf is the codec of an answer. Values that it decodes share what share has, if that is not nil.
+// codecOf returns the codec of a response. Decoded values share equal parts through share, if it is
+// not nil.
 func codecOf(resp *http.Response, share *sharing) codec {
 	if isProtobuf(resp) {
 		return protobufCodec{share}
@@ -72,7 +76,7 @@ func isProtobuf(resp *http.Response) bool {
 	return err == nil && media == protobufType
 }
 
-// a document is one answer, and how it is read.
+// A document is an encoded response and its codec.
 type document struct {
 	data []byte
 	codec
@@ -80,7 +84,8 @@ type document struct {
 
 type jsonCodec struct{ share *sharing }
 
-// encode writes obj as an object of that kind, whatever its own kind fields say. obj is not changed.
+// encode writes obj as an object of the given kind, whatever its own kind fields say. It does not
+// change obj.
 func (jsonCodec) encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error) {
 	data, err := json.Marshal(withKind(obj, kind))
 	if err != nil {
@@ -118,7 +123,7 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 	case *Items:
 		return into.decodeJSON(data, kind, j.share)
 	}
-	// A fresh value: fields that the answer does not have must not survive from what was there before.
+	// A new value, so that fields missing from the response don't keep their previous values.
 	fresh, err := decodeStruct(data, reflect.TypeOf(into).Elem(), j.structSharing())
 	if err != nil {
 		return err
@@ -130,9 +135,9 @@ func (j jsonCodec) decodeAny(data []byte, into runtime.Object, kind schema.Group
 
 func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.GroupVersionKind) error {
 	switch into.(type) {
-	case *unstructured.Unstructured, *Encoded: // these have ways of their own
+	case *unstructured.Unstructured, *Encoded: // decode handles these
 	default:
-		if structs.Decode(data, into, j.structSharing(), notePartial) == nil {
+		if jsondecode.Decode(data, into, j.structSharing(), notePartial) == nil {
 			into.GetObjectKind().SetGroupVersionKind(kind)
 			j.share.object(into)
 			return nil
@@ -141,17 +146,17 @@ func (j jsonCodec) decodeNew(data []byte, into runtime.Object, kind schema.Group
 	return j.decode(data, into, kind)
 }
 
-func (j jsonCodec) structSharing() structs.Sharing {
+func (j jsonCodec) structSharing() jsondecode.Sharing {
 	if j.share == nil {
 		return nil
 	}
 	return j.share
 }
 
-// decodeStruct is a pointer to a new value of a type, read from data.
-func decodeStruct(data []byte, t reflect.Type, share structs.Sharing) (any, error) {
+// decodeStruct decodes data into a new value of type t and returns a pointer to it.
+func decodeStruct(data []byte, t reflect.Type, share jsondecode.Sharing) (any, error) {
 	fresh := reflect.New(t).Interface()
-	if structs.Decode(data, fresh, share, notePartial) == nil {
+	if jsondecode.Decode(data, fresh, share, notePartial) == nil {
 		return fresh, nil
 	}
 	fresh = reflect.New(t).Interface()
@@ -162,7 +167,8 @@ func decodeStruct(data []byte, t reflect.Type, share structs.Sharing) (any, erro
 	return fresh, err
 }
 
-// replace makes into what fresh is, and sets its kind and that of its items: servers leave the latter out.
+// replace copies fresh to into, and sets its kind and that of its items: servers leave the latter
+// out.
 func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
 	fresh.GetObjectKind().SetGroupVersionKind(kind)
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(fresh).Elem())
@@ -174,7 +180,7 @@ func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
 func (jsonCodec) kindIn(data []byte) metav1.TypeMeta {
 	var head metav1.TypeMeta
 	p := tree.Parser{Data: data}
-	// An answer that says no kind is of none. It mostly says so in the first bytes.
+	// The kind is empty if the response has none. It is usually in the first bytes.
 	_ = p.Each(func(key []byte) (err error) {
 		switch string(key) {
 		case "kind":
@@ -196,7 +202,8 @@ func unmarshal(data []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// withKind is obj with that kind: itself if it says so already, otherwise a shallow copy, because obj may be shared.
+// withKind returns obj with the given kind: obj itself if it already has the kind, otherwise a
+// shallow copy, because obj may be shared.
 func withKind(obj runtime.Object, kind schema.GroupVersionKind) runtime.Object {
 	if obj.GetObjectKind().GroupVersionKind() == kind {
 		return obj

@@ -266,7 +266,8 @@ func podOf(name string) *corev1.Pod {
 	return p
 }
 
-// MACH-01: built-in kinds come as protobuf where the server speaks it: objects, lists, watches, errors and metadata.
+// MACH-01: built-in kinds come as protobuf where the server speaks it: objects, lists, watches,
+// errors and metadata.
 func TestProtobuf(t *testing.T) {
 	s, c := newProtobuf(t)
 	key := Key{Namespace: "default", Name: "a"}

@@ -17,39 +17,42 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DefaultFieldOwner names the writer in managedFields where nothing else is configured.
+// DefaultFieldOwner is the field manager of clients that don't configure one.
 const DefaultFieldOwner = "kelson"
 
-// Config says which server a client speaks to, and how.
+// Config configures a client.
 type Config struct {
-	// REST is the address and the credentials of the server; required. Its Transport may be any http.RoundTripper, and then
-	// the client starts nothing in the background. Its QPS and Burst do not count: the server limits, not the client.
+	// REST has the address and credentials of the server; required. Its Transport may be any
+	// http.RoundTripper; the client then starts nothing in the background. QPS and Burst are
+	// ignored: the server limits requests, not the client.
 	REST *rest.Config
-	// Scheme knows the Go types. Those of Kubernetes (k8s.io/api/…) are known without it.
+	// Scheme has the Go types. The types of Kubernetes (k8s.io/api/…) need not be registered.
 	Scheme *runtime.Scheme
-	// Mapper maps kinds to resources. By default discovery is asked when a kind is met for the first time, and again when it
-	// is not known; there is no polling.
+	// Mapper maps kinds to resources. The default Mapper calls discovery on the first use of a
+	// kind, and again for kinds that it does not find; it does not poll.
 	Mapper meta.RESTMapper
-	// FieldOwner is the name under which writes are recorded; by default DefaultFieldOwner.
+	// FieldOwner is the field manager of writes; DefaultFieldOwner if empty.
 	FieldOwner string
-	// UserAgent by default is REST's, or that of client-go.
+	// UserAgent defaults to that of REST, then to that of client-go.
 	UserAgent string
-	// CompressWatches takes watches that the server compresses. It is for networks that are slow or paid by the byte: kube-apiserver compresses
-	// each event by itself, which costs both sides more than all else about it. Lists are compressed as REST says, but never on the way to the same machine.
+	// CompressWatches accepts compressed watches. Use it for networks that are slow or billed by
+	// volume: kube-apiserver compresses each event separately, which costs both sides more than all
+	// other work on the event. Compression of lists follows REST, except over loopback, where it is
+	// off.
 	CompressWatches bool
-	// NetHTTP has net/http send all requests. By default, small writes go over connections of the client's own, which takes a third less of the
-	// processor; those connections are HTTP/1.1 as net/http's are. The environment variable KELSON_NET_HTTP=true does the same for every client of a
-	// process.
+	// NetHTTP sends all requests through net/http. By default, the client sends small writes over
+	// HTTP/1.1 connections of its own, which takes a third less CPU time. The environment variable
+	// KELSON_NET_HTTP=true has the same effect for every client of a process.
 	NetHTTP bool
-	// Warnings gets every warning the server sends with an answer. By default each text is logged once.
+	// Warnings receives every warning in a response. By default, each distinct text is logged once.
 	Warnings func(ctx context.Context, warning string)
-	// Log by default is slog.Default().
+	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
 
 type restClient struct {
-	http     *http.Client // for single answers
-	streams  *http.Client // for watches: no timeout over all
+	http     *http.Client // for single responses
+	streams  *http.Client // for watches: no overall timeout
 	base     *url.URL
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
@@ -58,20 +61,20 @@ type restClient struct {
 	warnings func(context.Context, string)
 	compress bool
 	steady   bool
-	texts    sync.Pool // of *sharing: what answers have in common that may be changed
-	parts    sync.Pool // the same, of answers that nobody changes
-	plain    sync.Map  // by kind: whether creates that stand for applies have no fields but those of the document
+	texts    sync.Pool // of *sharing, for responses whose values callers may change
+	parts    sync.Pool // of *sharing, for responses whose values no caller changes
+	plain    sync.Map  // by kind: whether creates in place of applies have only the fields of the document
 	custom   sync.Map  // by kind: whether it is a custom resource
 
-	messages, noMessages atomic.Bool // the server has answered with protobuf, or does not take it
+	messages, noMessages atomic.Bool // whether the server has sent protobuf, and whether it rejects protobuf
 }
 
 var _ Client = (*restClient)(nil)
 
-// New makes a client. It does not contact the server.
+// New returns a client. It does not contact the server.
 func New(cfg Config) (Client, error) {
 	if cfg.REST == nil {
-		return nil, errors.New("new client: Config.REST is missing")
+		return nil, errors.New("new client: Config.REST is nil: set it to the API server's configuration")
 	}
 	conf := rest.CopyConfig(cfg.REST)
 	if cfg.UserAgent != "" {
@@ -85,7 +88,7 @@ func New(cfg Config) (Client, error) {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
 	if isLoopback(base.Hostname()) {
-		conf.DisableCompression = true // which takes both sides longer than the bytes do that it saves
+		conf.DisableCompression = true // over loopback, compression takes longer than it saves
 	}
 	netHTTP, err := usesNetHTTP(cfg)
 	if err != nil {
@@ -100,7 +103,7 @@ func New(cfg Config) (Client, error) {
 		return nil, err
 	}
 	streams.Timeout = 0
-	// A prefix in the host's path stays in front of every path, a query or fragment does not.
+	// A path prefix of the host is kept for every request; a query or fragment is not.
 	base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")}
 
 	c := &restClient{
@@ -138,13 +141,14 @@ func New(cfg Config) (Client, error) {
 	return c, nil
 }
 
-// isLoopback says that a host is this machine.
+// isLoopback reports whether a host is this machine.
 func isLoopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// Steady says that a watch through c never dies unnoticed, since the server is in the same process; its transport says so by a method
-// of the same name. Such watches need not be renewed now and then.
+// Steady reports whether watches through c can't die unnoticed, because the server runs in the same
+// process. The transport reports this by a method of the same name. Such watches need no periodic
+// renewal.
 func Steady(c Client) bool {
 	r, ok := c.(*restClient)
 	return ok && r.steady
@@ -154,8 +158,8 @@ func (c *restClient) Scheme() *runtime.Scheme { return c.scheme }
 func (c *restClient) Mapper() meta.RESTMapper { return c.mapper }
 func (c *restClient) FieldOwner() string      { return c.owner }
 
-// onceLogger logs each text once. What it remembers is bounded: a server that puts something new into each warning
-// would otherwise fill the memory.
+// onceLogger logs each text once. Its memory is bounded, because a server could send a different
+// text with each warning.
 type onceLogger struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -175,6 +179,6 @@ func (o *onceLogger) warn(ctx context.Context, text string) {
 	}
 	o.mu.Unlock()
 	if !known {
-		o.log.WarnContext(ctx, "the API server warns: "+text)
+		o.log.WarnContext(ctx, "warning from the API server: "+text)
 	}
 }

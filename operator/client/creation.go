@@ -15,22 +15,27 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// An apply of what is not there costs a server half as much again as a create of the same, or more: it looks for the object first, and merges the document
-// with nothing. So an apply that is told that the object is new (WriteOptions.New) creates it. Two things are different then, and mended here:
+// A server-side apply of a missing object costs a server at least half as much again as a create:
+// the server looks the object up and merges the document with nothing. So if the caller says that
+// the object is new (WriteOptions.New), Apply creates it. The differences to an apply are resolved
+// here:
 //
-//   - A create records its fields as an update's, by a manager who is told from others by creationSuffix. The next applies take over what they have, but a
-//     field that one of them leaves out stays, since the create still has it. When that happens the fields are given to the apply's manager, as
-//     kubectl does with those of its client-side apply, and the document is applied once more.
-//   - A create also has the fields that the server fills in with defaults. To give those back and forth is not worth what the create saved, so
-//     the objects of a kind whose first one has such are applied from then on.
+//   - A create records its fields under the operation Update, by a manager with the suffix
+//     creationSuffix. Later applies also own these fields, but a field that such an apply leaves
+//     out stays, because the create still owns it. In that case the client transfers the fields to
+//     the apply's manager, as kubectl does after client-side apply, and applies the document again.
+//   - A create also owns the fields that the server sets to defaults. Transferring these would cost
+//     more than the create saves. If the first object of a kind has such fields, later objects of
+//     the kind are applied.
 
-// creationSuffix makes of the name of a manager the one of creates that stand for its applies.
+// creationSuffix marks the manager name of creates that replace applies.
 const creationSuffix = ":apply"
 
-// maxManager is how long the name of a manager may be.
+// maxManager is the longest manager name that Kubernetes accepts.
 const maxManager = 128
 
-// FieldManager is who an entry of managedFields speaks of: for what an Apply of this package created, the one who applied.
+// FieldManager returns the manager of a managedFields entry. For fields of an object that Apply
+// created, it returns the manager of the apply.
 func FieldManager(e metav1.ManagedFieldsEntry) string {
 	if e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" {
 		return strings.TrimSuffix(e.Manager, creationSuffix)
@@ -38,7 +43,8 @@ func FieldManager(e metav1.ManagedFieldsEntry) string {
 	return e.Manager
 }
 
-// apply sends the document that is the body of r, and fills obj with the answer. all says that the document has all that obj has.
+// apply sends the document in r.body and fills obj with the response. all reports whether the
+// document has all fields of obj.
 func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) error {
 	if o.New && r.query.Get("force") == "true" && c.isCreatable(e, r, obj) {
 		if done, err := c.create(ctx, e, r, obj, all, o); done || err != nil {
@@ -52,7 +58,8 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	}
 	live := obj
 	switch {
-	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`): // with oneself
+	// a conflict with the own create
+	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`):
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(e.kind)
 		if err := c.Get(ctx, KeyOf(obj), meta); err != nil {
@@ -72,19 +79,20 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	return c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
 }
 
-// isCreatable says whether a create may stand for an apply.
+// isCreatable reports whether a create may replace an apply.
 func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
 	if plain, known := c.plain.Load(e.kind); known && !plain.(bool) {
 		return false
 	}
 	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
-		return false // this is about an object that there was
+		return false // the caller refers to an existing object
 	}
 	manager := r.query.Get("fieldManager")
 	return manager != "" && len(manager)+len(creationSuffix) <= maxManager
 }
 
-// create sends the document of an apply as a create. It is not done if the object has to be applied after all.
+// create sends the document of an apply as a create. done is false if the caller must apply the
+// object after all.
 func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) (done bool, err error) {
 	key := KeyOf(obj)
 	r.method, r.path, r.contentType = http.MethodPost, e.path(key.Namespace, "", ""), jsonType
@@ -92,7 +100,8 @@ func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Obje
 	asMessage := all && obj.GetManagedFields() == nil && c.sendsMessages(obj, o)
 	o.FieldOwner = manager + creationSuffix
 	if o.FieldValidation == "" {
-		o.FieldValidation = metav1.FieldValidationStrict // an apply of a field that the kind does not have is an error
+		// an apply rejects fields that the kind does not have
+		o.FieldValidation = metav1.FieldValidationStrict
 	}
 	r.query = o.query()
 	var dropped string
@@ -108,7 +117,7 @@ func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Obje
 		return false, err
 	case dropped != "":
 		c.plain.Store(e.kind, false)
-		return o.DryRun, nil // the apply's answer says what is wrong with the field, if anything is
+		return o.DryRun, nil // the response to the apply describes the error in the field, if there is one
 	}
 	if _, known := c.plain.Load(e.kind); !known {
 		created := createdFields(obj, manager)
@@ -117,7 +126,8 @@ func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Obje
 	return true, nil
 }
 
-// takeOver gives what was created for a manager to the applies of that manager. obj is the object as the server has it.
+// takeOver transfers the fields of the create to the applies of the manager. obj is the object as
+// the server has it.
 func (c *restClient) takeOver(ctx context.Context, r request, obj Object, manager string) error {
 	var err error
 	r.body, err = csaupgrade.UpgradeManagedFieldsPatch(obj, sets.New(manager+creationSuffix), manager)
@@ -130,10 +140,11 @@ func (c *restClient) takeOver(ctx context.Context, r request, obj Object, manage
 	return err
 }
 
-// createdFields are the fields of obj that a create for an apply of the manager has, as managedFields has them; nil if there are none.
+// createdFields returns the fields of obj, in the format of managedFields, that a create by the
+// manager owns; nil if there are none.
 func createdFields(obj Object, manager string) []byte {
 	if u, ok := obj.(*unstructured.Unstructured); ok && !hasEntryOf(u, manager+creationSuffix) {
-		return nil // to get the entries of these takes much longer
+		return nil // converting managedFields of unstructured objects is slow
 	}
 	entries := obj.GetManagedFields()
 	for i := range entries {
@@ -156,7 +167,8 @@ func hasEntryOf(u *unstructured.Unstructured, manager string) bool {
 	return false
 }
 
-// hasAll says that a document has a value for each of the fields, which are in the format FieldsV1. No is perhaps.
+// hasAll reports whether a document has a value for each of the fields, which are in the format
+// FieldsV1. False can also mean unknown.
 func hasAll(fields, document []byte) bool {
 	set, err := tree.Parse(fields, nil)
 	if err != nil {
@@ -166,9 +178,9 @@ func hasAll(fields, document []byte) bool {
 	return err == nil && covers(doc, set)
 }
 
-// covers says that a value has all that a set of fields tells of it. The format is that of
-// sigs.k8s.io/structured-merge-diff/fieldpath: "f:" is before the name of a field, "k:" before the keys of an item of a list, "v:" before an
-// item, and "." is the value itself.
+// covers reports whether a value has all fields of a set. The format is that of
+// sigs.k8s.io/structured-merge-diff/fieldpath: "f:" precedes a field name, "k:" the keys of a list
+// item, "v:" an item value, and "." is the value itself.
 func covers(value any, fields map[string]any) bool {
 	for name, below := range fields {
 		if name == "." {
@@ -199,7 +211,7 @@ func covers(value any, fields map[string]any) bool {
 	return true
 }
 
-// find is the item of a list that is want, or has the fields of it, if it is of kind "k".
+// find returns the list item that equals want or, for kind "k", has the fields of want.
 func find(list []any, kind string, want any) (any, bool) {
 	keys, _ := want.(map[string]any)
 	for _, item := range list {

@@ -57,7 +57,8 @@ const (
 	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
 )
 
-// RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it had not been.
+// RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it
+// had not been.
 func TestApplyOfNewStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	sent := &requests{}

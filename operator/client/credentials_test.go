@@ -31,8 +31,8 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: what a kubeconfig says of credentials holds: a token, a password, a program that is asked (again after a 401), and an
-// authority from a file.
+// MACH-01: what a kubeconfig says of credentials holds: a token, a password, a program that is
+// asked (again after a 401), and an authority from a file.
 func TestKubeconfig(t *testing.T) {
 	server := clienttest.New()
 	var seen http.Header
@@ -138,7 +138,8 @@ func pemOf(kind string, der []byte) []byte {
 // Set before any client is made: their goroutines read it.
 func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
 
-// MACH-01: a client's certificate is read again when its files change: connections with the old one are given up.
+// MACH-01: a client's certificate is read again when its files change: connections with the old one
+// are given up.
 func TestCertificateReloads(t *testing.T) {
 	names := make(chan string, 100)
 	server := clienttest.New()
@@ -197,7 +198,7 @@ func TestCertificateReloads(t *testing.T) {
 	}
 }
 
-// MACH-01: a new connection trusts whom the file of authorities names then.
+// MACH-01: a new connection trusts the current content of the CA file.
 func TestAuthorityReloads(t *testing.T) {
 	var current atomic.Pointer[tls.Certificate]
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -231,6 +232,6 @@ func TestAuthorityReloads(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("being written"), 0o600))
 	https.CloseClientConnections()
 	if err := c.Create(t.Context(), pod("three")); err == nil {
-		t.Error("a server was trusted whom nobody names")
+		t.Error("the client trusts a server without a valid CA")
 	}
 }

@@ -4,5 +4,5 @@ package client
 
 import "syscall"
 
-// limitUnacknowledged leaves to the system how long something that was sent may go unacknowledged.
+// limitUnacknowledged keeps the system's timeout for unacknowledged data.
 func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

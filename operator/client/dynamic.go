@@ -2,7 +2,8 @@ package client
 
 import "kelson.dev/operator/tree"
 
-// parseObject reads a JSON object as the decoder of apimachinery does, and leaves to that what is unusual: people know its errors.
+// parseObject parses a JSON object like the decoder of apimachinery. Unusual input goes to that
+// decoder, so that its error texts appear.
 func parseObject(data []byte, share *sharing) (map[string]any, error) {
 	var with tree.Sharing
 	if share != nil {

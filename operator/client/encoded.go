@@ -14,25 +14,27 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Encoded is an object as the server sent it. Of its metadata only namespace, name, uid and resourceVersion are set. It can be read,
-// listed and watched, not written: for caches that keep many objects and decode few.
+// Encoded is an object as the server sent it. Only namespace, name, uid and resourceVersion of its
+// metadata are set. It can be read, listed and watched, but not written. It is meant for caches
+// that keep many objects and decode few.
 type Encoded struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	// Data is JSON, or Kubernetes' protobuf, which begins with "k8s\x00".
 	Data []byte
 
-	like Object // what it is to be decoded into
+	like Object // the type that Data decodes into
 }
 
-// NewEncoded is an empty one for objects like prototype: of its type, and its kind, which must be set.
+// NewEncoded returns an empty Encoded for objects of the type and kind of prototype. The kind must
+// be set.
 func NewEncoded(prototype Object) *Encoded {
 	e := &Encoded{like: prototype}
 	e.SetGroupVersionKind(prototype.GetObjectKind().GroupVersionKind())
 	return e
 }
 
-// DeepCopyObject copies the data, too.
+// DeepCopyObject copies the data too.
 func (e *Encoded) DeepCopyObject() runtime.Object {
 	c := *e
 	c.ObjectMeta = *e.ObjectMeta.DeepCopy()
@@ -40,7 +42,8 @@ func (e *Encoded) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// Decode makes into the object of encoded data, which is JSON or protobuf, and sets its kind. It keeps nothing of data.
+// Decode decodes data, which is JSON or protobuf, into an object and sets its kind. It does not
+// retain data.
 func Decode(data []byte, into Object, kind schema.GroupVersionKind) error {
 	if bytes.HasPrefix(data, []byte(magic)) {
 		return protobufCodec{}.decode(data, into, kind)
@@ -48,7 +51,7 @@ func Decode(data []byte, into Object, kind schema.GroupVersionKind) error {
 	return jsonCodec{}.decode(data, into, kind)
 }
 
-// Encode is an object as data that Decode reads, and of the type that it reads fastest.
+// Encode encodes an object for Decode, in the encoding that decodes fastest for its type.
 func Encode(obj Object, kind schema.GroupVersionKind) ([]byte, error) {
 	if hasProtobuf(obj) {
 		return protobufCodec{}.encode(obj, kind)
@@ -56,7 +59,7 @@ func Encode(obj Object, kind schema.GroupVersionKind) ([]byte, error) {
 	return jsonCodec{}.encode(obj, kind)
 }
 
-// MetadataOf is the metadata of encoded data: what of it is cheap to tell.
+// MetadataOf decodes only the metadata of encoded data, which is cheap.
 func MetadataOf(data []byte) (*metav1.ObjectMeta, error) {
 	if bytes.HasPrefix(data, []byte(magic)) {
 		raw, _, err := open(data)
@@ -80,7 +83,7 @@ func MetadataOf(data []byte) (*metav1.ObjectMeta, error) {
 	return m, unmarshal(raw, m)
 }
 
-// fill sets everything. Data that came with others must be a copy, since their memory is reused.
+// fill sets all fields. The caller must pass a copy of data whose buffer is reused.
 func (e *Encoded) fill(data []byte, head metav1.ObjectMeta, kind schema.GroupVersionKind) {
 	e.Data, e.ObjectMeta = data, head
 	e.SetGroupVersionKind(kind)
@@ -140,7 +143,7 @@ func (protobufCodec) headIn(data []byte) (metav1.ObjectMeta, error) {
 	return headOf(raw)
 }
 
-var errEnough = errors.New("enough has been read")
+var errEnough = errors.New("stop reading")
 
 func headOf(raw []byte) (metav1.ObjectMeta, error) {
 	var head metav1.ObjectMeta
@@ -172,7 +175,7 @@ func headOf(raw []byte) (metav1.ObjectMeta, error) {
 	return head, err
 }
 
-// newItem is an empty object for an item like prototype.
+// newItem returns an empty object of the type and kind of prototype.
 func newItem(prototype Object) Object {
 	if e, ok := prototype.(*Encoded); ok {
 		return &Encoded{TypeMeta: e.TypeMeta, like: e.like}

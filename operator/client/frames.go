@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// frames are the events of a watch, of which the objects are still encoded.
+// frames reads the events of a watch without decoding their objects.
 type frames interface {
-	// next is the next frame. Those before it stay valid if there was more.
+	// next returns the next frame. Previous frames stay valid as long as more returned true before
+	// each call.
 	next() (metav1.WatchEvent, error)
-	// more says that the next frame is here already, as a whole.
+	// more reports whether the next frame has been received completely.
 	more() bool
 }
 
@@ -28,12 +29,13 @@ func (f *jsonFrames) more() bool {
 	if n < 0 || f.decoder != nil {
 		return false
 	}
-	_, ok := cutEvent(here[:n+1]) // else the decoder may have to read on
+	_, ok := cutEvent(here[:n+1]) // otherwise the decoder may have to read more
 	return ok
 }
 
-// frames: servers write an event without white space, on a line of its own, and what has no line end within it can be cut out
-// without parsing. The first line that is otherwise, and all after it, goes through a decoder.
+// frames returns a reader of JSON events. Servers write each event without white space and on a
+// line of its own, so it can be cut out without parsing. The first line in a different format and
+// all lines after it go through a decoder.
 func (jsonCodec) frames(r io.Reader) frames { return &jsonFrames{in: newFrameReader(r)} }
 
 func (f *jsonFrames) next() (metav1.WatchEvent, error) {
@@ -55,7 +57,7 @@ func (f *jsonFrames) next() (metav1.WatchEvent, error) {
 	return metav1.WatchEvent{Type: frame.Type, Object: runtime.RawExtension{Raw: bytes.TrimSpace(frame.Object)}}, err
 }
 
-// cutEvent takes an event apart that is written the usual way: {"type":"ADDED","object":{…}} and a line end.
+// cutEvent splits an event in the usual format: {"type":"ADDED","object":{…}} and a line end.
 func cutEvent(line []byte) (metav1.WatchEvent, bool) {
 	const before, between, after = `{"type":"`, `","object":{`, "}}\n"
 	if !bytes.HasPrefix(line, []byte(before)) || !bytes.HasSuffix(line, []byte(after)) {
@@ -70,7 +72,7 @@ func cutEvent(line []byte) (metav1.WatchEvent, bool) {
 	return metav1.WatchEvent{Type: eventType(rest[:n]), Object: runtime.RawExtension{Raw: object}}, true
 }
 
-// eventType is the text of a type of event, without making a new string for those that there are.
+// eventType returns the event type as a string, without an allocation for known types.
 func eventType(name []byte) string {
 	switch string(name) {
 	case "ADDED":
@@ -85,30 +87,31 @@ func eventType(name []byte) string {
 	return string(name)
 }
 
-// frameReader reads pieces that are valid until it has to read on for the next. Its buffer grows to the largest of them, and further while
-// there is always more to read, so that there are pieces for several decoders. It is let go of when what comes has been little for a while: a
-// watch is mostly idle.
+// frameReader reads frames that stay valid until it has to read more. Its buffer grows to the
+// largest frame, and further while the stream always has more data, so that several decoders can
+// work at the same time. After many small reads it replaces a large buffer by a small one, because
+// most watches are idle most of the time.
 type frameReader struct {
 	from  io.Reader
 	buf   []byte
-	begin int // of what has been read and not given out
+	begin int // start of the unconsumed data
 	end   int
 	err   error
-	small int  // reads in a row that would have fit into a small buffer
-	full  bool // the last read took all the room there was
+	small int  // consecutive reads that fit into a small buffer
+	full  bool // the last read filled the buffer
 }
 
 const (
 	smallBuffer = 4 << 10
-	// largeBuffer is how far it grows to have several pieces.
+	// largeBuffer is the size up to which the buffer grows to hold several frames.
 	largeBuffer = 128 << 10
-	// forgetAfter so many small reads a large buffer is given back.
+	// forgetAfter is the number of small reads after which a large buffer is replaced.
 	forgetAfter = 256
 )
 
 func newFrameReader(r io.Reader) *frameReader { return &frameReader{from: r} }
 
-// fill reads more, and makes room for it first.
+// fill makes room if necessary and reads more data.
 func (f *frameReader) fill() error {
 	if f.err != nil {
 		return f.err
@@ -151,7 +154,8 @@ func (f *frameReader) take(n int) []byte {
 	return piece
 }
 
-// next is the next n bytes. At the end of the stream the error is io.EOF between pieces and io.ErrUnexpectedEOF within one.
+// next returns the next n bytes. At the end of the stream, it returns io.EOF between frames and
+// io.ErrUnexpectedEOF within a frame.
 func (f *frameReader) next(n int) ([]byte, error) {
 	for f.end-f.begin < n {
 		if err := f.fill(); err != nil {
@@ -164,7 +168,8 @@ func (f *frameReader) next(n int) ([]byte, error) {
 	return f.take(n), nil
 }
 
-// line is the next line, with its end. With an error it is what came before that.
+// line returns the next line with its line end. With an error, it returns the data before the
+// error.
 func (f *frameReader) line() ([]byte, error) {
 	for searched := 0; ; {
 		if n := bytes.IndexByte(f.buf[f.begin+searched:f.end], '\n'); n >= 0 {
@@ -177,7 +182,7 @@ func (f *frameReader) line() ([]byte, error) {
 	}
 }
 
-// Read gives out what is left.
+// Read returns the remaining data.
 func (f *frameReader) Read(p []byte) (int, error) {
 	if f.begin == f.end {
 		if err := f.fill(); err != nil {

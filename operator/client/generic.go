@@ -19,7 +19,7 @@ func Get[T any, P Pointer[T]](ctx context.Context, r Reader, key Key, opts ...Ge
 	return obj, nil
 }
 
-// List reads objects. Each is the caller's own.
+// List reads objects. The caller owns them.
 func List[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption) ([]P, error) {
 	items := NewItems(newOf[T, P](NewListOptions(opts...).Kind))
 	if err := r.List(ctx, items, opts...); err != nil {
@@ -34,7 +34,8 @@ func List[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption
 
 const pageSize = 500
 
-// Each reads objects page by page (of 500, unless Limit says otherwise), all of one state of the server. An error ends it.
+// Each reads objects page by page, all from the same state of the server. A page has 500 objects
+// unless a Limit option is set. The loop ends after an error.
 func Each[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
 		o := NewListOptions(opts...)
@@ -55,7 +56,7 @@ func Each[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption
 			if items.Continue == "" {
 				return
 			}
-			// The token carries the version; the API refuses both.
+			// The token contains the version; the API rejects requests with both.
 			o.Continue, o.ResourceVersion, o.ResourceVersionMatch = items.Continue, "", ""
 		}
 	}
@@ -67,8 +68,8 @@ type Event[P Object] struct {
 	Object P
 }
 
-// Events watches until the loop is left, ctx ends, the server ends the watch or an error comes. To follow a kind for long,
-// use an informer: it resumes.
+// Events watches until the caller leaves the loop, ctx ends, the server ends the watch, or an error
+// occurs. To follow a kind permanently, use an informer, which resumes.
 func Events[T any, P Pointer[T]](ctx context.Context, w Watcher, opts ...ListOption) iter.Seq2[Event[P], error] {
 	return func(yield func(Event[P], error) bool) {
 		stream, err := w.Watch(ctx, NewItems(newOf[T, P](NewListOptions(opts...).Kind)), opts...)

@@ -11,8 +11,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Items is a list of any kind, for code that knows an object but not the Go type of its lists. Each item is an object of its
-// own, of the prototype's type.
+// Items is a list of any kind, for code that has an object but not the Go type of its list. Each
+// item is a separate object of the prototype's type.
 type Items struct {
 	metav1.TypeMeta
 	metav1.ListMeta
@@ -21,7 +21,8 @@ type Items struct {
 	prototype Object
 }
 
-// NewItems is an empty list of objects like prototype: of its type, and of its kind where the type does not tell the kind.
+// NewItems returns an empty list of objects of the type of prototype, and of its kind if the type
+// does not determine the kind.
 func NewItems(prototype Object) *Items { return &Items{prototype: prototype} }
 
 // DeepCopyObject copies the list and its items.
@@ -54,7 +55,7 @@ func (l *Items) decodeJSON(data []byte, kind schema.GroupVersionKind, share *sha
 	return nil
 }
 
-// cutList is the metadata of a list, and the data of each of its items.
+// cutList returns the metadata of a list and the encoded items.
 func cutList(data []byte) (metav1.ListMeta, [][]byte, error) {
 	var head metav1.ListMeta
 	var items [][]byte
@@ -93,7 +94,8 @@ func cutList(data []byte) (metav1.ListMeta, [][]byte, error) {
 	return list.ListMeta, items, nil
 }
 
-// decodeProtobuf knows that all lists have their metadata and items in the same two fields.
+// decodeProtobuf decodes any list: all of them have their metadata and items in the same two
+// fields.
 func (l *Items) decodeProtobuf(p protobufCodec, raw []byte, kind schema.GroupVersionKind) error {
 	itemKind, _ := itemKindOf(kind)
 	var head metav1.ListMeta

@@ -14,9 +14,9 @@ import (
 
 const listSuffix = "List"
 
-// KindOf is the kind of an object or list: what it says of itself when it is dynamic or metadata-only, else what the
-// scheme says of its Go type; the types of Kubernetes need not be in the scheme. A type that is registered under several kinds must say
-// which one it is.
+// KindOf returns the kind of an object or list. Dynamic and metadata-only objects carry their kind;
+// for other types it comes from the scheme, except for the types of Kubernetes, which need no
+// scheme. If a type is registered under several kinds, the object must have its kind set.
 func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	said := obj.GetObjectKind().GroupVersionKind()
 	switch obj := obj.(type) {
@@ -45,7 +45,7 @@ func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 	return said, fmt.Errorf("%w: %T is registered as %v: set its apiVersion and kind", ErrNoKind, obj, kinds)
 }
 
-// ItemOf is a new item of a list, with its kind set.
+// ItemOf returns a new item for a list, with its kind set.
 func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
 	kind, err := KindOf(list, scheme)
 	if err != nil {
@@ -77,13 +77,13 @@ func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
 			item.GetObjectKind().SetGroupVersionKind(kind)
 			return item, nil
 		}
-		return nil, fmt.Errorf("item of %T: %T is no object", list, obj)
+		return nil, fmt.Errorf("item of %T: %T is not an Object", list, obj)
 	}
 	item.GetObjectKind().SetGroupVersionKind(kind)
 	return item, nil
 }
 
-// newItemOf is what a Go type of lists has as items.
+// newItemOf returns a new value of the item type of a Go list type.
 func newItemOf(list ObjectList) (runtime.Object, error) {
 	ptr, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -95,13 +95,13 @@ func newItemOf(list ObjectList) (runtime.Object, error) {
 	}
 	obj, ok := reflect.New(item).Interface().(runtime.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object", item)
+		return nil, fmt.Errorf("%s is not a runtime.Object", item)
 	}
 	return obj, nil
 }
 
-// FillList replaces the items of a list. The items become part of the list: they must be the caller's own and of the
-// list's item type.
+// FillList replaces the items of a list. The list takes ownership of objs, which must have its item
+// type.
 func FillList(list ObjectList, objs []Object) error {
 	switch list := list.(type) {
 	case *Items:
@@ -144,12 +144,12 @@ func itemKindOf(list schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	return list, ok && kind != ""
 }
 
-// setItemKinds sets the kind of each item of a typed list: servers leave it out there.
+// setItemKinds sets the kind of each item of a typed list; servers leave it out.
 func setItemKinds(list runtime.Object, kind schema.GroupVersionKind) {
 	if _, ok := list.(ObjectList); !ok {
 		return // an object whose kind happens to end in List
 	}
-	// Never fails: the function does not, and what has no items is left alone.
+	// EachListItem returns an error only if the function does, or if there are no items.
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		item.GetObjectKind().SetGroupVersionKind(kind)
 		return nil

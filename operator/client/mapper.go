@@ -13,52 +13,54 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Mapper is a RESTMapper that asks discovery when it must: for one group version when a kind is met by its full name, for
-// everything when a name is partial; and again when what it has does not know the name. There is no polling, so a kind
-// that has come into being a moment ago is found, and one that is gone is noticed by whoever uses it.
+// Mapper is a RESTMapper that calls discovery on demand: for one group version when a fully
+// qualified kind is first used, for all groups for a partial name, and again for names that it does
+// not find. It does not poll. It finds a kind as soon as it is served; that a kind is gone shows in
+// the requests that use it.
 //
-// It is safe for concurrent use; no lock is held while the server is asked.
+// A Mapper is safe for concurrent use. It holds no lock during requests.
 type Mapper struct {
 	get   func(ctx context.Context, path string, into any) error
 	keeps bool
 
 	mu     sync.RWMutex
 	kinds  map[schema.GroupVersionKind]*meta.RESTMapping
-	groups meta.RESTMapper // of everything; nil before the first partial name
+	groups meta.RESTMapper // of all groups; nil before the first partial name
 }
 
 var _ meta.ResettableRESTMapper = (*Mapper)(nil)
 
-// discoveryTimeout bounds the questions of calls that have no context.
+// discoveryTimeout bounds discovery in methods without a context parameter.
 const discoveryTimeout = 30 * time.Second
 
 type fresh struct{}
 
-// IsFresh says that a Mapper has looked in what it knows and not found what it is asked for: what it reads in this context should come from
-// the server, not from where it is kept.
+// IsFresh reports whether a Mapper has not found a name in the documents that get returned. In such
+// a context, get must read from the server, not from a cache.
 func IsFresh(ctx context.Context) bool { return ctx.Value(fresh{}) != nil }
 
-// NewMapper makes a mapper that reads discovery documents through get: path is absolute ("/apis/apps/v1"), errors are
-// apierrors.
+// NewMapper returns a Mapper that reads discovery documents through get. path is absolute
+// ("/apis/apps/v1"); errors are apierrors.
 func NewMapper(get func(ctx context.Context, path string, into any) error) *Mapper {
 	return &Mapper{get: get, kinds: map[schema.GroupVersionKind]*meta.RESTMapping{}}
 }
 
-// NewKeepingMapper is NewMapper with a get that keeps documents, and asks the server when IsFresh says so.
+// NewKeepingMapper is NewMapper for a get that caches documents, and reads from the server if
+// IsFresh reports true.
 func NewKeepingMapper(get func(ctx context.Context, path string, into any) error) *Mapper {
 	m := NewMapper(get)
 	m.keeps = true
 	return m
 }
 
-// Reset forgets everything.
+// Reset clears the cached mappings.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kinds, m.groups = map[schema.GroupVersionKind]*meta.RESTMapping{}, nil
 }
 
-// mapping is RESTMapping of one version, within ctx.
+// mapping is RESTMapping for one version, with a context.
 func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	gvk := gk.WithVersion(version)
 	if found := m.known(gvk); found != nil {
@@ -77,7 +79,7 @@ func (m *Mapper) known(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	return m.kinds[gvk]
 }
 
-// look reads the resources of a kind's version.
+// look reads the resources of the kind's group version.
 func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	gv := gvk.GroupVersion()
 	path := "/apis/" + gv.String()
@@ -86,7 +88,7 @@ func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.R
 	}
 	var list metav1.APIResourceList
 	switch err := m.get(ctx, path, &list); {
-	case apierrors.IsNotFound(err): // no such version: no such kind
+	case apierrors.IsNotFound(err): // the version is not served, and so neither is the kind
 	case err != nil:
 		return nil, fmt.Errorf("discover %s: %w", gvk, err)
 	}
@@ -94,7 +96,7 @@ func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.R
 	defer m.mu.Unlock()
 	for kind := range m.kinds {
 		if kind.GroupVersion() == gv {
-			delete(m.kinds, kind) // what is served no longer
+			delete(m.kinds, kind) // no longer served
 		}
 	}
 	for _, r := range list.APIResources {
@@ -114,7 +116,8 @@ func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.R
 	return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// all reads every group version. One that does not answer (the backend of an APIService may be down) is left out.
+// all reads every group version. It skips versions that fail, because the backend of an APIService
+// may be down.
 func (m *Mapper) all(ctx context.Context) (meta.RESTMapper, error) {
 	var groups metav1.APIGroupList
 	if err := m.get(ctx, "/apis", &groups); err != nil {
@@ -162,7 +165,7 @@ func (m *Mapper) all(ctx context.Context) (meta.RESTMapper, error) {
 	return found, nil
 }
 
-// kindsOf maps the kinds of one version.
+// kindsOf maps the kinds of one group version.
 func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) meta.RESTMapper {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{gv})
 	for _, r := range resources {
@@ -174,7 +177,7 @@ func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) meta.RESTMa
 			scope = meta.RESTScopeNamespace
 		}
 		singular := r.SingularName
-		if singular == "" { // servers of old do not say
+		if singular == "" { // old servers leave it out
 			singular = strings.ToLower(r.Kind)
 		}
 		kinds.AddSpecific(gv.WithKind(r.Kind), gv.WithResource(r.Name), gv.WithResource(singular), scope)
@@ -182,7 +185,7 @@ func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) meta.RESTMa
 	return kinds
 }
 
-// ask answers from what is known, and from a fresh look when that has no match.
+// ask answers from the cached mappings, and reads discovery again if they have no match.
 func ask[T any](m *Mapper, question func(meta.RESTMapper) (T, error)) (T, error) {
 	m.mu.RLock()
 	known := m.groups
@@ -214,7 +217,8 @@ func ask[T any](m *Mapper, question func(meta.RESTMapper) (T, error)) (T, error)
 	}
 }
 
-// RESTMapping finds the resource of a kind, in the first of versions that has it, or in the preferred version.
+// RESTMapping returns the resource of a kind, in the first of versions that has it, or in the
+// preferred version.
 func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) == 1 && versions[0] != "" {
 		if found := m.known(gk.WithVersion(versions[0])); found != nil {
@@ -227,32 +231,32 @@ func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RES
 	return ask(m, func(r meta.RESTMapper) (*meta.RESTMapping, error) { return r.RESTMapping(gk, versions...) })
 }
 
-// RESTMappings finds all resources of a kind.
+// RESTMappings returns all resources of a kind.
 func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
 	return ask(m, func(r meta.RESTMapper) ([]*meta.RESTMapping, error) { return r.RESTMappings(gk, versions...) })
 }
 
-// KindFor finds the kind of a resource that may be named in part.
+// KindFor returns the kind of a resource, whose name may be partial.
 func (m *Mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return ask(m, func(r meta.RESTMapper) (schema.GroupVersionKind, error) { return r.KindFor(resource) })
 }
 
-// KindsFor finds all kinds of a resource that may be named in part.
+// KindsFor returns all kinds of a resource, whose name may be partial.
 func (m *Mapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
 	return ask(m, func(r meta.RESTMapper) ([]schema.GroupVersionKind, error) { return r.KindsFor(resource) })
 }
 
-// ResourceFor completes the name of a resource.
+// ResourceFor completes a partial resource.
 func (m *Mapper) ResourceFor(resource schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	return ask(m, func(r meta.RESTMapper) (schema.GroupVersionResource, error) { return r.ResourceFor(resource) })
 }
 
-// ResourcesFor finds all resources of a name.
+// ResourcesFor returns all resources that match a partial resource.
 func (m *Mapper) ResourcesFor(resource schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
 	return ask(m, func(r meta.RESTMapper) ([]schema.GroupVersionResource, error) { return r.ResourcesFor(resource) })
 }
 
-// ResourceSingularizer finds the singular of a resource's name.
+// ResourceSingularizer returns the singular of a resource name.
 func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
 	return ask(m, func(r meta.RESTMapper) (string, error) { return r.ResourceSingularizer(resource) })
 }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// MapperIn is the mapper of the server that c reaches in a context. A client that reaches several servers says so by a method of the same name; the
-// mapper of any other is Client.Mapper.
+// MapperIn returns the mapper of the server that c uses in a context. A client of several servers
+// implements a method of the same name; for other clients, MapperIn returns Client.Mapper.
 func MapperIn(ctx context.Context, c Client) (meta.RESTMapper, error) {
 	if of, ok := c.(interface {
 		MapperIn(context.Context) (meta.RESTMapper, error)

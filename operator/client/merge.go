@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Options add up. An option that is a struct adds the fields that it sets: a later option replaces a value, as a namespace, of an earlier one.
-// Selectors and preconditions are never replaced: all of them must match, so that no option widens what another one selects.
+// Options are cumulative. A struct option sets the fields that are not zero: a later value, such as
+// a namespace, replaces an earlier one. Selectors and preconditions are combined, so that no option
+// widens what another one selects.
 
 func (o GetOptions) applyGet(to *GetOptions) {
 	to.Live = to.Live || o.Live
@@ -64,7 +65,7 @@ func (o DeleteAllOfOptions) applyDeleteAllOf(to *DeleteAllOfOptions) {
 	}
 }
 
-// add sets a field to a value that is not zero.
+// add sets *to if value is not zero.
 func add[V comparable](to *V, value V) {
 	var zero V
 	if value != zero {
@@ -72,7 +73,7 @@ func add[V comparable](to *V, value V) {
 	}
 }
 
-// bothLabels selects what both selectors select; nil selects everything.
+// bothLabels returns a selector of the objects that both select. A nil selector selects everything.
 func bothLabels(a, b labels.Selector) labels.Selector {
 	if b == nil || a == nil {
 		if a == nil {
@@ -87,7 +88,7 @@ func bothLabels(a, b labels.Selector) labels.Selector {
 	return a.DeepCopySelector().Add(requirements...)
 }
 
-// bothFields is bothLabels for fields.
+// bothFields is bothLabels for field selectors.
 func bothFields(a, b fields.Selector) fields.Selector {
 	switch {
 	case a == nil || b != nil && (a.Empty() || selectsNoFields(b)):
@@ -98,10 +99,11 @@ func bothFields(a, b fields.Selector) fields.Selector {
 	return fields.AndSelectors(a, b)
 }
 
-// selectsNoFields reports whether a selector is [fields.Nothing], which is lost among other selectors and when it is written.
+// selectsNoFields reports whether a selector is [fields.Nothing], which AndSelectors and String
+// drop.
 func selectsNoFields(s fields.Selector) bool { return !s.Empty() && len(s.Requirements()) == 0 }
 
-// bothPreconditions has the fields of both. It changes neither.
+// bothPreconditions returns the fields of both, without changing either.
 func bothPreconditions(a, b *metav1.Preconditions) *metav1.Preconditions {
 	if a == nil || b == nil {
 		if a == nil {
@@ -115,7 +117,8 @@ func bothPreconditions(a, b *metav1.Preconditions) *metav1.Preconditions {
 	return &both
 }
 
-// What selects nothing is written like nothing at all, which selects everything. These are for servers.
+// The string form of a selector that selects nothing is empty, which selects everything. The client
+// sends these selectors instead.
 const (
 	noLabels = "kelson.dev/nothing,!kelson.dev/nothing"
 	noFields = "metadata.name=nothing,metadata.name!=nothing"

@@ -23,7 +23,8 @@ import (
 
 type knows struct{ client.Known }
 
-// everyOption has every field of every options struct set; a field that is new makes TestOptionsMerge fail until it is here.
+// everyOption has every field of every options struct set; a field that is new makes
+// TestOptionsMerge fail until it is here.
 func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, client.DeleteOptions, client.DeleteAllOfOptions) {
 	var shared client.Object = &corev1.Pod{}
 	yes, seconds, background := true, int64(7), metav1.DeletePropagationBackground
@@ -43,7 +44,8 @@ func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, 
 		client.DeleteAllOfOptions{ListOptions: list, DeleteOptions: del, Answers: &corev1.PodList{}}
 }
 
-// RUN-04: options add up, whatever their order: one that sets a field leaves alone what the others set.
+// RUN-04: options add up, whatever their order: one that sets a field leaves alone what the others
+// set.
 func TestOptionsMerge(t *testing.T) {
 	get, list, write, del, all := everyOption()
 	merges(t, get, func(o ...client.GetOptions) client.GetOptions {
@@ -143,7 +145,8 @@ func TestSelectorsAddUp(t *testing.T) {
 	}
 }
 
-// RUN-04: selectors that select nothing are written as something that selects nothing, not as nothing, which selects everything.
+// RUN-04: selectors that select nothing are written as something that selects nothing, not as
+// nothing, which selects everything.
 func TestNothingSelectsNothing(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	var queries []url.Values

@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Objects of Kubernetes' own types are sent as protobuf once the server has answered with it: that costs kube-apiserver a seventh less for a small
-// object, and more for others. JSON has one advantage: a server that is older than the types tells what it does not know, where it passes over the same
-// in protobuf. So what is sent is compared with the answer. Who asks for a validation of fields gets JSON.
+// The client sends objects of Kubernetes' own types as protobuf once the server has responded with
+// protobuf. This costs kube-apiserver a seventh less for a small object, and saves more for larger
+// ones. JSON has one advantage: a server older than the types reports unknown fields in JSON, and
+// ignores them in protobuf. So the client compares its request with the response. Requests with
+// field validation are sent as JSON.
 
-// sendsMessages says that an object can be sent as protobuf.
+// sendsMessages reports whether an object can be sent as protobuf.
 func (c *restClient) sendsMessages(obj runtime.Object, o WriteOptions) bool {
 	if o.FieldValidation != "" || !c.messages.Load() || c.noMessages.Load() {
 		return false
@@ -27,7 +29,8 @@ func (c *restClient) sendsMessages(obj runtime.Object, o WriteOptions) bool {
 
 var nested sync.Map // reflect.Type → bool
 
-// hasNested says that a type has, at any depth, places for objects of any type. Go values there are written as JSON, and left out of protobuf.
+// hasNested reports whether a type contains, at any depth, a field for objects of any type
+// (runtime.RawExtension). Go values in such a field are encoded in JSON but not in protobuf.
 func hasNested(t reflect.Type) bool {
 	if known, ok := nested.Load(t); ok {
 		return known.(bool)
@@ -37,7 +40,8 @@ func hasNested(t reflect.Type) bool {
 	return has
 }
 
-// refersTo says that values of type t can have values of type what. seen are the types that need not be looked at.
+// refersTo reports whether values of type t can contain values of type what. seen has the types
+// that were already checked.
 func refersTo(t, what reflect.Type, seen map[reflect.Type]bool) bool {
 	if t == what {
 		return true
@@ -61,15 +65,17 @@ func refersTo(t, what reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// exchangeMessage sends obj as protobuf, and fills it with the answer. It returns the path of a field that obj had and the answer has not; empty if there
-// is none, or the server takes no protobuf and was sent what r has.
+// exchangeMessage sends obj as protobuf and fills it with the response. It returns the path of a
+// field that obj had and the response does not have; empty if there is none, or if the server
+// rejects protobuf and got the JSON in r instead.
 func (c *restClient) exchangeMessage(ctx context.Context, r request, obj Object, e endpoint, given bool) (dropped string, err error) {
 	asJSON := r
 	if r.body, err = (protobufCodec{}).encode(obj, e.kind); err != nil {
 		return "", err
 	}
 	r.contentType = protobufType
-	sent := reflect.New(reflect.TypeOf(obj).Elem()).Elem() // the answer takes the place of the struct, and of nothing that it refers to
+	// decoding the response replaces the struct, but nothing that it refers to
+	sent := reflect.New(reflect.TypeOf(obj).Elem()).Elem()
 	sent.Set(reflect.ValueOf(obj).Elem())
 	err = c.exchangeIfKind(ctx, r, obj, e.kind, false, given)
 	if apierrors.IsUnsupportedMediaType(err) {
@@ -82,15 +88,16 @@ func (c *restClient) exchangeMessage(ctx context.Context, r request, obj Object,
 	return droppedIn(sent, reflect.ValueOf(obj).Elem(), true), nil
 }
 
-// note learns from an answer.
+// note records that the server sends protobuf.
 func (c *restClient) note(resp *http.Response) {
 	if !c.messages.Load() && isProtobuf(resp) {
 		c.messages.Store(true)
 	}
 }
 
-// droppedIn is the path of a field that has a value in sent and none in got, as servers leave it that do not know it. On top, metadata and status
-// are the server's own business.
+// droppedIn returns the path of a field that is set in sent but not in got, as is the case if a
+// server does not know the field. At the top level, it skips metadata and status, which the server
+// controls.
 func droppedIn(sent, got reflect.Value, top bool) string {
 	for i := range sent.NumField() {
 		was, is := sent.Field(i), got.Field(i)
@@ -99,7 +106,7 @@ func droppedIn(sent, got reflect.Value, top bool) string {
 		}
 		if top {
 			switch sent.Type().Field(i).Name {
-			case "TypeMeta", "ObjectMeta", "Status", "StringData": // which a Secret has as its data, afterwards
+			case "TypeMeta", "ObjectMeta", "Status", "StringData": // a Secret's StringData becomes its Data
 				continue
 			}
 		}
@@ -118,7 +125,7 @@ func droppedIn(sent, got reflect.Value, top bool) string {
 	return ""
 }
 
-// droppedValue says whether got has less than was, which is not zero, and where below it.
+// droppedValue reports whether got has less than was, which is not zero, and the path below it.
 func droppedValue(was, got reflect.Value) (path string, isDropped bool) {
 	switch was.Kind() {
 	case reflect.Pointer:
@@ -138,7 +145,7 @@ func droppedValue(was, got reflect.Value) (path string, isDropped bool) {
 			return "", was.Len() > 0
 		}
 		if was.Len() != got.Len() || !isOfKubernetes(was.Type().Elem()) {
-			return "", false // somebody has more to say about it
+			return "", false // a third party changed the list
 		}
 		for i := range was.Len() {
 			if below := droppedIn(was.Index(i), got.Index(i), false); below != "" {
@@ -153,7 +160,8 @@ func droppedValue(was, got reflect.Value) (path string, isDropped bool) {
 	return path, path != ""
 }
 
-// isOfKubernetes says that a type is a struct whose fields may be more with each version of Kubernetes.
+// isOfKubernetes reports whether a type is a struct of Kubernetes' API, which can get more fields
+// with each version.
 func isOfKubernetes(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && strings.Contains("/"+t.PkgPath(), "/"+builtinPath)
 }

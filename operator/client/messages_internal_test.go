@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 )
 
 // MACH-01: what a server has not kept is found, wherever it is.
@@ -64,8 +64,8 @@ func TestMessagesThatHaveMore(t *testing.T) {
 	more := envelope(protowire.AppendBytes(protowire.AppendTag(append([]byte(nil), raw...), 99, protowire.BytesType), []byte("new")), kind)
 	for _, tt := range []struct {
 		data []byte
-		want structs.Loss
-	}{{plain, structs.Whole}, {more, structs.InElements}} {
+		want jsondecode.Loss
+	}{{plain, jsondecode.Whole}, {more, jsondecode.InElements}} {
 		for name, read := range map[string]func([]byte, runtime.Object, schema.GroupVersionKind) error{"new": protobufCodec{}.decodeNew, "old": protobufCodec{}.decode} {
 			partials.Delete(reflect.TypeOf(v))
 			if err := read(tt.data, v, kind); err != nil {

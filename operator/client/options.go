@@ -12,114 +12,127 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GetOption changes a Get.
+// GetOption configures a Get.
 type GetOption interface{ applyGet(*GetOptions) }
 
-// ListOption changes a List, Watch or DeleteAllOf.
+// ListOption configures a List, Watch or DeleteAllOf.
 type ListOption interface{ applyList(*ListOptions) }
 
-// WriteOption changes a Create, Update, Patch or Apply.
+// WriteOption configures a Create, Update, Patch or Apply.
 type WriteOption interface{ applyWrite(*WriteOptions) }
 
-// DeleteOption changes a Delete.
+// DeleteOption configures a Delete.
 type DeleteOption interface{ applyDelete(*DeleteOptions) }
 
-// DeleteAllOfOption changes a DeleteAllOf.
+// DeleteAllOfOption configures a DeleteAllOf.
 type DeleteAllOfOption interface {
 	applyDeleteAllOf(*DeleteAllOfOptions)
 }
 
-// GetOptions is what GetOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
+// GetOptions is the result of GetOption values. It is an option itself, which sets its nonzero
+// fields.
 type GetOptions struct {
-	// Live reads past any cache.
+	// Live bypasses any cache.
 	Live bool
-	// ResourceVersion is how old the answer may be; empty means the newest.
+	// ResourceVersion is the oldest acceptable version; empty means the newest.
 	ResourceVersion string
-	// Kind is of use to generic calls on dynamic objects only.
+	// Kind is the kind of dynamic objects in generic calls.
 	Kind schema.GroupVersionKind
-	// Shared, if set, is given the object of a cache that the answer is a copy of, if it is. It must not be changed.
+	// Shared, if not nil, is set to the cached object of which the result is a copy, if it comes
+	// from a cache. The caller must not modify that object.
 	Shared *Object
 }
 
-// ListOptions is what ListOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
+// ListOptions is the result of ListOption values. It is an option itself, which sets its nonzero
+// fields.
 type ListOptions struct {
-	// Namespace is empty for all namespaces and for kinds without namespace.
+	// Namespace is empty for all namespaces and for cluster-scoped kinds.
 	Namespace string
-	// Labels and Fields select; nil selects everything.
+	// Labels and Fields select objects; nil selects everything.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Limit is the length of a page, Continue the token of the page before.
+	// Limit is the size of a page, Continue the token of the previous page.
 	Limit    int64
 	Continue string
-	// ResourceVersion and ResourceVersionMatch are those of the API; empty means the newest state. A watch begins after
-	// ResourceVersion.
+	// ResourceVersion and ResourceVersionMatch are as in the Kubernetes API; empty means the newest
+	// state. A watch starts after ResourceVersion.
 	ResourceVersion      string
 	ResourceVersionMatch metav1.ResourceVersionMatch
-	// Live reads past any cache.
+	// Live bypasses any cache.
 	Live bool
-	// Shared lets the objects share parts with each other that are equal, which saves memory: for readers that never change them.
+	// Shared lets objects share equal parts, which saves memory. The caller must never modify the
+	// objects.
 	Shared bool
-	// Ahead has the next page of a list read while this one is decoded, with more than Limit objects if these are small. All its pages are asked for with
-	// the same Ahead, and everything else alike.
+	// Ahead reads the next page of a list while the caller decodes the current one, with more than
+	// Limit objects per page if they are small. Pass the same Ahead and otherwise equal options for
+	// all pages.
 	Ahead *Ahead
-	// Known may have objects that a watch brings.
+	// Known supplies objects of a watch that the caller already has.
 	Known Known
-	// Kind is of use to generic calls on dynamic objects only.
+	// Kind is the kind of dynamic objects in generic calls.
 	Kind schema.GroupVersionKind
 
-	// Bookmarks, InitialEvents and Timeout are for watches: ask for bookmarks; begin with the present state as ADDED events
-	// that a bookmark with the annotation k8s.io/initial-events-end closes; let the server end the watch after that time
-	// (whole seconds).
+	// Bookmarks, InitialEvents and Timeout apply to watches. Bookmarks requests bookmarks.
+	// InitialEvents starts with the current state as ADDED events, followed by a bookmark with the
+	// annotation k8s.io/initial-events-end. Timeout makes the server end the watch after that time,
+	// in whole seconds.
 	Bookmarks     bool
 	InitialEvents bool
 	Timeout       time.Duration
 }
 
-// Known is who may have an object already that a watch brings: at that very version, of the type that is watched, and changed by nobody. Then it is not
-// decoded once more. It is asked by several goroutines.
+// Known supplies objects that a watch delivers, so that they need not be decoded again. An object
+// must have exactly the version of the event and the type of the watch, and must be unmodified.
+// Known must be safe for concurrent use.
 type Known interface {
-	// Some says whether there is anything to ask for.
+	// Some reports whether there are any known objects.
 	Some() bool
-	// Object is the one with the namespace, name, uid and resourceVersion of head; nil if it is not known.
+	// Object returns the object with the namespace, name, uid and resourceVersion of head, or nil.
 	Object(head metav1.ObjectMeta) Object
 }
 
-// WriteOptions is what WriteOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
+// WriteOptions is the result of WriteOption values. It is an option itself, which sets its nonzero
+// fields.
 type WriteOptions struct {
 	DryRun     bool
 	FieldOwner string
-	// Force is used by Apply (nil: forced) and by patches of the apply type.
+	// Force applies to Apply (nil means true) and to patches of the apply type.
 	Force           *bool
 	FieldValidation string
-	// Given says that the caller does not touch the object after the write, so that a cache may keep it instead of a copy.
+	// Given promises that the caller does not use the object after the write, so that a cache may
+	// keep it without a copy.
 	Given bool
-	// New says that the object is not there, as far as the caller knows. An Apply that is forced then creates it, which costs a server less, and applies only if it is there after
-	// all. What is applied, and what later applies take back, is the same.
+	// New says that, as far as the caller knows, the object does not exist. A forced Apply then
+	// creates it, which costs the server less, and applies only if the object exists. The resulting
+	// object and the fields that later applies remove are the same.
 	New bool
 }
 
-// DeleteOptions is what DeleteOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
+// DeleteOptions is the result of DeleteOption values. It is an option itself, which sets its
+// nonzero fields.
 type DeleteOptions struct {
 	DryRun             bool
 	GracePeriodSeconds *int64
 	Preconditions      *metav1.Preconditions
 	PropagationPolicy  *metav1.DeletionPropagation
-	// Answer, if set, is given what the server answered when that was an object: the last state of what is gone, or the
-	// state of what waits for its finalizers or grace period.
+	// Answer, if not nil, is filled with the object in the response: the last state of a deleted
+	// object, or the state of one that waits for finalizers or its grace period.
 	Answer Object
-	// Status, if set, is given the answer when it was a status (the object is gone).
+	// Status, if not nil, is filled with the status in the response (the object is gone).
 	Status *metav1.Status
 }
 
-// DeleteAllOfOptions is what DeleteAllOfOption values add up to. It is an option itself: the fields that it sets are added, the others are left as they are.
+// DeleteAllOfOptions is the result of DeleteAllOfOption values. It is an option itself, which sets
+// its nonzero fields.
 type DeleteAllOfOptions struct {
 	ListOptions
 	DeleteOptions
-	// Answers, if set, is given the objects the server says it has deleted or begun to delete, as they were before.
+	// Answers, if not nil, is filled with the objects that the server has deleted or begun to
+	// delete, in their state before the deletion.
 	Answers ObjectList
 }
 
-// NewGetOptions adds options up.
+// NewGetOptions combines options.
 func NewGetOptions(opts ...GetOption) GetOptions {
 	var o GetOptions
 	for _, opt := range opts {
@@ -128,7 +141,7 @@ func NewGetOptions(opts ...GetOption) GetOptions {
 	return o
 }
 
-// NewListOptions adds options up.
+// NewListOptions combines options.
 func NewListOptions(opts ...ListOption) ListOptions {
 	var o ListOptions
 	for _, opt := range opts {
@@ -137,7 +150,7 @@ func NewListOptions(opts ...ListOption) ListOptions {
 	return o
 }
 
-// NewWriteOptions adds options up.
+// NewWriteOptions combines options.
 func NewWriteOptions(opts ...WriteOption) WriteOptions {
 	var o WriteOptions
 	for _, opt := range opts {
@@ -146,7 +159,7 @@ func NewWriteOptions(opts ...WriteOption) WriteOptions {
 	return o
 }
 
-// NewDeleteOptions adds options up.
+// NewDeleteOptions combines options.
 func NewDeleteOptions(opts ...DeleteOption) DeleteOptions {
 	var o DeleteOptions
 	for _, opt := range opts {
@@ -155,7 +168,7 @@ func NewDeleteOptions(opts ...DeleteOption) DeleteOptions {
 	return o
 }
 
-// NewDeleteAllOfOptions adds options up.
+// NewDeleteAllOfOptions combines options.
 func NewDeleteAllOfOptions(opts ...DeleteAllOfOption) DeleteAllOfOptions {
 	var o DeleteAllOfOptions
 	for _, opt := range opts {
@@ -231,13 +244,13 @@ func set(q url.Values, name, value string) {
 	}
 }
 
-// InNamespace restricts to one namespace.
+// InNamespace selects one namespace.
 type InNamespace string
 
 func (n InNamespace) applyList(o *ListOptions)               { o.Namespace = string(n) }
 func (n InNamespace) applyDeleteAllOf(o *DeleteAllOfOptions) { o.Namespace = string(n) }
 
-// MatchingLabels selects objects that have all these labels. Several label options must all match.
+// MatchingLabels selects objects that have all these labels. Multiple label options must all match.
 type MatchingLabels map[string]string
 
 func (m MatchingLabels) applyList(o *ListOptions) {
@@ -245,17 +258,19 @@ func (m MatchingLabels) applyList(o *ListOptions) {
 }
 func (m MatchingLabels) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o.ListOptions) }
 
-// MatchingSelector selects by a label selector. Several label options must all match.
+// MatchingSelector selects by a label selector. Multiple label options must all match.
 type MatchingSelector struct{ labels.Selector }
 
 func (m MatchingSelector) applyList(o *ListOptions)               { o.Labels = bothLabels(o.Labels, m.Selector) }
 func (m MatchingSelector) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o.ListOptions) }
 
-// MatchingFields selects objects with these field values. The server knows a few fields per kind; reads from an informer
-// know every field and every index by its name. Several field options must all match.
+// MatchingFields selects objects by field values. The server supports a few fields per kind; an
+// informer's client supports every field, and every index by its name. Multiple field options must
+// all match.
 //
-// A field that is not set has the empty value; zero and false are "0" and "false". Where a Go type does not tell an unset number or boolean
-// from a zero, and the selector asks for one of them, an informer's client reads from the server.
+// An unset field has the empty value; zero and false are "0" and "false". If a Go type does not
+// distinguish an unset number or boolean from a zero, and the selector asks for one of them, an
+// informer's client reads from the server.
 type MatchingFields fields.Set
 
 func (m MatchingFields) applyList(o *ListOptions) {
@@ -263,17 +278,18 @@ func (m MatchingFields) applyList(o *ListOptions) {
 }
 func (m MatchingFields) applyDeleteAllOf(o *DeleteAllOfOptions) { m.applyList(&o.ListOptions) }
 
-// Limit is the length of a page.
+// Limit is the size of a page.
 type Limit int64
 
 func (l Limit) applyList(o *ListOptions) { o.Limit = int64(l) }
 
-// Continue is the token of the page before.
+// Continue is the token of the previous page.
 type Continue string
 
 func (c Continue) applyList(o *ListOptions) { o.Continue = string(c) }
 
-// ResourceVersion is how old a read may be, or where a watch begins. Such a read goes to the server.
+// ResourceVersion is the oldest version that a read may return, or the version after which a watch
+// starts. Such a read goes to the server.
 type ResourceVersion string
 
 func (v ResourceVersion) applyGet(o *GetOptions)   { o.ResourceVersion = string(v) }
@@ -284,10 +300,11 @@ type live bool
 func (l live) applyGet(o *GetOptions)   { o.Live = bool(l) }
 func (l live) applyList(o *ListOptions) { o.Live = bool(l) }
 
-// Live reads from the server, past any cache.
+// Live reads from the server, bypassing any cache.
 const Live = live(true)
 
-// OfKind names the kind for generic calls on dynamic and metadata-only objects, whose Go type does not tell it:
+// OfKind sets the kind for generic calls on dynamic and metadata-only objects, whose Go type does
+// not determine it:
 //
 //	client.List[unstructured.Unstructured](ctx, c, client.OfKind(gvk))
 type OfKind schema.GroupVersionKind
@@ -301,10 +318,10 @@ func (d dryRun) applyWrite(o *WriteOptions)             { o.DryRun = bool(d) }
 func (d dryRun) applyDelete(o *DeleteOptions)           { o.DryRun = bool(d) }
 func (d dryRun) applyDeleteAllOf(o *DeleteAllOfOptions) { o.DryRun = bool(d) }
 
-// DryRunAll does everything but store the result.
+// DryRunAll makes the server process the request without storing the result.
 const DryRunAll = dryRun(true)
 
-// FieldOwner is the name recorded in managedFields, instead of the client's own.
+// FieldOwner sets the field manager, instead of the client's own.
 type FieldOwner string
 
 func (f FieldOwner) applyWrite(o *WriteOptions) { o.FieldOwner = string(f) }
@@ -314,18 +331,21 @@ type force bool
 func (f force) applyWrite(o *WriteOptions) { b := bool(f); o.Force = &b }
 
 const (
-	// ForceOwnership takes fields over from other owners; Apply does so unless told otherwise.
+	// ForceOwnership takes fields over from other managers. It is the default for Apply.
 	ForceOwnership = force(true)
-	// Unforced makes an Apply fail with a conflict where another owner has set a field to another value.
+	// Unforced makes an Apply fail with a conflict if another manager has set a field to a
+	// different value.
 	Unforced = force(false)
 )
 
-// FieldValidation says what happens to unknown and doubled fields: "Strict", "Warn" or "Ignore". Empty leaves it to the server.
+// FieldValidation sets how the server handles unknown and duplicate fields: "Strict", "Warn" or
+// "Ignore". Empty uses the server's default.
 type FieldValidation string
 
 func (f FieldValidation) applyWrite(o *WriteOptions) { o.FieldValidation = string(f) }
 
-// Preconditions must hold for a delete to happen (409 Conflict otherwise). Empty fields do not count. Several of these options must all hold.
+// Preconditions must hold for a delete, otherwise it fails with 409 Conflict. Empty fields are
+// ignored. Multiple Preconditions must all hold.
 type Preconditions struct {
 	UID             types.UID
 	ResourceVersion string
@@ -342,7 +362,7 @@ func (p Preconditions) applyDelete(o *DeleteOptions) {
 	o.Preconditions = bothPreconditions(o.Preconditions, more)
 }
 
-// GracePeriodSeconds is the time a deleted object has to end; zero is now.
+// GracePeriodSeconds is the time that a deleted object has to terminate; zero deletes immediately.
 type GracePeriodSeconds int64
 
 func (g GracePeriodSeconds) applyDelete(o *DeleteOptions) { s := int64(g); o.GracePeriodSeconds = &s }
@@ -350,7 +370,7 @@ func (g GracePeriodSeconds) applyDeleteAllOf(o *DeleteAllOfOptions) {
 	g.applyDelete(&o.DeleteOptions)
 }
 
-// PropagationPolicy says what happens to the dependents of a deleted object.
+// PropagationPolicy sets what happens to the dependents of a deleted object.
 type PropagationPolicy metav1.DeletionPropagation
 
 func (p PropagationPolicy) applyDelete(o *DeleteOptions) {
@@ -359,7 +379,7 @@ func (p PropagationPolicy) applyDelete(o *DeleteOptions) {
 }
 func (p PropagationPolicy) applyDeleteAllOf(o *DeleteAllOfOptions) { p.applyDelete(&o.DeleteOptions) }
 
-// Answer has a Delete fill an object with what the server answered, when it answered with an object.
+// Answer makes a Delete fill into with the object in the server's response, if it is an object.
 func Answer(into Object) DeleteOption { return answer{into} }
 
 type answer struct{ into Object }

@@ -12,35 +12,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
-// A Go type may be older than what it is read from, and then the status of an object that was read lacks something. A write of such a status
-// must not lose that (see status.go). The decoders note the objects here when they read them, whichever client, cache or watch they read them for, so this is
-// one table per process. Almost always it is empty. An object stays in it: which of its versions a writer has is not known.
+// A Go type may lack fields of the objects that it is decoded from, if it is older than they are. A
+// write of such an object's status must not drop these fields (see status.go). The decoders record
+// such objects here when they read them, for every client, cache and watch, so the table is global
+// to the process. It is almost always empty. Entries are never removed, because it is not known
+// which version of an object a writer has.
 
-// maxPartial bounds the objects that are noted for a type. If there are more, all of the type count as noted.
+// maxPartial bounds the recorded objects of a type. Beyond that, all objects of the type count as
+// recorded.
 const maxPartial = 4096
 
 var partials sync.Map // reflect.Type of the struct → *partial
 
-// partial has the objects of which a type lacks a part.
+// partial has the objects of a type that have fields that the type lacks.
 type partial struct {
 	mu   sync.Mutex
-	uids map[types.UID]structs.Loss
-	all  structs.Loss // what counts for every object
-	most structs.Loss
+	uids map[types.UID]jsondecode.Loss
+	all  jsondecode.Loss // applies to every object
+	most jsondecode.Loss
 }
 
-// notePartial notes that the status of an object, as its type has it, lacks something.
-func notePartial(obj metav1.Object, what structs.Loss) {
-	if _, kept := obj.(runtime.Object); !kept || what == structs.Whole {
+// notePartial records that a type lacks part of the status of an object.
+func notePartial(obj metav1.Object, what jsondecode.Loss) {
+	if _, kept := obj.(runtime.Object); !kept || what == jsondecode.Whole {
 		return
 	}
 	known, ok := partials.Load(reflect.TypeOf(obj))
 	if !ok {
-		known, _ = partials.LoadOrStore(reflect.TypeOf(obj), &partial{uids: map[types.UID]structs.Loss{}})
+		known, _ = partials.LoadOrStore(reflect.TypeOf(obj), &partial{uids: map[types.UID]jsondecode.Loss{}})
 	}
 	p := known.(*partial)
 	p.mu.Lock()
@@ -56,8 +59,8 @@ func notePartial(obj metav1.Object, what structs.Loss) {
 	}
 }
 
-// noteLacking notes that messages of a type, or of the items of a list type, have fields that the type lacks. Where is not known, nor of which objects: equal
-// parts of messages are decoded once.
+// noteLacking records that a type, or the item type of a list, lacks fields of decoded messages. It
+// is not known in which place, nor of which objects: equal parts of messages are decoded only once.
 func noteLacking(into runtime.Object) {
 	if list, ok := into.(ObjectList); ok {
 		if item, err := newItemOf(list); err == nil {
@@ -65,16 +68,17 @@ func noteLacking(into runtime.Object) {
 		}
 	}
 	if obj, ok := into.(Object); ok {
-		obj = reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object) // without a uid, it stands for all
-		notePartial(obj, structs.InElements)
+		// without a uid, it stands for all objects
+		obj = reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object)
+		notePartial(obj, jsondecode.InElements)
 	}
 }
 
-// lossOf is what a status of an object lacks, as its type has it.
-func lossOf(obj Object) structs.Loss {
+// lossOf returns what the type of an object lacks of its status.
+func lossOf(obj Object) jsondecode.Loss {
 	known, ok := partials.Load(reflect.TypeOf(obj))
 	if !ok {
-		return structs.Whole
+		return jsondecode.Whole
 	}
 	p := known.(*partial)
 	p.mu.Lock()
@@ -82,7 +86,7 @@ func lossOf(obj Object) structs.Loss {
 	return max(p.all, p.uids[obj.GetUID()])
 }
 
-// notePartialOf looks at what another decoder made of data: an object or a list.
+// notePartialOf compares data with what another decoder read from it: an object or a list.
 func notePartialOf(data []byte, into any) {
 	if list, ok := into.(ObjectList); ok {
 		if _, isObject := into.(Object); !isObject {
@@ -91,27 +95,27 @@ func notePartialOf(data []byte, into any) {
 		}
 	}
 	if obj, ok := into.(Object); ok {
-		notePartial(obj, structs.Status(data, obj))
+		notePartial(obj, jsondecode.Status(data, obj))
 	}
 }
 
 func notePartialItems(data []byte, list ObjectList) {
 	_, raw, err := cutList(data)
 	if err != nil {
-		return // then it was not read, either
+		return // then decoding failed too
 	}
 	n := 0
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // never fails
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // returns only errors of the function
 		if obj, ok := item.(Object); ok && n < len(raw) {
-			notePartial(obj, structs.Status(raw[n], obj))
+			notePartial(obj, jsondecode.Status(raw[n], obj))
 		}
 		n++
 		return nil
 	})
 }
 
-// losesStatus says what an update and a merge patch of an object's status lose.
-func losesStatus(obj Object, p StatusPatch) structs.Loss {
+// losesStatus returns what an update or a merge patch of an object's status would lose.
+func losesStatus(obj Object, p StatusPatch) jsondecode.Loss {
 	loss := lossOf(obj)
 	if p.Before != nil && reflect.TypeOf(p.Before) == reflect.TypeOf(obj) {
 		loss = max(loss, lossOf(p.Before))
@@ -119,7 +123,7 @@ func losesStatus(obj Object, p StatusPatch) structs.Loss {
 	return loss
 }
 
-// versionIn is the resourceVersion that a patch demands; empty if it demands none.
+// versionIn returns the resourceVersion that a patch requires; empty if it requires none.
 func versionIn(document []byte) string {
 	p := tree.Parser{Data: document}
 	raw, err := p.Find("metadata")
@@ -135,18 +139,19 @@ func versionIn(document []byte) string {
 	return version
 }
 
-// Transformed is what change makes of an object that is kept in a cache, to keep less of it. If it changes the status, later writes of that status do not lose
-// what is not kept: they read the object first. change may change and return its argument.
+// Transformed returns change(obj), for a cache that keeps less of an object. If change modifies the
+// status, later writes of that status read the object first, so that they don't lose what the cache
+// dropped. change may modify and return its argument.
 func Transformed(obj Object, change func(Object) Object) Object {
 	before := encodedStatus(obj)
 	obj = change(obj)
 	if !bytes.Equal(before, encodedStatus(obj)) {
-		notePartial(obj, structs.InElements)
+		notePartial(obj, jsondecode.InElements)
 	}
 	return obj
 }
 
-// encodedStatus is the status of an object in JSON; nil if objects of its type have none.
+// encodedStatus returns the status of an object in JSON; nil if it has none.
 func encodedStatus(obj Object) []byte {
 	var status any
 	if u, ok := obj.(*unstructured.Unstructured); ok {

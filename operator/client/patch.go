@@ -9,7 +9,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// RawPatch is a patch that is written already.
+// RawPatch returns a patch with the given type and content.
 func RawPatch(kind types.PatchType, data []byte) Patch { return rawPatch{kind, data} }
 
 type rawPatch struct {
@@ -28,7 +28,7 @@ type Operation struct {
 	Value any    // of add, replace and test
 }
 
-// MarshalJSON writes the members that the operation has; a value may be null.
+// MarshalJSON encodes the members that the operation requires; a value may be null.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	m := map[string]any{"op": o.Op, "path": o.Path}
 	switch o.Op {
@@ -40,7 +40,7 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// JSONPatch is a list of steps, all of which happen or none.
+// JSONPatch is a list of operations, which the server applies all or none.
 func JSONPatch(ops ...Operation) Patch { return jsonPatch(ops) }
 
 type jsonPatch []Operation
@@ -48,24 +48,24 @@ type jsonPatch []Operation
 func (jsonPatch) Type() types.PatchType         { return types.JSONPatchType }
 func (p jsonPatch) Data(Object) ([]byte, error) { return json.Marshal([]Operation(p)) }
 
-// PatchOption changes MergeFrom and DiffFrom.
+// PatchOption configures MergeFrom and DiffFrom.
 type PatchOption interface{ applyPatch(*diffPatch) }
 
 type optimisticLock bool
 
 func (l optimisticLock) applyPatch(p *diffPatch) { p.lock = bool(l) }
 
-// OptimisticLock makes a patch fail with 409 Conflict when the object is no longer what it was made from. That must have a
-// resourceVersion, else the patch fails with [ErrNoVersion].
+// OptimisticLock makes a patch fail with 409 Conflict if the object has changed since it was read.
+// The object must have a resourceVersion, otherwise the patch fails with [ErrNoVersion].
 const OptimisticLock = optimisticLock(true)
 
-// MergeFrom is a JSON merge patch (RFC 7386) of what changes in an object from now on:
+// MergeFrom returns a JSON merge patch (RFC 7386) of the changes made to obj after the call:
 //
 //	patch := client.MergeFrom(pod)
 //	pod.Labels["seen"] = "yes"
 //	err := c.Patch(ctx, pod, patch)
 //
-// A list that changes is replaced as a whole: mind OptimisticLock.
+// A changed list is replaced as a whole: consider OptimisticLock.
 func MergeFrom(obj Object, opts ...PatchOption) Patch {
 	return DiffFrom(types.MergePatchType, mergeDiff, obj, opts...)
 }
@@ -77,7 +77,8 @@ type diffPatch struct {
 	lock bool
 }
 
-// DiffFrom is a patch of a type for whose documents diff is asked: of what changes in an object from now on. Package strategic makes one of it.
+// DiffFrom returns a patch of the changes made to obj after the call, of a type whose documents
+// diff computes. Package strategic uses it.
 func DiffFrom(kind types.PatchType, diff func(from, to []byte, obj Object) (map[string]any, error), obj Object, opts ...PatchOption) Patch {
 	p := diffPatch{kind: kind, diff: diff, from: obj.DeepCopyObject().(Object)}
 	for _, opt := range opts {
@@ -90,10 +91,10 @@ func (p diffPatch) Type() types.PatchType { return p.kind }
 
 func (p diffPatch) Data(obj Object) ([]byte, error) {
 	if reflect.TypeOf(obj) != reflect.TypeOf(p.from) {
-		return nil, fmt.Errorf("difference from a %T to a %T", p.from, obj)
+		return nil, fmt.Errorf("compute patch: the original is a %T, the changed object a %T", p.from, obj)
 	}
 	if p.lock && p.from.GetResourceVersion() == "" {
-		return nil, fmt.Errorf("%w: the object that the patch begins with has none, so OptimisticLock cannot hold", ErrNoVersion)
+		return nil, fmt.Errorf("%w: OptimisticLock needs it in the original object", ErrNoVersion)
 	}
 	from, err := json.Marshal(p.from)
 	if err != nil {
@@ -107,7 +108,8 @@ func (p diffPatch) Data(obj Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Identity is the address' business: a patch that says it can only fail.
+	// The request path identifies the object, and resourceVersion belongs in the patch only with a
+	// lock.
 	metadata, _ := patch["metadata"].(map[string]any)
 	delete(metadata, "resourceVersion")
 	if metadata != nil && len(metadata) == 0 {
@@ -135,7 +137,7 @@ func mergeDiff(from, to []byte, _ Object) (map[string]any, error) {
 	return diffMaps(a, b), nil
 }
 
-// diffMaps is the merge patch that makes b of a.
+// diffMaps returns the merge patch from a to b.
 func diffMaps(a, b map[string]any) map[string]any {
 	patch := map[string]any{}
 	for k, old := range a {

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/operator/internal/messages"
+	"kelson.dev/operator/internal/protodecode"
 )
 
-// message is what types have that know protobuf: the built-in ones, and metadata.
+// message is implemented by types with a protobuf encoding: the built-in ones, and metadata.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// hasProtobuf says that a value of what's type, or its items, can be read from protobuf.
+// hasProtobuf reports whether a value of what's type, or its items, can be decoded from protobuf.
 func hasProtobuf(what runtime.Object) bool {
 	switch what := what.(type) {
 	case *Items:
@@ -34,12 +34,13 @@ func hasProtobuf(what runtime.Object) bool {
 	return ok
 }
 
-// protobufCodec is Kubernetes' protobuf: four bytes of magic, then a runtime.Unknown around the message of the object.
+// protobufCodec is Kubernetes' protobuf encoding: a four-byte prefix, then a runtime.Unknown with
+// the message of the object.
 type protobufCodec struct{ share *sharing }
 
 const magic = "k8s\x00"
 
-// The fields of runtime.Unknown, runtime.TypeMeta, of every list and of the metadata that are read one by one.
+// Field numbers of runtime.Unknown, runtime.TypeMeta, lists and metadata.
 const (
 	unknownType, unknownRaw, unknownEncoding           = 1, 2, 3
 	typeVersion, typeKind                              = 1, 2
@@ -48,12 +49,12 @@ const (
 	metaName, metaNamespace, metaUID, metaVersionField = 1, 3, 5, 6
 )
 
-var errNotProtobuf = errors.New("answer is no protobuf of Kubernetes")
+var errNotProtobuf = errors.New("not in Kubernetes' protobuf encoding")
 
 func (protobufCodec) encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error) {
-	m, ok := obj.(message) // which the kind is no part of
+	m, ok := obj.(message) // without the kind
 	if !ok {
-		return nil, fmt.Errorf("encode %s: %T knows no protobuf", kind.Kind, obj)
+		return nil, fmt.Errorf("encode %s: %T has no protobuf encoding", kind.Kind, obj)
 	}
 	raw, err := m.Marshal()
 	if err != nil {
@@ -73,7 +74,7 @@ func envelope(raw []byte, kind schema.GroupVersionKind) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(data, unknownRaw, protowire.BytesType), raw)
 }
 
-// open is the message within the envelope, which shares its memory, and its kind.
+// open returns the message in the envelope, which shares memory with data, and its kind.
 func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return nil, kind, errNotProtobuf
@@ -102,7 +103,8 @@ func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
 	return raw, kind, err
 }
 
-// openBegun is what there is of the message within an envelope, of which only the beginning need be there.
+// openBegun returns the available part of the message in an envelope, of which data may be only the
+// beginning.
 func openBegun(data []byte) (raw []byte, isThere bool) {
 	for data, isThere = bytes.CutPrefix(data, []byte(magic)); isThere; {
 		number, kind, n := protowire.ConsumeTag(data)
@@ -122,7 +124,7 @@ func openBegun(data []byte) (raw []byte, isThere bool) {
 	return nil, false
 }
 
-// eachField calls yield with every field of a message that is bytes.
+// eachField calls yield with every length-delimited field of a message.
 func eachField(data []byte, yield func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
@@ -176,10 +178,10 @@ func (p protobufCodec) decodeRaw(data, raw []byte, into runtime.Object, kind sch
 	return nil
 }
 
-// decodeMessage is a pointer to a new value of a type, read from a message.
-func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.Object, error) {
+// decodeMessage decodes a message into a new value of type t and returns a pointer to it.
+func decodeMessage(raw []byte, t reflect.Type, share protodecode.Sharing) (runtime.Object, error) {
 	fresh := reflect.New(t).Interface().(runtime.Object)
-	if ok, lacks := messages.Read(raw, fresh, share); ok {
+	if ok, lacks := protodecode.Read(raw, fresh, share); ok {
 		if lacks {
 			noteLacking(fresh)
 		}
@@ -188,7 +190,7 @@ func decodeMessage(raw []byte, t reflect.Type, share messages.Sharing) (runtime.
 	fresh = reflect.New(t).Interface().(runtime.Object)
 	m, ok := fresh.(message)
 	if !ok {
-		return nil, fmt.Errorf("%T knows no protobuf", fresh)
+		return nil, fmt.Errorf("%T has no protobuf encoding", fresh)
 	}
 	err := m.Unmarshal(raw)
 	if sized, ok := fresh.(interface{ Size() int }); ok && err == nil && sized.Size() != len(raw) {
@@ -205,12 +207,12 @@ func (p protobufCodec) decodeNew(data []byte, into runtime.Object, kind schema.G
 	return p.decodeRawNew(data, raw, into, kind)
 }
 
-// decodeRawNew is decodeRaw into what is new.
+// decodeRawNew is decodeRaw into a new value.
 func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind schema.GroupVersionKind) error {
 	switch into.(type) {
-	case *Encoded, *Items: // these have ways of their own
+	case *Encoded, *Items: // decodeRaw handles these
 	default:
-		if ok, lacks := messages.Read(raw, into, p.share.all()); ok {
+		if ok, lacks := protodecode.Read(raw, into, p.share.all()); ok {
 			if lacks {
 				noteLacking(into)
 			}
@@ -222,14 +224,14 @@ func (p protobufCodec) decodeRawNew(data, raw []byte, into runtime.Object, kind 
 }
 
 func (protobufCodec) kindIn(data []byte) metav1.TypeMeta {
-	_, kind, _ := open(data) // an answer that says no kind is of none
+	_, kind, _ := open(data) // the kind is empty if the response has none
 	return kind
 }
 
-// maxFrame bounds what is taken for the length of a frame: no object is nearly as large.
+// maxFrame bounds the accepted length of a frame; no object is nearly as large.
 const maxFrame = 64 << 20
 
-// frames: each has its length before it, in four bytes.
+// frames returns a reader of protobuf events, each of which follows its length in four bytes.
 func (protobufCodec) frames(r io.Reader) frames { return protobufFrames{newFrameReader(r)} }
 
 type protobufFrames struct{ in *frameReader }
@@ -247,7 +249,7 @@ func (f protobufFrames) next() (metav1.WatchEvent, error) {
 	}
 	length := binary.BigEndian.Uint32(head)
 	if length > maxFrame {
-		return event, fmt.Errorf("frame of %d bytes", length)
+		return event, fmt.Errorf("watch frame of %d bytes exceeds the limit", length)
 	}
 	frame, err := f.in.next(int(length))
 	if err != nil {

@@ -19,37 +19,39 @@ import (
 )
 
 const (
-	// maxAttempts bounds how often a request is sent when the server asks to come back later or the connection breaks.
+	// maxAttempts bounds how often a request is sent if the server asks for a retry or the
+	// connection breaks.
 	maxAttempts = 10
-	// maxRetryAfter bounds one wait that the server asks for.
+	// maxRetryAfter bounds a single wait that the server asks for.
 	maxRetryAfter = 30 * time.Second
-	// smallAnswer is what the most answers are not longer than.
+	// smallAnswer is a size that most responses don't exceed.
 	smallAnswer = 4 << 10
-	// reconnectDelay is waited before a read is repeated over a new connection.
+	// reconnectDelay is the wait before a read is retried over a new connection.
 	reconnectDelay = 100 * time.Millisecond
 )
 
 var statusKind = metav1.SchemeGroupVersion.WithKind("Status")
 
-// A request is everything about one exchange with the server.
+// A request describes one HTTP request and how to read its response.
 type request struct {
 	method      string
-	path        string // below the base, beginning with a slash
+	path        string // below the base URL, beginning with a slash
 	query       url.Values
 	contentType string
 	accept      string
 	body        []byte
-	stream      bool          // the answer is a stream: no timeout over all
-	share       *sharing      // among what is decoded from the answer
-	answer      *bytes.Buffer // where the answer is read to; nil for memory of its own
+	stream      bool          // the response is a stream: no overall timeout
+	share       *sharing      // shared parts of the decoded values
+	answer      *bytes.Buffer // buffer for the response; nil to allocate one
 
-	// For errors whose body says nothing.
+	// For errors whose body is not a Status.
 	resource schema.GroupResource
 	name     string
 }
 
-// send does the exchange and returns an answer with a 2xx code, whose body the caller closes; all else is an error.
-// 429 and 503 with Retry-After are repeated after that time; so are reads whose connection broke.
+// send sends the request and returns a response with a 2xx code, whose body the caller closes.
+// Every other outcome is an error. send retries 429 and 503 with Retry-After after that time, and
+// reads if the connection broke.
 func (c *restClient) send(ctx context.Context, r request) (*http.Response, error) {
 	target := *c.base
 	target.Path += r.path
@@ -69,7 +71,7 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		}
 		req.URL, req.Host = &target, target.Host
 		req.Header.Set("Accept", r.accept)
-		req.Header.Set("User-Agent", c.agent) // else a layer of the transport sets it, on a copy of the request
+		req.Header.Set("User-Agent", c.agent) // otherwise the transport sets it, on a copy of the request
 		if r.contentType != "" {
 			req.Header.Set("Content-Type", r.contentType)
 		}
@@ -81,7 +83,7 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		switch {
 		case err != nil:
 			if r.method != http.MethodGet || ctx.Err() != nil || attempt == maxAttempts || !isBroken(err) {
-				return nil, err // names method and address already
+				return nil, err // the error contains method and address
 			}
 			wait = reconnectDelay
 		default:
@@ -105,7 +107,7 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 	}
 }
 
-// read is send for answers of one document.
+// read is send for a response that is a single document.
 func (c *restClient) read(ctx context.Context, r request) (document, error) {
 	resp, err := c.send(ctx, r)
 	if err != nil {
@@ -119,16 +121,16 @@ func (c *restClient) read(ctx context.Context, r request) (document, error) {
 	return document{data, codecOf(resp, r.share)}, nil
 }
 
-// Document reads what is served at a path and is no object, as discovery, /version or /openapi/v3 are, as JSON.
+// Document reads a JSON document that is not an object, such as discovery, /version or /openapi/v3.
 func Document(ctx context.Context, c Client, path string, into any) error {
 	r, ok := c.(*restClient)
 	if !ok {
-		return fmt.Errorf("GET %s: a %T does not read documents", path, c)
+		return fmt.Errorf("GET %s: a %T cannot read documents", path, c)
 	}
 	return r.getDocument(ctx, path, into)
 }
 
-// getDocument reads a document that is not an object, as discovery does.
+// getDocument implements Document.
 func (c *restClient) getDocument(ctx context.Context, path string, into any) error {
 	doc, err := c.read(ctx, request{method: http.MethodGet, path: path, accept: jsonType})
 	if err != nil {
@@ -144,7 +146,7 @@ func (c *restClient) passWarnings(ctx context.Context, header http.Header) {
 	if len(header["Warning"]) == 0 {
 		return
 	}
-	warnings, _ := utilnet.ParseWarningHeaders(header["Warning"]) // what cannot be parsed is nobody's to read
+	warnings, _ := utilnet.ParseWarningHeaders(header["Warning"]) // ignore malformed headers
 	for _, w := range warnings {
 		if w.Code == 299 && w.Text != "" {
 			c.warnings(ctx, w.Text)
@@ -152,7 +154,7 @@ func (c *restClient) passWarnings(ctx context.Context, header http.Header) {
 	}
 }
 
-// errorOf reads and closes the body.
+// errorOf returns the error in a response, and closes its body.
 func (c *restClient) errorOf(r request, resp *http.Response) error {
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -178,12 +180,13 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
 }
 
-// isBroken says that a connection ended under a request, as happens when the server restarts.
+// isBroken reports whether a connection ended during a request, as happens when the server
+// restarts.
 func isBroken(err error) bool {
 	return utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
-// readAll reads an answer, into a buffer if there is one.
+// readAll reads a response, into b if it is not nil.
 func readAll(resp *http.Response, b *bytes.Buffer) ([]byte, error) {
 	if n := resp.ContentLength; b == nil && n > 0 && n < 1<<30 {
 		data := make([]byte, n)
@@ -191,7 +194,8 @@ func readAll(resp *http.Response, b *bytes.Buffer) ([]byte, error) {
 		return data, err
 	}
 	if b == nil {
-		// Most answers are an object: io.ReadAll begins with so little that it would copy them several times.
+		// io.ReadAll starts with such a small buffer that it would copy most responses several
+		// times.
 		b = bytes.NewBuffer(make([]byte, 0, smallAnswer))
 	}
 	_, err := b.ReadFrom(resp.Body)

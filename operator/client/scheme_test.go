@@ -14,8 +14,9 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// MACH-07: the scheme is apimachinery's, with its conversion, defaulting, codecs and deep copies. The client uses it for types and kinds, and
-// leaves objects as the server has them: it neither defaults nor converts by itself.
+// MACH-07: the scheme is apimachinery's, with its conversion, defaulting, codecs and deep copies.
+// The client uses it for types and kinds, and leaves objects as the server has them: it neither
+// defaults nor converts by itself.
 func TestSchemeOfApimachinery(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, corev1.AddToScheme(scheme))

@@ -7,31 +7,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/operator/internal/messages"
+	"kelson.dev/operator/internal/protodecode"
 )
 
-// sharing is what values have in common that were decoded from one stream: equal strings and, if nobody will ever change the values,
-// equal parts: of managedFields, and of what is read from protobuf, of everything. It is for one goroutine. A nil sharing shares nothing.
+// sharing holds parts that values decoded from one stream have in common: equal strings and, if no
+// caller ever modifies the values, equal subtrees: managedFields, and any part of a protobuf
+// message. It is for use by one goroutine. A nil *sharing shares nothing.
 type sharing struct {
 	seed    maphash.Seed
-	strings [stringSlots][2]string    // by hash, the one that was used last first
-	trees   map[string]map[string]any // encoded → decoded; nil if values may be changed
+	strings [stringSlots][2]string    // by hash, most recently used first
+	trees   map[string]map[string]any // encoded → decoded; nil if callers may modify values
 	fields  map[string]*metav1.FieldsV1
-	parts   *messages.Parts // nil if values may be changed
+	parts   *protodecode.Parts // nil if callers may modify values
 }
 
 const (
 	stringSlots = 512
-	// maxShared is the longest string that is looked up, maxTrees the number of trees that are kept.
+	// maxShared is the length of the longest string that is shared, maxTrees the number of trees
+	// that are kept.
 	maxShared = 64
 	maxTrees  = 512
 )
 
-// newSharing shares strings, and trees if the values are immutable.
+// newSharing shares strings, and also trees if the values are immutable.
 func newSharing(immutable bool) *sharing {
 	s := &sharing{seed: maphash.MakeSeed()}
 	if immutable {
-		s.trees, s.fields, s.parts = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}, &messages.Parts{}
+		s.trees, s.fields, s.parts = map[string]map[string]any{}, map[string]*metav1.FieldsV1{}, &protodecode.Parts{}
 	}
 	return s
 }
@@ -65,22 +67,22 @@ func (s *sharing) Keep(raw []byte, tree map[string]any) {
 	}
 }
 
-// FieldsV1 implements [structs.Sharing].
+// FieldsV1 implements [jsondecode.Sharing].
 func (s *sharing) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
 
-// Parts implements [messages.Sharing].
-func (s *sharing) Parts() *messages.Parts { return s.parts }
+// Parts implements [protodecode.Sharing].
+func (s *sharing) Parts() *protodecode.Parts { return s.parts }
 
-// all is what an object has in common that is read into what is new.
-func (s *sharing) all() messages.Sharing {
+// all returns the sharing for decoding into a new value.
+func (s *sharing) all() protodecode.Sharing {
 	if s == nil {
 		return nil
 	}
 	return s
 }
 
-// texts is all but the parts.
-func (s *sharing) texts() messages.Sharing {
+// texts returns the sharing without the parts.
+func (s *sharing) texts() protodecode.Sharing {
 	if s == nil {
 		return nil
 	}
@@ -89,16 +91,17 @@ func (s *sharing) texts() messages.Sharing {
 
 type textsOf struct{ *sharing }
 
-func (textsOf) Parts() *messages.Parts { return nil }
+func (textsOf) Parts() *protodecode.Parts { return nil }
 
-// object lets the managedFields of an object, or of the items of a list, be those of earlier ones.
+// object replaces the managedFields of an object, or of the items of a list, by equal ones decoded
+// earlier.
 func (s *sharing) object(obj runtime.Object) {
 	if s == nil || s.fields == nil {
 		return
 	}
 	if _, isList := obj.(ObjectList); isList {
 		if _, isObject := obj.(Object); !isObject {
-			_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil }) // never fails
+			_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil }) // returns only errors of the function
 			return
 		}
 	}

@@ -13,58 +13,67 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/structs"
+	"kelson.dev/operator/internal/jsondecode"
 	"kelson.dev/operator/tree"
 )
 
-// A status is written in one of three ways.
+// The client writes a status in one of three ways.
 //
-// An update is the cheapest: kube-apiserver needs a quarter more for a merge patch, because it encodes the object, patches the text, and decodes it. An
-// update says the status as a whole, though, and an object as a Go type knows it may have less than there is. It is sent where both come to the same:
+// An update is the cheapest: a merge patch costs kube-apiserver a quarter more, because it encodes
+// the object, patches the text, and decodes it. However, an update replaces the whole status, and
+// an object decoded into a Go type may have fewer fields than the stored one. The client sends an
+// update only if it is equivalent to the patch:
 //
-//   - The kind is a custom resource: of an update of its status a server takes the status, and nothing else that the document has or has not
-//     (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#status-subresource). Types that are compiled into a
-//     server may do otherwise. These take strategic merge patches and custom resources do not, which is how they are told apart, with a dry run.
-//   - All of the status that was read is in the Go type, and is written again. The decoder compares what it reads with the type (see partial.go).
-//   - Nobody else has written to the status. managedFields tell, though not everything: entries can be edited away, and a list that is owned as a
-//     whole does not say what is in it.
-//   - The object is as it was read, which its resourceVersion says. The patch has the same condition.
+//   - The kind is a custom resource: from an update of its status, a server takes only the status
+//     (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#status-subresource).
+//     Compiled-in types may behave differently. The client tells the two apart with a dry run of a
+//     strategic merge patch, which custom resources don't support.
+//   - The Go type has all fields of the status that was read. The decoder compares its input with
+//     the type (see partial.go).
+//   - No other manager has written to the status. managedFields show this, with limits: entries can
+//     be removed, and the entry of an atomic list does not describe its items.
+//   - The object is unchanged since it was read, according to its resourceVersion. The patch has
+//     the same condition.
 //
-// Otherwise the merge patch is sent. It leaves alone what it does not name, but it replaces lists.
+// Otherwise the client sends the merge patch, which does not touch fields that it does not name,
+// but replaces lists.
 //
-// If the status has lists of which the Go type lacks something, the client reads the object again, as unstructured content, and makes the changes there (see
-// [tree.Rebase]). That costs one more request. It happens under an operator that was rolled back to a version which does not know all fields.
+// If the Go type lacks fields of items of lists in the status, the client reads the object as
+// unstructured content and makes the changes there (see [tree.Rebase]), at the cost of an
+// additional request. This happens after a rollback of an operator to a version that does not know
+// all fields.
 
-// StatusPatch is a JSON merge patch of a status, on the condition that the object is as it was read. A client may send another request in its place that
-// has the same effect and loses nothing that the Go type lacks.
+// StatusPatch is a JSON merge patch of a status, conditional on the object being unchanged since it
+// was read. A client may send a different request with the same effect that keeps fields that the
+// Go type lacks.
 type StatusPatch struct {
 	// Document is the patch, with a resourceVersion in its metadata.
 	Document []byte
-	// Before is the object as it was read, with its managedFields; nil if that is not known.
+	// Before is the object as it was read, with its managedFields; nil if not known.
 	Before Object
-	// Old and New are its status, before and after, in JSON.
+	// Old and New are the status before and after, in JSON.
 	Old, New []byte
 }
 
-// Type is that of a merge patch.
+// Type returns the merge patch type.
 func (StatusPatch) Type() types.PatchType { return types.MergePatchType }
 
-// Data is the document.
+// Data returns the document.
 func (p StatusPatch) Data(Object) ([]byte, error) { return p.Document, nil }
 
-// writeStatus sends another request than a patch of a status, if that is cheaper, or if the patch would lose something. done is false if the patch has
-// to be sent.
+// writeStatus sends a different request than a patch of the status, if that is cheaper or if the
+// patch would lose fields. done is false if the caller must send the patch.
 func (c *restClient) writeStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
 	switch losesStatus(obj, p) {
-	case structs.Whole:
+	case jsondecode.Whole:
 		return c.replaceStatus(ctx, e, r, obj, p, o)
-	case structs.InMembers:
+	case jsondecode.InMembers:
 		return false, nil
 	}
 	return true, c.rebaseStatus(ctx, e, r, obj, p, o)
 }
 
-// rebaseStatus makes the changes of a patch in the status as the server has it.
+// rebaseStatus makes the changes of a patch in the status that the server has.
 func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) error {
 	base, err := c.readWhole(ctx, e, r, obj, p)
 	if err != nil {
@@ -82,7 +91,8 @@ func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, ob
 	if err != nil {
 		return err
 	}
-	steps := []Operation{{Op: "add", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}} // another one is a conflict
+	// a conflict if the version differs
+	steps := []Operation{{Op: "add", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}}
 	was, there := base.Object[statusName]
 	switch status = tree.Rebase(was, old, status); {
 	case status != nil:
@@ -99,8 +109,8 @@ func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, ob
 
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// readWhole reads an object with all that the server has. A client without the right to get it sends a patch that changes nothing, which is answered with
-// the object.
+// readWhole reads all fields that the server has. A client without the right to get the object
+// sends a patch without changes, and the response contains the object.
 func (c *restClient) readWhole(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch) (*unstructured.Unstructured, error) {
 	get, err := c.request(http.MethodGet, e, KeyOf(obj), "")
 	if err != nil {
@@ -118,10 +128,10 @@ func (c *restClient) readWhole(ctx context.Context, e endpoint, r request, obj O
 	return whole, c.exchange(ctx, r, whole, e.kind)
 }
 
-// parseStatus reads an encoded status as a tree.
+// parseStatus parses an encoded status into a tree.
 func parseStatus(data []byte) (status any, err error) {
 	p := tree.Parser{Data: data}
-	if status, err = p.Value(); err != nil { // unusual
+	if status, err = p.Value(); err != nil { // fall back to the decoder of apimachinery
 		status = nil
 		err = unmarshal(data, &status)
 	}
@@ -131,27 +141,29 @@ func parseStatus(data []byte) (status any, err error) {
 	return status, nil
 }
 
-// replaceStatus sends an update for a patch of a status, if both come to the same. It is not done if the patch has to be sent.
+// replaceStatus sends an update instead of a patch of a status, if both are equivalent. done is
+// false if the caller must send the patch.
 func (c *restClient) replaceStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
 	if _, builtin := builtinKind(obj); builtin || !p.isWhole(r.query.Get("fieldManager")) || !c.isCustom(ctx, e, r) {
 		return false, nil
 	}
 	r.method, r.contentType = http.MethodPut, jsonType
 	if r.body, err = p.update(e.kind); err != nil {
-		return false, nil // the patch can do without
+		return false, nil // the patch may still work
 	}
 	err = c.exchangeIfKind(ctx, r, obj, e.kind, true, o.Given)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err):
 		c.custom.Store(e.kind, false)
 		return false, nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err): // what is wrong need not be what the patch changes
+	// the error may be in a field that the patch does not touch
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return false, nil
 	}
 	return true, err
 }
 
-// isCustom says that a kind is a custom resource, as far as is known: it asks once.
+// isCustom reports whether a kind is known to be a custom resource. It asks the server once.
 func (c *restClient) isCustom(ctx context.Context, e endpoint, r request) bool {
 	known, asked := c.custom.LoadOrStore(e.kind, false)
 	if asked {
@@ -166,12 +178,13 @@ func (c *restClient) isCustom(ctx context.Context, e endpoint, r request) bool {
 	}
 	var status apierrors.APIStatus
 	if err != nil && (!errors.As(err, &status) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || status.Status().Code >= http.StatusInternalServerError) {
-		c.custom.Delete(e.kind) // this said nothing: it is asked again
+		c.custom.Delete(e.kind) // inconclusive: ask again next time
 	}
 	return false
 }
 
-// isWhole says that an update loses nothing: that all the fields of the status are in Old, and those of one manager.
+// isWhole reports whether an update loses nothing: Old has all fields of the status, and one
+// manager owns them all.
 func (p StatusPatch) isWhole(manager string) bool {
 	if p.Before == nil || p.Before.GetResourceVersion() == "" || manager == "" {
 		return false
@@ -199,7 +212,7 @@ func (p StatusPatch) isWhole(manager string) bool {
 		}
 		fields, err := tree.Parse(e.FieldsV1.Raw, nil)
 		if err == nil && fields[statusField] == nil {
-			continue // it is of another field of that name
+			continue // another field of that name
 		}
 		if err != nil || e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate || !p.coversOld(fields) {
 			return false
@@ -210,18 +223,18 @@ func (p StatusPatch) isWhole(manager string) bool {
 
 const (
 	statusName = "status"
-	// statusField is how managedFields name the status.
+	// statusField is the name of the status in managedFields.
 	statusField = "f:status"
 )
 
-// coversOld says that the old status has all of the fields that a set has below the status.
+// coversOld reports whether the old status has all status fields of a set.
 func (p StatusPatch) coversOld(fields map[string]any) bool {
 	set, _ := fields[statusField].(map[string]any)
 	old, err := tree.Parse(p.Old, nil)
 	return err == nil && covers(old, set)
 }
 
-// update is the document of an update of the status.
+// update returns the document of an update of the status.
 func (p StatusPatch) update(kind schema.GroupVersionKind) ([]byte, error) {
 	data, err := tree.Append(nil, map[string]any{
 		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,

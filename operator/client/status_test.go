@@ -32,7 +32,7 @@ const (
 	sentProbe, sentUpdate, sentPatch = "PATCH strategic-merge-patch", "PUT json", "PATCH merge-patch"
 )
 
-// RUN-04, MACH-01: a patch of a status is sent as an update where nobody can tell the difference.
+// RUN-04, MACH-01: a patch of a status is sent as an update if both are equivalent.
 func TestStatusPatchStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()
@@ -97,7 +97,7 @@ func TestStatusPatchStory(t *testing.T) {
 		must(t, err)
 		return c
 	}
-	// check looks at what there is: nothing but the status may have changed.
+	// check verifies that only the status has changed.
 	check := func(t *testing.T, answer *unstructured.Unstructured, want string, managers ...string) {
 		t.Helper()
 		live := lighthouse(answer.GetName())

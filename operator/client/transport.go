@@ -14,20 +14,24 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"kelson.dev/operator/internal/exchange"
+	"kelson.dev/operator/internal/http1"
 )
 
 const (
-	// maxConnections is how many requests one client has under way at once; more wait. Watches are not counted.
+	// maxConnections is how many requests of one client can be in flight; further requests wait.
+	// Watches do not count.
 	maxConnections = 100
-	// idleTimeout is less than that of kube-apiserver (90 s) and of the usual balancers before it (60 s): a request that is sent while
-	// the other end closes its connection is lost.
+	// idleTimeout is less than the idle timeouts of kube-apiserver (90 s) and of common load
+	// balancers (60 s): a request is lost if the other end closes the connection while it is being
+	// sent.
 	idleTimeout = 45 * time.Second
-	// deadAfter is about how long the other end of a connection may be silent to probes, or leave unacknowledged what was sent to it.
+	// deadAfter is about how long the other end of a connection may leave probes or data
+	// unacknowledged.
 	deadAfter = 45 * time.Second
 )
 
-// NetHTTPEnv is the environment variable that does what Config.NetHTTP does, for every client of the process; true or false.
+// NetHTTPEnv is an environment variable with the effect of Config.NetHTTP for every client of the
+// process; true or false.
 const NetHTTPEnv = "KELSON_NET_HTTP"
 
 func usesNetHTTP(cfg Config) (bool, error) {
@@ -42,14 +46,15 @@ func usesNetHTTP(cfg Config) (bool, error) {
 	return on, nil
 }
 
-// newHTTPClient makes an HTTP client for a server, of at most so many connections for reads and as many for writes, or of any number if that is
-// zero.
+// newHTTPClient returns an HTTP client for a server, with at most the given number of connections
+// for reads and the same number for writes; zero means no limit.
 //
-// It speaks HTTP/1.1, unless the configuration names protocols: with one connection for each request that is under way and for each watch, both
-// sides need a third less of the processor for a small request than over streams of HTTP/2, a watch that is read slowly holds up nobody
-// else, and requests spread over the servers behind an address.
+// It uses HTTP/1.1 unless the configuration lists protocols, with a connection for each request in
+// flight and for each watch. Compared to HTTP/2, both sides need a third less CPU time for a small
+// request, a watch that is read slowly does not block others, and requests spread over the servers
+// behind an address.
 //
-// Small writes are done by package exchange, unless netHTTP is set.
+// Package http1 sends small writes, unless netHTTP is set.
 func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Client, error) {
 	conf = rest.CopyConfig(conf)
 	if conf.Transport == nil && len(conf.NextProtos) == 0 {
@@ -57,7 +62,7 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		conf.Dial = exchange.Observed(conf.Dial) // client-go wraps connections
+		conf.Dial = http1.Observed(conf.Dial) // before client-go wraps connections
 		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
@@ -67,8 +72,8 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 	return client, nil
 }
 
-// innermost is what stands directly before the transport that client-go makes of a configuration, which is this client's alone: no two have the
-// same dialer.
+// innermost wraps the transport that client-go creates for a configuration. Each client has its own
+// transport, because no two have the same dialer.
 func innermost(connections int, caFile string, netHTTP bool) transport.WrapperFunc {
 	return func(rt http.RoundTripper) http.RoundTripper {
 		base := bottom(rt)
@@ -79,14 +84,15 @@ func innermost(connections int, caFile string, netHTTP bool) transport.WrapperFu
 		if connections == 0 || netHTTP {
 			return rt
 		}
-		return exchange.New(exchange.Config{
+		return http1.New(http1.Config{
 			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout,
 			TLS: func() *tls.Config { return trusting(bottom(rt).TLSClientConfig, caFile) },
 		})
 	}
 }
 
-// bottom is the transport below its wrappers; nil if there is none. What stands between replaces it when the file of an authority changes.
+// bottom returns the http.Transport below its wrappers; nil if there is none. One of the wrappers
+// replaces the transport when the CA file changes.
 func bottom(rt http.RoundTripper) *http.Transport {
 	for {
 		switch t := rt.(type) {
@@ -100,7 +106,7 @@ func bottom(rt http.RoundTripper) *http.Transport {
 	}
 }
 
-// trusting is a configuration with the authorities that a file has now, if there is a file.
+// trusting returns a configuration with the current content of a CA file, if there is one.
 func trusting(conf *tls.Config, caFile string) *tls.Config {
 	if caFile == "" || conf.RootCAs == nil {
 		return conf
@@ -110,10 +116,10 @@ func trusting(conf *tls.Config, caFile string) *tls.Config {
 		conf = conf.Clone()
 		conf.RootCAs = pool
 	}
-	return conf // as it was, while the file is not there or being written
+	return conf // unchanged if the file is missing or incomplete
 }
 
-// dialer makes connections that notice when the other end is gone.
+// dialer returns a dialer whose connections detect a dead peer.
 func dialer() *net.Dialer {
 	const probes = 3
 	return &net.Dialer{

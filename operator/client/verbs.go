@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An endpoint is where a kind is served.
+// An endpoint describes where a kind is served.
 type endpoint struct {
 	kind       schema.GroupVersionKind
 	resource   schema.GroupVersionResource
@@ -45,7 +45,7 @@ func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoi
 	return endpoint{kind: kind, resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// path of a collection (no name), an object, or a subresource of it.
+// path returns the path of a collection (no name), an object, or a subresource.
 func (e endpoint) path(namespace, name, subresource string) string {
 	p := "/apis/" + e.resource.Group + "/" + e.resource.Version
 	if e.resource.Group == "" {
@@ -64,7 +64,7 @@ func (e endpoint) path(namespace, name, subresource string) string {
 	return p
 }
 
-// request addresses one object of the endpoint; key.Name is empty for a create only.
+// request returns a request for one object. key.Name may be empty only for a create.
 func (c *restClient) request(method string, e endpoint, key Key, subresource string) (request, error) {
 	what := e.resource.GroupResource().String()
 	if key.Name == "" && (method != http.MethodPost || subresource != "") {
@@ -133,14 +133,14 @@ func (c *restClient) Update(ctx context.Context, obj Object, opts ...WriteOption
 	return c.write(ctx, http.MethodPut, "", obj, obj, NewWriteOptions(opts...))
 }
 
-// write sends body to obj's address, and fills body with the answer.
+// write sends body to the path of obj, and fills body with the response.
 func (c *restClient) write(ctx context.Context, method, subresource string, obj Object, body runtime.Object, o WriteOptions) error {
 	e, err := c.endpointOf(ctx, obj)
 	if err != nil {
 		return fmt.Errorf("%s %T %s: %w", method, obj, KeyOf(obj), err)
 	}
 	if isMetadataOnly(body) {
-		return fmt.Errorf("%s %s %s: metadata alone cannot be written; patch it", method, e.kind.Kind, KeyOf(obj))
+		return fmt.Errorf("%s %s %s: a PartialObjectMetadata cannot be written: use Patch", method, e.kind.Kind, KeyOf(obj))
 	}
 	bodyKind := e.kind
 	if body != runtime.Object(obj) {
@@ -160,7 +160,7 @@ func (c *restClient) write(ctx context.Context, method, subresource string, obj 
 	if subresource == "" && c.sendsMessages(obj, o) {
 		dropped, err := c.exchangeMessage(ctx, r, obj, e, o.Given)
 		if dropped != "" {
-			c.warnings(ctx, fmt.Sprintf("%s: the server's answer has no %s, which was sent: it does not know the field, or does not serve it", e.kind.Kind, dropped))
+			c.warnings(ctx, fmt.Sprintf("%s: field %s was sent but is missing from the response: the server does not know it, or has it disabled", e.kind.Kind, dropped))
 		}
 		return err
 	}
@@ -194,12 +194,12 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 		r.query.Set("force", "true")
 	}
 	if o.FieldValidation == "" && isOwnDocument(patch) {
-		// All that servers look for in an apply is names that come twice, and they parse it once more for that. An encoder writes no such. Fields that
-		// the kind does not have are an error anyway.
+		// Servers validate an apply only for duplicate names, and parse it a second time to do so.
+		// Encoders never write duplicates. Unknown fields are an error in any case.
 		r.query.Set("fieldValidation", metav1.FieldValidationIgnore)
 	}
 	if patch.Type() == types.ApplyPatchType && subresource == "" {
-		o.New = o.New && isOwnDocument(patch) // others may be YAML
+		o.New = o.New && isOwnDocument(patch) // other documents may be YAML
 		return c.apply(ctx, e, r, obj, saysAll(patch, obj), o)
 	}
 	if p, ok := patch.(StatusPatch); ok && subresource == statusName {
@@ -286,10 +286,11 @@ func (c *restClient) exchange(ctx context.Context, r request, into runtime.Objec
 	return a.decode(a.data, into, kind)
 }
 
-// exchangeIfKind leaves into alone when check is set and the answer is of another kind: a subresource may answer with what
-// it pleases (a Status for a binding, a Scale for a patch of scale).
+// exchangeIfKind is exchange with pooled memory. If check is set and the response is of another
+// kind, it does not modify into: subresources can respond with other kinds (a Status for a binding,
+// a Scale for a patch of scale).
 //
-// Names and labels are the same in many answers, and so are managedFields, in what nobody will touch.
+// Responses share names and labels, and also managedFields if immutable is set.
 func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check, immutable bool) error {
 	pool := &c.texts
 	if immutable {
@@ -313,10 +314,10 @@ func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime
 	return a.decode(a.data, into, kind)
 }
 
-// answers has the memory of answers, which the decoders read from and do not keep.
+// answers holds buffers for responses; decoders read from them and don't retain them.
 var answers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, smallAnswer)) }}
 
-// release gives memory back.
+// release returns a buffer to the pool.
 func release(b *bytes.Buffer) {
 	if b.Cap() > largeBuffer {
 		return

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Watch opens a watch of the items of list, which is not filled. The caller must Stop it, or end ctx.
+// Watch starts a watch of the items of list, which is not filled. The caller must call Stop or end
+// ctx.
 func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
 	e, err := c.endpointOf(ctx, list)
 	if err != nil {
@@ -48,19 +49,19 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 		done:    ctx.Done(),
 		cancel:  cancel,
 	}
-	// A read that waits for the server ends when the body is closed, whatever the transport.
+	// Closing the body ends a read that waits for the server, with any transport.
 	s.release = context.AfterFunc(ctx, s.close)
 	go s.run()
 	return s, nil
 }
 
-// stream decodes the events of one watch: one after the other when they come so, and several at a time when there are many, as there are at
-// the beginning.
+// stream decodes the events of one watch: one at a time in general, and several in parallel when
+// many arrive, as at the start.
 type stream struct {
-	codecs  []codec // one for each goroutine that decodes
+	codecs  []codec // one for each decoding goroutine
 	another func() codec
 	newItem func() Object
-	known   Known // nil if nothing is
+	known   Known // nil if none
 	body    io.ReadCloser
 	frames  frames
 	batch   []decoded
@@ -77,8 +78,8 @@ func (s *stream) close()                         { s.once.Do(func() { _ = s.body
 
 func (s *stream) run() {
 	defer close(s.events)
-	var before []decoded // the batch before this one
-	var sent chan bool   // what became of it, if it is being sent: whether to go on
+	var before []decoded // the previous batch
+	var sent chan bool   // result of sending that batch, while it is being sent: whether to continue
 	defer func() {
 		if sent != nil {
 			<-sent
@@ -90,8 +91,8 @@ func (s *stream) run() {
 	for {
 		s.receive()
 		if sent != nil {
-			goOn := <-sent
-			if sent = nil; !goOn {
+			more := <-sent
+			if sent = nil; !more {
 				return
 			}
 		}
@@ -101,20 +102,20 @@ func (s *stream) run() {
 			}
 			continue
 		}
-		// There is much: the next is read and decoded while this is sent.
+		// With many events, read and decode the next batch while this one is sent.
 		s.batch, before = before, s.batch
 		sent = make(chan bool, 1)
 		go func(batch []decoded, sent chan<- bool) {
-			goOn := s.sendAll(batch)
-			if !goOn {
-				s.cancel() // nobody needs what is being read
+			more := s.sendAll(batch)
+			if !more {
+				s.cancel() // no reader for further events
 			}
-			sent <- goOn
+			sent <- more
 		}(before, sent)
 	}
 }
 
-// sendAll sends a batch, and says whether there may be more.
+// sendAll sends a batch, and reports whether the stream continues.
 func (s *stream) sendAll(batch []decoded) bool {
 	for _, d := range batch {
 		if d.err != nil {
@@ -128,7 +129,7 @@ func (s *stream) sendAll(batch []decoded) bool {
 	return true
 }
 
-// fail tells of an error, unless it is how watches end.
+// fail sends an error event, unless the error is a normal end of a watch.
 func (s *stream) fail(err error) {
 	if s.ended(err) {
 		return
@@ -137,7 +138,7 @@ func (s *stream) fail(err error) {
 	s.send(watch.Event{Type: watch.Error, Object: &status})
 }
 
-// decoded is an event, or why there is none.
+// decoded is an event, or the error in its place.
 type decoded struct {
 	frame metav1.WatchEvent
 	event watch.Event
@@ -145,19 +146,19 @@ type decoded struct {
 }
 
 const (
-	// maxBatch is how many events are decoded before they are sent.
+	// maxBatch is the maximum number of events that are decoded before they are sent.
 	maxBatch = 64
-	// minAhead is how many are worth a goroutine that sends them.
+	// minAhead is the smallest batch that is sent by a separate goroutine.
 	minAhead = 16
-	// minPart is how many are worth a goroutine.
+	// minPart is the smallest part of a batch that is decoded by a separate goroutine.
 	minPart = 8
-	// maxDecoders bounds the goroutines of one watch: each has texts of its own that are shared.
+	// maxDecoders bounds the decoding goroutines of one watch: each has its own shared strings.
 	maxDecoders = 4
 )
 
-// receive makes a batch of what is here, or of the one event that it waits for.
+// receive fills the batch with the events that have arrived, or waits for one.
 func (s *stream) receive() {
-	clear(s.batch) // what was sent is the receiver's
+	clear(s.batch) // the receiver owns the events that were sent
 	s.batch = s.batch[:0]
 	for len(s.batch) == 0 || len(s.batch) < maxBatch && s.frames.more() {
 		frame, err := s.frames.next()
@@ -213,7 +214,7 @@ func (s *stream) decode(c codec, frame metav1.WatchEvent) (watch.Event, error) {
 		}
 		item := s.newItem()
 		if e, ok := item.(*Encoded); ok && event.Type == watch.Bookmark {
-			item = newItem(e.like) // its annotations count
+			item = newItem(e.like) // the annotations of a bookmark are needed
 		}
 		event.Object = item
 		return event, c.decodeNew(frame.Object.Raw, item, item.GetObjectKind().GroupVersionKind())
@@ -221,14 +222,14 @@ func (s *stream) decode(c codec, frame metav1.WatchEvent) (watch.Event, error) {
 	return event, fmt.Errorf("unknown type of event %q", frame.Type)
 }
 
-// knownObject is the object of an event, if it need not be decoded. The result is an interface without a value, otherwise.
+// knownObject returns the object of an event if it need not be decoded, otherwise a nil interface.
 func (s *stream) knownObject(c codec, event watch.EventType, data []byte) runtime.Object {
 	if event != watch.Added && event != watch.Modified || s.known == nil || !s.known.Some() {
 		return nil
 	}
 	head, err := c.headIn(data)
 	if err != nil {
-		return nil // decoding it will tell
+		return nil // decode reports the error
 	}
 	if obj := s.known.Object(head); obj != nil {
 		return obj
@@ -236,7 +237,8 @@ func (s *stream) knownObject(c codec, event watch.EventType, data []byte) runtim
 	return nil
 }
 
-// ended says that a watch ended as watches do: by its reader, its context, its time or its connection. The reader resumes.
+// ended reports whether a watch ended normally: by its reader, its context, its timeout or its
+// connection. The reader resumes it.
 func (s *stream) ended(err error) bool {
 	select {
 	case <-s.done:

@@ -1,4 +1,5 @@
-// Package clientset is what generated clients, listers and informers are made of. Programs use what was generated:
+// Package clientset is the base of generated clients, listers and informers. Programs use the
+// generated packages:
 //
 //	clients, err := versioned.NewForConfig(cfg)
 //	pizza, err := clients.ShopV1().Pizzas("default").Get(ctx, "margherita", metav1.GetOptions{})
@@ -10,12 +11,15 @@
 //	err = factory.WaitForCacheSyncWithContext(ctx)
 //	pizza, err = pizzas.Lister().Pizzas("default").Get("margherita")
 //
-// The shape is that of client-gen's, lister-gen's and informer-gen's clients. Requests go by client-go's own typed client; informers are
-// those of package [kelson.dev/operator/informer]: one watch per kind, no polling, and nothing runs after its context has ended.
+// The API is that of the clients of client-gen, lister-gen and informer-gen. Requests use
+// client-go's typed client; informers are those of package [kelson.dev/operator/informer]: one
+// watch per kind, no polling, and no goroutine outlives its context.
 //
-// # What is different
+// # Differences
 //
-//   - The client does not limit itself unless the configuration says so (QPS or RateLimiter): servers limit, by priority and fairness.
-//   - An informer that is first used after the factory was started runs at once; Start need not be called again.
-//   - Objects of listers and handlers are shared and must not be changed, as ever.
+//   - The client has no rate limit unless configured (QPS or RateLimiter): servers limit requests
+//     by priority and fairness.
+//   - An informer that is first used after the factory was started runs at once, without another
+//     call of Start.
+//   - As usual, objects from listers and handlers are shared and must not be modified.
 package clientset

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Option changes a Factory.
+// Option configures a Factory.
 type Option func(*options)
 
 type options struct {
@@ -27,7 +27,7 @@ type options struct {
 	err       error
 }
 
-// WithNamespace limits informers to a namespace.
+// WithNamespace restricts informers to a namespace.
 func WithNamespace(namespace string) Option {
 	return func(o *options) {
 		if namespace != metav1.NamespaceAll {
@@ -36,7 +36,7 @@ func WithNamespace(namespace string) Option {
 	}
 }
 
-// WithTweakListOptions limits informers by the selectors that the function sets.
+// WithTweakListOptions restricts informers by the selectors that the function sets.
 func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	return func(o *options) {
 		var list metav1.ListOptions
@@ -53,20 +53,20 @@ func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	}
 }
 
-// WithTransform changes objects before they are stored, to keep less of them.
+// WithTransform changes objects before they are stored, to save memory.
 func WithTransform(transform cache.TransformFunc) Option {
 	return func(o *options) { o.transform = transform }
 }
 
-// WithForm says how objects are kept: see [informer.Form].
+// WithForm sets how objects are kept: see [informer.Form].
 func WithForm(form informer.Form) Option {
 	return func(o *options) { o.form = form }
 }
 
-// Factory holds the informers of a clientset. It is safe for concurrent use.
+// Factory has the informers of a clientset. It is safe for concurrent use.
 type Factory struct {
 	set informer.Informers
-	err error // of the options; told by whoever uses the factory
+	err error // of the options; returned by the methods of the informers
 
 	mu      sync.Mutex
 	used    map[reflect.Type]*Informer
@@ -75,7 +75,7 @@ type Factory struct {
 	running sync.WaitGroup
 }
 
-// NewFactory makes a factory. Nothing runs before Start.
+// NewFactory returns a factory. It starts nothing before Start.
 func NewFactory(c client.Client, resync time.Duration, opts ...Option) *Factory {
 	var o options
 	for _, opt := range opts {
@@ -99,7 +99,7 @@ func NewFactory(c client.Client, resync time.Duration, opts ...Option) *Factory 
 	return f
 }
 
-// InformerFor is the informer of an object's kind, the same for every call.
+// InformerFor returns the informer of an object's kind; repeated calls return the same one.
 func (f *Factory) InformerFor(obj client.Object) *Informer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +139,7 @@ func (f *Factory) StartWithContext(ctx context.Context) {
 	}
 }
 
-// start begins to run, once.
+// start starts the informers once.
 func (f *Factory) start(ctx context.Context, cancel context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,15 +147,15 @@ func (f *Factory) start(ctx context.Context, cancel context.CancelFunc) bool {
 		return false
 	}
 	f.started, f.cancel = true, cancel
-	f.running.Go(func() { _ = f.set.Run(ctx) }) // it ends with ctx, and says so
+	f.running.Go(func() { _ = f.set.Run(ctx) }) // it returns nil when ctx ends
 	return true
 }
 
-// Shutdown ends the informers and waits until nothing runs any longer.
+// Shutdown stops the informers and waits until all goroutines have returned.
 func (f *Factory) Shutdown() {
 	f.mu.Lock()
 	cancel := f.cancel
-	f.started = true // nothing starts afterwards
+	f.started = true // prevents a later start
 	f.mu.Unlock()
 	if cancel != nil {
 		cancel()
@@ -163,7 +163,8 @@ func (f *Factory) Shutdown() {
 	f.running.Wait()
 }
 
-// WaitForCacheSync waits until every informer that was asked for has its first list, or the channel is closed, and says which have.
+// WaitForCacheSync waits until all requested informers have their first list, or the channel is
+// closed, and reports which have.
 func (f *Factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	synced := map[reflect.Type]bool{}
 	for t, i := range f.informers() {
@@ -181,7 +182,8 @@ func (f *Factory) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return synced
 }
 
-// WaitForCacheSyncWithContext waits until every informer that was asked for has its first list. The error says which has none, and why.
+// WaitForCacheSyncWithContext waits until all requested informers have their first list. The error
+// says which don't, and why.
 func (f *Factory) WaitForCacheSyncWithContext(ctx context.Context) error {
 	if f.err != nil {
 		return f.err

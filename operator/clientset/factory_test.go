@@ -50,7 +50,7 @@ func configMap(namespace, name string, of map[string]string) *corev1.ConfigMap {
 
 var resource = corev1.Resource("configmaps")
 
-// heard is what a handler of client-go's was told.
+// heard records the calls of a client-go handler.
 type heard struct {
 	mu  sync.Mutex
 	all []string
@@ -91,7 +91,8 @@ func names(objs []*corev1.ConfigMap) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-05: the factory of generated informers: one per kind, with listers, indexes and client-go's handlers, from Start to Shutdown.
+// MACH-05: the factory of generated informers: one per kind, with listers, indexes and client-go's
+// handlers, from Start to Shutdown.
 func TestFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -123,7 +124,7 @@ func TestFactory(t *testing.T) {
 		}
 		<-reg.Synced()
 		if got := h.take(); !slices.Equal(got, []string{"add true a", "add true b"}) || !inf.HasSynced() || !reg.HasSynced() {
-			t.Errorf("the handler was told %q", got)
+			t.Errorf("the handler got %q", got)
 		}
 
 		lister := clientset.NewLister[*corev1.ConfigMap](inf, resource)
@@ -156,13 +157,13 @@ func TestFactory(t *testing.T) {
 		must(t, c.Delete(t.Context(), configMap("one", "a", nil)))
 		synctest.Wait()
 		if got := h.take(); !slices.Equal(got, []string{"delete a", "update b"}) {
-			t.Errorf("the handler was told %q", got)
+			t.Errorf("the handler got %q", got)
 		}
 		must(t, inf.RemoveEventHandler(reg))
 		must(t, c.Create(t.Context(), configMap("one", "late", nil)))
 		synctest.Wait()
 		if got := h.take(); len(got) != 0 {
-			t.Errorf("a handler that was removed is told %q", got)
+			t.Errorf("a removed handler got %q", got)
 		}
 		f.Shutdown()
 		f.Shutdown()
@@ -192,7 +193,7 @@ func (b *breakable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r.WithContext(ctx))
 }
 
-// MACH-05: what was deleted while nobody watched is told as client-go does.
+// MACH-05: objects deleted during an interrupted watch are reported as client-go does.
 func TestStaleDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -217,7 +218,7 @@ func TestStaleDelete(t *testing.T) {
 		close(stop)
 		f.Shutdown()
 		if got := h.take(); !slices.Equal(got, []string{"add true a", "delete stale one/a a"}) {
-			t.Errorf("the handler was told %q", got)
+			t.Errorf("the handler got %q", got)
 		}
 	})
 }
@@ -312,7 +313,8 @@ func TestFactoryOptions(t *testing.T) {
 // nameless is of no scheme.
 type nameless struct{ corev1.ConfigMap }
 
-// MACH-01, MACH-07: a typed client as generated ones are, by client-go's own and apimachinery's scheme and codecs.
+// MACH-01, MACH-07: a typed client as generated ones are, by client-go's own and apimachinery's
+// scheme and codecs.
 func TestTypedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()

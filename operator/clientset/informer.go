@@ -7,16 +7,16 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Informer is the shared copy of one kind, with client-go's handlers.
+// Informer is the shared copy of one kind, with client-go's handler interface.
 type Informer struct {
 	shared informer.Informer
 	err    error
 }
 
-// Shared is the informer itself, nil if there is none; then every method says why.
+// Shared returns the underlying informer; nil after an error, which every method then returns.
 func (i *Informer) Shared() informer.Informer { return i.shared }
 
-// AddEventHandler adds a handler. It has a buffer and a goroutine of its own.
+// AddEventHandler adds a handler, which has its own buffer and goroutine.
 func (i *Informer) AddEventHandler(h cache.ResourceEventHandler) (*Registration, error) {
 	if i.err != nil {
 		return nil, i.err
@@ -28,13 +28,13 @@ func (i *Informer) AddEventHandler(h cache.ResourceEventHandler) (*Registration,
 	return &Registration{r}, nil
 }
 
-// RemoveEventHandler ends a handler's subscription.
+// RemoveEventHandler removes a handler.
 func (i *Informer) RemoveEventHandler(r *Registration) error {
 	r.registration.Remove()
 	return i.err
 }
 
-// AddIndexers adds index functions by their names.
+// AddIndexers adds named index functions.
 func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	if i.err != nil {
 		return i.err
@@ -54,7 +54,7 @@ func (i *Informer) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// ByIndex is the objects that an index finds under a value.
+// ByIndex returns the objects that an index has under a value.
 func (i *Informer) ByIndex(name, value string) ([]client.Object, error) {
 	if i.err != nil {
 		return nil, i.err
@@ -62,7 +62,7 @@ func (i *Informer) ByIndex(name, value string) ([]client.Object, error) {
 	return i.shared.ByIndex(name, value)
 }
 
-// HasSynced says that the first list is there.
+// HasSynced reports whether the first list is complete.
 func (i *Informer) HasSynced() bool {
 	if i.err != nil {
 		return false
@@ -70,13 +70,13 @@ func (i *Informer) HasSynced() bool {
 	return closed(i.shared.Synced())
 }
 
-// Registration is one handler's subscription.
+// Registration is the subscription of a handler.
 type Registration struct{ registration informer.Registration }
 
-// HasSynced says that the handler was given everything that was there when it was added.
+// HasSynced reports whether the handler has received all objects that existed when it was added.
 func (r *Registration) HasSynced() bool { return closed(r.registration.Synced()) }
 
-// Synced is closed when HasSynced becomes true.
+// Synced returns a channel that is closed when HasSynced becomes true.
 func (r *Registration) Synced() <-chan struct{} { return r.registration.Synced() }
 
 func closed(c <-chan struct{}) bool {
@@ -88,7 +88,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// handler tells client-go's kind of handler what an informer says.
+// handler adapts a client-go handler to an informer.Handler.
 type handler struct{ to cache.ResourceEventHandler }
 
 func (h handler) OnAdd(obj client.Object, initial bool) { h.to.OnAdd(obj, initial) }

@@ -8,25 +8,26 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Lister reads the objects of an informer, of all namespaces or of one. They are shared and must not be changed.
+// Lister reads the objects of an informer, from all namespaces or one. They are shared and must not
+// be modified.
 type Lister[T client.Object] struct {
 	informer  *Informer
 	resource  schema.GroupResource
 	namespace string
 }
 
-// NewLister makes a lister of all namespaces. resource is for errors.
+// NewLister returns a lister for all namespaces. resource is used in errors.
 func NewLister[T client.Object](i *Informer, resource schema.GroupResource) Lister[T] {
 	return Lister[T]{informer: i, resource: resource}
 }
 
-// Namespaced is the lister of one namespace.
+// Namespaced returns a lister for one namespace.
 func (l Lister[T]) Namespaced(namespace string) Lister[T] {
 	l.namespace = namespace
 	return l
 }
 
-// List is the objects that the selector matches, in no order.
+// List returns the objects that the selector matches, in no particular order.
 func (l Lister[T]) List(selector labels.Selector) ([]T, error) {
 	if l.informer.err != nil {
 		return nil, l.informer.err
@@ -43,7 +44,7 @@ func (l Lister[T]) List(selector labels.Selector) ([]T, error) {
 	return found, nil
 }
 
-// Get is the object of that name. The error is the API's NotFound if there is none.
+// Get returns the object with a name, or a NotFound status.
 func (l Lister[T]) Get(name string) (T, error) {
 	var none T
 	if l.informer.err != nil {

@@ -11,7 +11,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Defaulted is a configuration with what clients of all groups share: a user agent, and no limit of their own.
+// Defaulted returns a copy of a configuration with defaults for the clients of all groups: a user
+// agent, and no rate limit.
 func Defaulted(c *rest.Config) *rest.Config {
 	config := *c
 	if config.UserAgent == "" {
@@ -23,7 +24,7 @@ func Defaulted(c *rest.Config) *rest.Config {
 	return &config
 }
 
-// REST makes the client of one version of a group.
+// REST returns the client of one group version.
 func REST(c *rest.Config, h *http.Client, gv schema.GroupVersion, scheme *runtime.Scheme, codecs serializer.CodecFactory) (rest.Interface, error) {
 	config := Defaulted(c)
 	config.GroupVersion = &gv
@@ -35,7 +36,7 @@ func REST(c *rest.Config, h *http.Client, gv schema.GroupVersion, scheme *runtim
 	return rest.RESTClientForConfigAndClient(config, h)
 }
 
-// Objects makes the client that informers read with.
+// Objects returns the client that informers use.
 func Objects(c *rest.Config, scheme *runtime.Scheme) (client.Client, error) {
 	return client.New(client.Config{REST: c, Scheme: scheme})
 }

@@ -15,8 +15,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// cause is an event as the account has it. Who made the change is looked for if somebody reads that; what changed, if the object changes
-// suspiciously often.
+// cause returns the trace's description of an event. It determines the manager of the change only
+// if the trace is recorded, and the changed fields only if the object changes suspiciously often.
 func (h *kindHandler) cause(e Event) trace.Cause {
 	c := trace.Cause{Event: e.Type, Cluster: h.cluster, Kind: h.kind}
 	if e.Object == nil {
@@ -39,7 +39,7 @@ func (h *kindHandler) cause(e Event) trace.Cause {
 	return c
 }
 
-// changedBy is the manager of the newest entry of managedFields that is not in the old object.
+// changedBy returns the manager of the newest entry of managedFields that is not in the old object.
 func changedBy(old, obj client.Object) string {
 	var before []metav1.ManagedFieldsEntry
 	if old != nil {
@@ -67,13 +67,14 @@ func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {
 		a.Time.Equal(b.Time) && (a.FieldsV1 == nil) == (b.FieldsV1 == nil) && (a.FieldsV1 == nil || bytes.Equal(a.FieldsV1.Raw, b.FieldsV1.Raw))
 }
 
-// maxChanges and maxValue bound what is told of one update.
+// maxChanges and maxValue bound the description of one update.
 const (
 	maxChanges = 8
 	maxValue   = 40
 )
 
-// changedFields are the fields in which two states of an object differ, except those that every write changes.
+// changedFields returns the fields in which two states of an object differ, except those that
+// change with every write.
 func changedFields(old, obj client.Object) []trace.Change {
 	var before, after map[string]any
 	for _, each := range []struct {

@@ -10,26 +10,28 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Clusters are those, besides the manager's own, that are engaged now: requests may name them. A manager has them.
+// Clusters are the engaged clusters besides the manager's own. Requests can name them. The manager
+// implements it.
 type Clusters interface {
-	// Enter begins work in a cluster. False says that none of that name is engaged.
+	// Enter starts work in a cluster. It returns false if no cluster of that name is engaged.
 	Enter(ctx context.Context, cluster string) (Visit, bool)
 }
 
-// Visit is work on one request in a further cluster.
+// Visit is the work on one request in an additional cluster.
 type Visit struct {
-	// Context is that of the work: clients find the cluster in it.
+	// Context is the context for the work; clients find the cluster in it.
 	Context context.Context
 	// Engaged ends when the cluster is disengaged, with a cause that says so.
 	Engaged context.Context
 	// Leave ends the work.
 	Leave func()
-	// Later, if positive, is after what time the request is to be tried again: the cluster is there, but not ready for work. Then only Engaged is
-	// set beside it.
+	// Later, if positive, is the delay after which to retry the request, because the cluster is
+	// engaged but not ready. Then only Engaged is set besides it.
 	Later time.Duration
 }
 
-// clusterOf is the cluster that a source tells of; empty for the manager's own, and for sources that do not say.
+// clusterOf returns the cluster of a source; empty for the manager's own, and for sources without a
+// method OfCluster.
 func clusterOf(s Source) string {
 	if of, ok := s.(interface{ OfCluster() string }); ok {
 		return of.OfCluster()
@@ -37,7 +39,7 @@ func clusterOf(s Source) string {
 	return ""
 }
 
-// visit is the work on one request. Engaged is nil where clusters do not come and go.
+// visit is the work on one request. engaged is nil for clusters that can't be disengaged.
 type visit struct {
 	ctx     context.Context
 	engaged context.Context
@@ -50,7 +52,8 @@ func (v visit) end() {
 	}
 }
 
-// visit begins the work on a request. It drops it if its cluster is not there, and puts it off if that is not ready.
+// visit starts the work on a request. It drops the request if its cluster is not engaged, and
+// delays it if the cluster is not ready.
 func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes trace.Causes) (v visit, there bool) {
 	if req.Cluster == "" || c.cfg.Clusters == nil {
 		return visit{ctx: ctx}, true
@@ -58,11 +61,11 @@ func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes tr
 	in, there := c.cfg.Clusters.Enter(ctx, req.Cluster)
 	if !there {
 		c.queue.Forget(req)
-		c.cfg.Log.Debug("a request was dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace", req.Namespace, "name", req.Name)
+		c.cfg.Log.Debug("request dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace", req.Namespace, "name", req.Name)
 		return visit{}, false
 	}
 	if in.Later > 0 {
-		if release, ok := c.keep(visit{engaged: in.Engaged}); ok {
+		if release, ok := c.lockEngaged(visit{engaged: in.Engaged}); ok {
 			c.queue.AddAfter(req, causes, in.Later)
 			release()
 		}
@@ -72,7 +75,8 @@ func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes tr
 	return visit{ctx: ctx, engaged: in.Engaged, leave: func() { end(); in.Leave() }}, true
 }
 
-// endAfter is a context that ends with ctx, or some time after another has ended and by its cause; or when end is called.
+// endAfter returns a context that ends with ctx, or some time after another has ended, with that
+// one's cause, or when end is called.
 func endAfter(ctx, another context.Context, by time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(another, func() {
@@ -87,9 +91,9 @@ func endAfter(ctx, another context.Context, by time.Duration) (_ context.Context
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// keep says whether what is to be done about a request later may be noted: not for a cluster that was disengaged. Until release is called,
-// Disengage drops nothing: so it drops what was noted, or nothing is noted any longer.
-func (c *Controller) keep(v visit) (release func(), ok bool) {
+// lockEngaged reports whether the cluster of v is still engaged, so that a request may be queued
+// again. Until release is called, Disengage waits to drop requests, and so drops what was queued.
+func (c *Controller) lockEngaged(v visit) (release func(), ok bool) {
 	if v.engaged == nil {
 		return func() {}, true
 	}
@@ -101,7 +105,7 @@ func (c *Controller) keep(v visit) (release func(), ok bool) {
 	return c.dropping.RUnlock, true
 }
 
-// abandon ends a request whose cluster was disengaged while it was worked on.
+// abandon ends a request whose cluster was disengaged during the work.
 func (c *Controller) abandon(log *slog.Logger, req reconcile.Request, err error) (outcome string) {
 	c.queue.Forget(req)
 	if err == nil {
@@ -112,15 +116,15 @@ func (c *Controller) abandon(log *slog.Logger, req reconcile.Request, err error)
 		log.Error("reconcile failed", "err", err, "stack", string(p.Stack))
 		return "error"
 	}
-	log.Debug("reconcile failed and is not tried again: its cluster was disengaged", "err", err)
+	log.Debug("reconcile failed; not retrying because its cluster was disengaged", "err", err)
 	return "disengaged"
 }
 
-// Disengage ends what the controller has of a cluster that was disengaged: the sources which tell of it, and the requests that wait.
-// A Reconcile that runs may go on for the grace period; nothing follows it.
+// Disengage removes the sources and the waiting requests of a disengaged cluster. A running
+// Reconcile may continue for the grace period.
 func (c *Controller) Disengage(cluster string) {
 	if cluster == "" {
-		return // the manager's own stays
+		return // the manager's own cluster is never disengaged
 	}
 	c.sources.disengage(cluster)
 	of := func(req reconcile.Request) bool { return req.Cluster == cluster }
@@ -130,5 +134,5 @@ func (c *Controller) Disengage(cluster string) {
 	if r, ok := c.cfg.Reconciler.(interface{ Disengage(cluster string) }); ok {
 		r.Disengage(cluster)
 	}
-	c.cfg.Log.Debug("a cluster was disengaged", "cluster", cluster, "droppedRequests", dropped)
+	c.cfg.Log.Debug("cluster disengaged", "cluster", cluster, "droppedRequests", dropped)
 }

@@ -80,7 +80,7 @@ func (g *closedGate) letIn() {
 	g.gained()
 }
 
-// told is a reconciler that is told of clusters that go.
+// told is a reconciler that implements Disengage.
 type told struct {
 	reconcile.Func
 	disengaged []string
@@ -109,7 +109,7 @@ func TestDisengageParked(t *testing.T) {
 		time.Sleep(time.Second)
 		r.stop(t)
 		if !slices.Equal(seen, []string{"default/b"}) || !slices.Equal(reconciler.disengaged, []string{"east"}) {
-			t.Errorf("got %q, and the reconciler was told of %q", seen, reconciler.disengaged)
+			t.Errorf("got %q, and Disengage was called for %q", seen, reconciler.disengaged)
 		}
 	})
 }
@@ -188,7 +188,8 @@ type ofCluster struct {
 
 func (o ofCluster) OfCluster() string { return o.name }
 
-// RUN-03: the sources of a cluster end with it, also one's own; and nobody waits for them.
+// RUN-03: all sources of a cluster end with it, including custom ones, and Disengage does not wait
+// for them.
 func TestDisengageSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []string

@@ -21,65 +21,68 @@ type Config struct {
 	Name string
 	// Kind of the objects it reconciles, for logs and traces.
 	Kind string
-	// Reconciler does the work; required. If it keeps something of each cluster, a method Disengage(cluster string) is told of those that
-	// are disengaged.
+	// Reconciler reconciles objects; required. If it keeps state per cluster, it can implement
+	// Disengage(cluster string), which the controller calls when a cluster is disengaged.
 	Reconciler reconcile.Reconciler
-	// Sources say when.
+	// Sources provide requests.
 	Sources []Source
-	// Concurrency is the number of workers, and so of Reconciles that are under way at a time; 1 if zero. If there are several, a worker
-	// goes on with another object when a reconciler that is Yielding has only its last write left; up to twice as many objects as there
-	// are workers wait for such a write.
+	// Concurrency is the number of concurrent Reconciles; 1 if zero. If it is more than 1, a worker
+	// continues with another object when a Yielding reconciler has only its last write left; up to
+	// twice as many objects as there are workers wait for such a write.
 	Concurrency int
-	// ReconcileTimeout, if positive, bounds each Reconcile: its context ends then.
+	// ReconcileTimeout, if positive, bounds each Reconcile, by its context.
 	ReconcileTimeout time.Duration
-	// GracePeriod is how long a Reconcile may go on after the end of Run's context, before its own context ends, too. Zero: at
-	// once. It is at once, too, if the cause of that end is leader.ErrLost: somebody else may be working by then.
+	// GracePeriod is how long a Reconcile may continue after the end of Run's context, before its
+	// own context ends. Zero means no grace. There is also none if the cause of the end is
+	// leader.ErrLost, because another replica may be working.
 	GracePeriod time.Duration
-	// SyncTimeout bounds the wait for the sources to be synced; 2 minutes if zero.
+	// SyncTimeout bounds the wait for the sources to sync; 2 minutes if zero.
 	SyncTimeout time.Duration
-	// Limiter is the backoff of errors; workqueue.DefaultLimiter if nil.
+	// Limiter is the backoff after errors; workqueue.DefaultLimiter if nil.
 	Limiter workqueue.Limiter[reconcile.Request]
-	// EveryReplica has a manager run the controller although another replica leads.
+	// EveryReplica makes a manager run the controller on replicas that are not the leader.
 	EveryReplica bool
-	// Gate, if any, says whether an object is this replica's business now.
+	// Gate, if not nil, decides whether this replica may reconcile an object now.
 	Gate Gate
-	// Clusters, if any, are those that requests may name: requests for others are dropped. If nil, all are taken to be there.
+	// Clusters, if not nil, has the clusters that requests may name; requests for other clusters
+	// are dropped. If nil, all clusters are taken as engaged.
 	Clusters Clusters
-	// Log is where errors are told; slog.Default() if nil.
+	// Log receives errors; slog.Default() if nil.
 	Log *slog.Logger
-	// Tracer, if any, keeps the account.
+	// Tracer, if not nil, records the trace.
 	Tracer *trace.Tracer
-	// Metrics, if any, is told of each reconcile, and QueueMetrics of the queue.
+	// Metrics, if not nil, receives each reconcile, and QueueMetrics the state of the queue.
 	Metrics      Metrics
 	QueueMetrics workqueue.Metrics
 }
 
-// Metrics is told what a controller does. It is called by all workers.
+// Metrics receives events of a controller. It must be safe for concurrent use.
 type Metrics interface {
-	// Started is called before a Reconcile, Freed when its worker is free for another, and Ended after it; outcome is one of "success",
-	// "requeue_after", "error", "conflict", "terminal", "disengaged" (an error in a cluster that was taken away meanwhile).
+	// Started is called before a Reconcile, Freed when its worker can start another one, and Ended
+	// after it. outcome is one of "success", "requeue_after", "error", "conflict", "terminal", and
+	// "disengaged" (an error in a cluster that was disengaged in the meantime).
 	Started()
 	Freed()
 	Ended(outcome string, took time.Duration)
-	// Panicked is called for a Reconcile that panicked.
+	// Panicked is called after a Reconcile panicked.
 	Panicked()
 }
 
-// Controller calls a reconciler for what its sources say.
+// Controller calls a reconciler for the requests of its sources.
 type Controller struct {
-	cfg     Config
-	queue   *Queue
-	parked  parked
-	sources sources
-	begun   begun
+	cfg        Config
+	queue      *Queue
+	parked     parked
+	sources    sources
+	lastStarts lastStarts
 
-	dropping sync.RWMutex // see keep
+	dropping sync.RWMutex // see lockEngaged
 }
 
-// aging lets what was there at the start wait for newer events for a second at most.
+// aging bounds by how long newer events can overtake initial objects: one second.
 const aging = time.Second / -initialPriority
 
-// New makes a controller. It does nothing until it runs.
+// New returns a controller. It does nothing before Run or Warm.
 func New(cfg Config) (*Controller, error) {
 	if cfg.Name == "" || cfg.Reconciler == nil {
 		return nil, errors.New("new controller: Config.Name and Config.Reconciler are required")
@@ -106,45 +109,46 @@ func New(cfg Config) (*Controller, error) {
 	c.sources.queue = c.queue
 	for _, s := range cfg.Sources {
 		if _, err := c.sources.add(s); err != nil {
-			return nil, err // never: they are not started
+			return nil, err // unreachable: sources start later
 		}
 	}
 	return c, nil
 }
 
-// Name is the controller's name.
+// Name returns the controller's name.
 func (c *Controller) Name() string { return c.cfg.Name }
 
-// Concurrency is the number of its workers.
+// Concurrency returns the number of concurrent Reconciles.
 func (c *Controller) Concurrency() int { return c.cfg.Concurrency }
 
-// Queue is what the controller works off.
+// Queue returns the controller's queue.
 func (c *Controller) Queue() *Queue { return c.queue }
 
-// EveryReplica says whether the controller works also where another replica leads.
+// EveryReplica reports whether the controller runs on replicas that are not the leader.
 func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
 
-// Warm starts the sources, if they are not, until ctx ends: a controller that does not work yet has its queue full and its informers
-// synced when it may begin. It returns at once.
+// Warm starts the sources until ctx ends, unless they run already, so that the queue is filled and
+// the informers are synced when the controller may work. It returns at once.
 func (c *Controller) Warm(ctx context.Context) error {
-	if err := c.sources.start(c.begun.in(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
+	if err := c.sources.start(c.lastStarts.in(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
 	return nil
 }
 
-// Watch adds a source, at any time. stop ends it, and so does Disengage if the source has a method OfCluster() string with the name of that
-// cluster, as Kind has.
+// Watch adds a source; it can be called at any time. stop removes the source. Disengage removes it
+// too, if the source has a method OfCluster() string that returns the disengaged cluster, as Kind
+// has.
 func (c *Controller) Watch(s Source) (stop func(), err error) { return c.sources.add(s) }
 
-// Run starts the sources and, when those of the manager's own cluster are synced, the workers. When ctx ends, workers finish what they
-// have begun, for which they have the grace period, and take nothing new. It can be called once. It returns nil, unless a source fails
-// or is not synced in time.
+// Run starts the sources and, when those of the manager's own cluster are synced, the workers. When
+// ctx ends, workers finish their current object within the grace period and take no further ones.
+// Run can be called only once. It returns an error if a source fails or is not synced in time.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := c.sources.start(c.begun.in(trace.NewContext(sources, c.cfg.Tracer)))
+	err := c.sources.start(c.lastStarts.in(trace.NewContext(sources, c.cfg.Tracer)))
 	if err == nil {
 		err = c.sources.waitSynced(ctx, c.cfg.SyncTimeout)
 	}
@@ -159,15 +163,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	if c.cfg.Gate != nil {
 		defer c.openGate(sources)()
 	}
-	crew := newCrew(c.cfg.Concurrency, func(w *worker) bool { return c.work(ctx, graceful, w) })
+	pool := newWorkerPool(c.cfg.Concurrency, func(w *worker) bool { return c.work(ctx, graceful, w) })
 	for range c.cfg.Concurrency {
-		crew.start(ctx)
+		pool.start(ctx)
 	}
-	crew.workers.Wait()
+	pool.workers.Wait()
 	return nil
 }
 
-// outlive is a context that ends some time after its parent, or when end is called.
+// outlive returns a context that ends some time after its parent, or when end is called.
 func outlive(parent context.Context, by time.Duration) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
@@ -179,7 +183,7 @@ func outlive(parent context.Context, by time.Duration) (ctx context.Context, end
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
-// work takes one request from the queue. False says that there will be none.
+// work processes one request from the queue. It returns false when the queue has ended.
 func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	item, err := c.queue.Get(ctx)
 	if err != nil {
@@ -196,7 +200,7 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	return true
 }
 
-// process reconciles one object and queues it again if that is called for.
+// process reconciles one object and queues it again if necessary.
 func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes trace.Causes) {
 	ctx, log := v.ctx, c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
 	if req.Cluster != "" {
@@ -205,19 +209,19 @@ func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes t
 	}
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
-	c.begun.note(req, start)
+	c.lastStarts.note(req, start)
 	c.cfg.Metrics.Started()
 	result, err := c.reconcile(reconcile.WithLog(ctx, log), w, req)
-	outcome := c.settle(v, log, req, result, err)
-	if w.placed {
+	outcome := c.finish(v, log, req, result, err)
+	if w.hasSlot {
 		c.cfg.Metrics.Freed()
 	}
 	c.cfg.Metrics.Ended(outcome, time.Since(start))
 	span.End(result, err)
 }
 
-func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
-	release, ok := c.keep(v)
+func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
+	release, ok := c.lockEngaged(v)
 	if !ok {
 		return c.abandon(log, req, err)
 	}
@@ -233,11 +237,11 @@ func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, re
 		return "success"
 	case reconcile.IsTerminal(err):
 		c.queue.Forget(req)
-		log.Error("reconcile failed and is not tried again", "err", err)
+		log.Error("reconcile failed; not retrying until something changes", "err", err)
 		return "terminal"
 	case reconcile.IsConflict(err):
 		retry()
-		log.Debug("reconcile met a conflict and is tried again", "err", err)
+		log.Debug("reconcile hit a conflict; retrying", "err", err)
 		return "conflict"
 	}
 	retry()
@@ -250,7 +254,7 @@ func (c *Controller) settle(v visit, log *slog.Logger, req reconcile.Request, re
 	return "error"
 }
 
-// reconcile calls the reconciler, within its time, and makes an error of a panic.
+// reconcile calls the reconciler with its timeout, and turns a panic into an error.
 func (c *Controller) reconcile(ctx context.Context, w *worker, req reconcile.Request) (result reconcile.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -91,10 +91,10 @@ func TestOutcomes(t *testing.T) {
 		{"conflict and error", func() (reconcile.Result, error) {
 			return reconcile.Result{}, errors.Join(errors.New("broken"), conflict)
 		}, []string{"0s other", "5ms retry"}, "level=ERROR msg=\"reconcile failed\""},
-		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not tried again"},
+		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not retrying"},
 		{"invalid", func() (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken"))
-		}, []string{"0s other"}, "not tried again"},
+		}, []string{"0s other"}, "not retrying"},
 		{"panic", func() (reconcile.Result, error) { panic("oh") }, []string{"0s other", "5ms retry"}, "panic: oh"},
 	}
 	for _, tt := range tests {

@@ -3,19 +3,20 @@
 // # Model
 //
 //	Source ──▶ Predicate ──▶ EventHandler ──▶ queue ──▶ worker ──▶ Reconciler
-//	informer    wanted?       whose business?   once per    calls it, retries
+//	informer    relevant?     which objects?    once per    calls it, retries
 //	of a kind                                   object      with backoff
 //
-// A [Source] turns what happens into events. Its predicates drop those that don't matter; its [EventHandler] names the objects to
-// reconcile. The queue holds each name once, with the causes that put it there (package trace). A name is never with two workers at a
-// time. Reconciling is triggered by events but looks at the present state only: events may be merged, and none is ever counted on.
+// A [Source] produces events. Its predicates drop irrelevant ones; its [EventHandler] names the
+// objects to reconcile. The queue holds each name once, with the causes that queued it (package
+// trace). No two workers process the same name at the same time. Events trigger reconciles, but a
+// reconcile acts only on the current state: events may be merged, and each of them may be missed.
 //
 // What happens after Reconcile returns:
 //
-//	nil error                 the backoff is forgotten; again after Result.RequeueAfter, if that is positive
-//	conflict (409)            again with backoff, and nothing is logged: someone else wrote first, which is normal
-//	terminal or invalid       the backoff is forgotten, the error logged; not again until something changes
-//	other error, panic        logged, and again with backoff
+//	nil error                 resets the backoff; requeues after Result.RequeueAfter if positive
+//	conflict (409)            requeues with backoff, without an error log: another writer was first, which is normal
+//	terminal or invalid       resets the backoff and logs the error; does not requeue until something changes
+//	other error, panic        logs it and requeues with backoff
 //
 // # Use
 //
@@ -31,14 +32,16 @@
 //
 // # Concurrency
 //
-// Run starts [Config].Concurrency workers when the sources of the manager's own cluster are synced and returns when they have ended.
-// If there are several, a worker goes on with another object while the status of the last one is written (reconcile.Yielding). A
-// single one is done with an object before it takes the next: then a reconcile sees the statuses of all those before it, as one
-// that gives out numbers or addresses has to.
-// Handlers and predicates are called from the sources' goroutines and must not block.
+// Run starts [Config].Concurrency workers when the sources of the manager's own cluster are synced,
+// and returns after they have ended. With several workers, a worker starts another object while the
+// status of the last one is being written (reconcile.Yielding). A single worker finishes an object
+// before it takes the next one, so that each reconcile sees the statuses of all earlier ones, as
+// reconcilers that allocate numbers or addresses require. Handlers and predicates run in the
+// sources' goroutines and must not block.
 //
 // # Clusters
 //
-// A request names the cluster of its object. Where clusters come and go ([Config].Clusters), what a controller has of one ends with
-// [Controller.Disengage], and a request for one that is not there is dropped.
+// A request names the cluster of its object. If clusters come and go ([Config].Clusters),
+// [Controller.Disengage] removes what the controller has of a cluster, and requests for clusters
+// that are not engaged are dropped.
 package controller

@@ -11,29 +11,30 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Event is a change that a source saw. The objects are shared and must not be changed.
+// Event is a change reported by a source. The objects are shared and must not be modified.
 type Event struct {
 	// Type is one of trace.Add, Update, Delete, Sync, Resync, Other.
 	Type string
-	// Object is the object as it is now, or was before its deletion. It may be nil for Other.
+	// Object is the current object, or its last state before a deletion. It may be nil for Other.
 	Object client.Object
-	// Old is the object before an Update, else nil.
+	// Old is the object before an Update, otherwise nil.
 	Old client.Object
 }
 
-// Predicate says whether an event matters.
+// Predicate reports whether an event matters.
 type Predicate func(Event) bool
 
-// EventHandler names the objects that an event concerns, by calling enqueue for each.
+// EventHandler calls enqueue for each object that an event concerns.
 type EventHandler func(e Event, enqueue func(reconcile.Request))
 
-// EnqueueObject is the EventHandler of a controller's own kind: the object of the event is the one to reconcile.
+// EnqueueObject is the EventHandler for a controller's own kind: it enqueues the object of the
+// event.
 func EnqueueObject(e Event, enqueue func(reconcile.Request)) {
 	enqueue(reconcile.Request{NamespacedName: client.KeyOf(e.Object)})
 }
 
-// EnqueueMapped makes an EventHandler of a function that names the objects which depend on the one of the event. Of an update, the
-// object before and after are asked.
+// EnqueueMapped returns an EventHandler that enqueues the requests that which returns for the
+// object of the event. For an update, it calls which for the old and the new object.
 func EnqueueMapped(which func(client.Object) []reconcile.Request) EventHandler {
 	return func(e Event, enqueue func(reconcile.Request)) {
 		if e.Old != nil {
@@ -47,24 +48,24 @@ func EnqueueMapped(which func(client.Object) []reconcile.Request) EventHandler {
 	}
 }
 
-// GenerationChanged drops updates that leave the specification as it was, such as those of the status. It lets those pass that begin
-// the deletion, or touch an object whose kind counts no generations.
+// GenerationChanged drops updates that leave the generation unchanged, such as status updates. It
+// accepts updates that start the deletion, and updates to objects without a generation.
 func GenerationChanged(e Event) bool {
 	return e.Old == nil || e.Object.GetGeneration() == 0 || e.Old.GetGeneration() != e.Object.GetGeneration() ||
 		e.Old.GetDeletionTimestamp().IsZero() != e.Object.GetDeletionTimestamp().IsZero()
 }
 
-// ResourceVersionChanged drops updates that are none.
+// ResourceVersionChanged drops updates that changed nothing, such as those of a resync.
 func ResourceVersionChanged(e Event) bool {
 	return e.Old == nil || e.Old.GetResourceVersion() != e.Object.GetResourceVersion()
 }
 
-// InNamespace drops events about objects elsewhere.
+// InNamespace drops events about objects in other namespaces.
 func InNamespace(namespace string) Predicate {
 	return func(e Event) bool { return e.Object.GetNamespace() == namespace }
 }
 
-// And is true when all are.
+// And returns a Predicate that accepts an event if all predicates do.
 func And(predicates ...Predicate) Predicate {
 	return func(e Event) bool {
 		for _, p := range predicates {
@@ -76,7 +77,7 @@ func And(predicates ...Predicate) Predicate {
 	}
 }
 
-// Or is true when one is.
+// Or returns a Predicate that accepts an event if any of the predicates does.
 func Or(predicates ...Predicate) Predicate {
 	return func(e Event) bool {
 		for _, p := range predicates {
@@ -88,33 +89,35 @@ func Or(predicates ...Predicate) Predicate {
 	}
 }
 
-// Not is true when p is not.
+// Not returns a Predicate that accepts an event if p does not.
 func Not(p Predicate) Predicate { return func(e Event) bool { return !p(e) } }
 
-// Why is the cause of what comes from outside the API server, in a few words.
+// Why returns the cause of a request from outside of the API server, described in a few words.
 func Why(what string) trace.Causes {
 	return trace.Because(trace.Cause{Event: trace.Other, Key: client.Key{Name: what}})
 }
 
-// AnnotationsChanged drops updates that leave the annotations as they were.
+// AnnotationsChanged drops updates that leave the annotations unchanged.
 func AnnotationsChanged(e Event) bool {
 	return e.Old == nil || !maps.Equal(e.Old.GetAnnotations(), e.Object.GetAnnotations())
 }
 
-// LabelsChanged drops updates that leave the labels as they were.
+// LabelsChanged drops updates that leave the labels unchanged.
 func LabelsChanged(e Event) bool {
 	return e.Old == nil || !maps.Equal(e.Old.GetLabels(), e.Object.GetLabels())
 }
 
-// Selected drops events about objects that a selector does not select. An update passes if it selects the object before or after: an
-// object that is selected no longer is news.
+// Selected drops events about objects that a selector does not match. It accepts an update if the
+// selector matches the old or the new object, so that reconcilers learn that an object no longer
+// matches.
 func Selected(s labels.Selector) Predicate {
 	return func(e Event) bool {
 		return s.Matches(labels.Set(e.Object.GetLabels())) || e.Old != nil && s.Matches(labels.Set(e.Old.GetLabels()))
 	}
 }
 
-// On drops events of other types than those given, which are trace.Add, Update, Delete, Sync, Resync, Other.
+// On drops events with other types than the given ones, which are trace.Add, Update, Delete, Sync,
+// Resync, Other.
 func On(types ...string) Predicate {
 	return func(e Event) bool { return slices.Contains(types, e.Type) }
 }

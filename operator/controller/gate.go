@@ -9,17 +9,18 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Gate lets objects through to the reconciler that are this replica's business. See package leader for one.
+// Gate decides which objects this replica reconciles. Package leader has an implementation.
 type Gate interface {
-	// Enter says whether an object may be reconciled now. If so, leave is to be called after that; until then the object is with
-	// nobody else.
+	// Enter reports whether this replica may reconcile an object now. If so, the caller must call
+	// leave afterwards; until then, no other replica reconciles the object.
 	Enter(req reconcile.Request) (leave func(), ours bool)
-	// Gained has f called whenever objects may have come to this replica, until stop is called. f must not block.
+	// Gained calls f whenever this replica may have gained objects, until stop is called. f must
+	// not block.
 	Gained(f func()) (stop func())
 }
 
-// parked are the objects that the gate did not let through, and why they were there. They are queued again when objects come to this
-// replica.
+// parked holds the objects that the gate rejected, with their causes. They are queued again when
+// this replica gains objects.
 type parked struct {
 	mu   sync.Mutex
 	keys map[reconcile.Request]trace.Causes
@@ -43,7 +44,7 @@ func (p *parked) drop(req reconcile.Request) {
 	delete(p.keys, req)
 }
 
-// dropAll drops those of them that are meant, and says how many these are.
+// dropAll drops the requests that which selects, and returns their number.
 func (p *parked) dropAll(which func(reconcile.Request) bool) (dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +61,7 @@ func (p *parked) takeAll() map[reconcile.Request]trace.Causes {
 	return keys
 }
 
-// enter asks the gate, and parks what is not let through.
+// enter asks the gate, and parks requests that it rejects.
 func (c *Controller) enter(v visit, req reconcile.Request, causes trace.Causes) (leave func(), ours bool) {
 	if c.cfg.Gate == nil {
 		return func() {}, true
@@ -68,22 +69,22 @@ func (c *Controller) enter(v visit, req reconcile.Request, causes trace.Causes) 
 	if leave, ours = c.cfg.Gate.Enter(req); ours {
 		return leave, true
 	}
-	release, ok := c.keep(v)
+	release, ok := c.lockEngaged(v)
 	if !ok {
 		return nil, false
 	}
 	defer release()
 	c.queue.Forget(req)
 	c.parked.put(req, causes)
-	// It may have come to this replica before it was parked.
+	// This replica may have gained the object before it was parked.
 	if leave, ours = c.cfg.Gate.Enter(req); ours {
 		c.parked.drop(req)
 	}
 	return leave, ours
 }
 
-// openGate has what comes to this replica reconciled: what was parked, and every object of the sources, since timers and backoffs of
-// another replica's are lost. The result ends it.
+// openGate reconciles what this replica gains: the parked requests, and all objects of the sources,
+// because timers and backoffs of other replicas are lost. end stops it.
 func (c *Controller) openGate(ctx context.Context) (end func()) {
 	gained := make(chan struct{}, 1)
 	stop := c.cfg.Gate.Gained(func() {
@@ -109,7 +110,7 @@ func (c *Controller) openGate(ctx context.Context) (end func()) {
 			for _, m := range c.sources.all() {
 				if r, ok := m.source.(interface{ Replay(*Queue) error }); ok {
 					if err := r.Replay(c.queue); err != nil {
-						c.cfg.Log.Error("objects that came to this replica are not seen", "err", err)
+						c.cfg.Log.Error("cannot requeue the objects that this replica gained", "err", err)
 					}
 				}
 			}

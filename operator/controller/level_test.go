@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-03: edges trigger, the level counts. However many changes come while an object is reconciled, one reconcile follows, which sees the
-// last of them; also when that is that the object is gone.
+// RUN-03: edges trigger, the level counts. However many changes come while an object is reconciled,
+// one reconcile follows, which sees the last of them; also when that is that the object is gone.
 func TestLevelDriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

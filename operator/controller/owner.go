@@ -12,9 +12,10 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// EnqueueOwner is the EventHandler for objects that belong to those of the controller: the object of kind owner whose controller
-// reference an object carries is the one to reconcile. Whether that kind has namespaces is asked of mapper when the first such object
-// is seen. Of an update, the references before and after count.
+// EnqueueOwner returns an EventHandler for objects owned by those of the controller: it enqueues
+// the controller owner of the object, if that is of kind owner. On the first such object, it asks
+// mapper whether the kind is namespaced. For an update, it enqueues the owners of the old and the
+// new object.
 func EnqueueOwner(owner schema.GroupVersionKind, mapper meta.RESTMapper) EventHandler {
 	h := &ownerHandler{kind: owner, mapper: mapper}
 	return h.handle
@@ -38,7 +39,7 @@ func (h *ownerHandler) enqueueOwnerOf(obj client.Object, enqueue func(reconcile.
 	if ref == nil || ref.Kind != h.kind.Kind {
 		return
 	}
-	// The version may be another one of the same kind.
+	// The version may differ.
 	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != h.kind.Group {
 		return
 	}
@@ -49,8 +50,8 @@ func (h *ownerHandler) enqueueOwnerOf(obj client.Object, enqueue func(reconcile.
 	enqueue(req)
 }
 
-// ownerNamespaced says whether owners have a namespace. As long as the server can't tell, they are taken to be where what they own is,
-// which is so for most.
+// ownerNamespaced reports whether the owner kind is namespaced. If the mapper fails, it assumes
+// true, which holds for most kinds.
 func (h *ownerHandler) ownerNamespaced() bool {
 	if known := h.namespaced.Load(); known != nil {
 		return *known
@@ -63,7 +64,7 @@ func (h *ownerHandler) ownerNamespaced() bool {
 	return namespaced
 }
 
-// Namespaced says whether objects of a kind have a namespace.
+// Namespaced reports whether a kind is namespaced.
 func Namespaced(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {

@@ -14,38 +14,40 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Queue is the queue of a controller: the names of the objects to reconcile, and why.
+// Queue is the queue of a controller: the names of the objects to reconcile, with their causes.
 type Queue = workqueue.Queue[reconcile.Request, trace.Causes]
 
-// Source feeds a queue.
+// Source adds requests to a queue.
 type Source interface {
-	// Start begins to feed q, until ctx ends, and returns at once. The channel is closed when everything that was there at the
-	// start is in q.
+	// Start starts to feed q until ctx ends, and returns at once. The channel is closed when all
+	// objects that existed at the start are in q.
 	Start(ctx context.Context, q *Queue) (synced <-chan struct{}, err error)
 }
 
-// SourceFunc is a function as a Source.
+// SourceFunc adapts a function to a Source.
 type SourceFunc func(ctx context.Context, q *Queue) (<-chan struct{}, error)
 
 // Start calls f.
 func (f SourceFunc) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) { return f(ctx, q) }
 
-// initialPriority is that of what was there when the controller started: what happens now goes first.
+// initialPriority is the priority of objects that existed at the start, so that new events come
+// first.
 const initialPriority = -100
 
-// Kind is the Source of what happens to the objects of a kind.
+// Kind is a Source of the events of one kind.
 type Kind struct {
 	// Informers has the informer of the kind; required.
 	Informers informer.Informers
-	// Cluster is the name of the cluster that they read: requests are for objects there, unless the handler says otherwise.
+	// Cluster is the name of the informers' cluster. Requests get it unless the handler sets
+	// another one.
 	Cluster string
-	// Object is of the kind: a typed, unstructured or metadata-only object; required.
+	// Object determines the kind: a typed, unstructured or metadata-only object; required.
 	Object client.Object
 	// Handler names the objects to reconcile; EnqueueObject if nil.
 	Handler EventHandler
-	// Predicates must all let an event pass.
+	// Predicates must all accept an event.
 	Predicates []Predicate
-	// Resync, if positive, makes an event of each object every so often, although nothing happened to it.
+	// Resync, if positive, produces an event for each object at that interval.
 	Resync time.Duration
 }
 
@@ -61,7 +63,7 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	}
 	h := k.handler(q, kind.Kind)
 	h.tracer = trace.FromContext(ctx)
-	h.begun = begunFrom(ctx)
+	h.lastStarts = lastStartsFrom(ctx)
 	reg, err := inf.AddHandler(h)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
@@ -73,10 +75,11 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	return reg.Synced(), nil
 }
 
-// OfCluster is the cluster whose objects the source tells of: it ends when that is disengaged.
+// OfCluster returns the cluster of the source's objects. The source ends when that cluster is
+// disengaged.
 func (k *Kind) OfCluster() string { return k.Cluster }
 
-// Replay makes an event of each object, as at the start.
+// Replay produces an event for each object, as at the start.
 func (k *Kind) Replay(q *Queue) error {
 	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
 	if err != nil {
@@ -93,7 +96,7 @@ func (k *Kind) Replay(q *Queue) error {
 	return nil
 }
 
-// Unsynced says why the source is not synced, as far as that is known.
+// Unsynced returns the reason why the source is not synced, if known.
 func (k *Kind) Unsynced() string {
 	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
 	if err != nil {
@@ -118,18 +121,19 @@ func (k *Kind) handler(q *Queue, kind string) *kindHandler {
 
 // kindHandler is the informer.Handler of a Kind.
 type kindHandler struct {
-	queue   *Queue
-	kind    string
-	cluster string
-	tracer  *trace.Tracer // may be nil
-	handler EventHandler
-	wanted  Predicate
-	begun   *begun // may be nil
+	queue      *Queue
+	kind       string
+	cluster    string
+	tracer     *trace.Tracer // may be nil
+	handler    EventHandler
+	wanted     Predicate
+	lastStarts *lastStarts // may be nil
 }
 
 func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
 
-// handleSince is handle of an event that any reconcile has seen which began after a time; zero if there is no such time.
+// handleSince is handle for an event that all reconciles that started after a time have seen; zero
+// if there is no such time.
 func (h *kindHandler) handleSince(e Event, known time.Time) {
 	if !h.wanted(e) {
 		return
@@ -143,7 +147,7 @@ func (h *kindHandler) handleSince(e Event, known time.Time) {
 		if r.Cluster == "" {
 			r.Cluster = h.cluster
 		}
-		if !known.IsZero() && h.begun.after(r, known) {
+		if !known.IsZero() && h.lastStarts.after(r, known) {
 			return
 		}
 		h.queue.AddWith(r, causes, workqueue.Options{Priority: priority})
@@ -162,7 +166,8 @@ func (h *kindHandler) OnUpdate(old, obj client.Object) {
 	h.handle(Event{Type: trace.Update, Object: obj, Old: old})
 }
 
-// OnKnown is told since when a change can be read. A reconcile that has begun since then has read it: it would be for nothing to run another.
+// OnKnown skips the event if a reconcile has started since reads return the change: that reconcile
+// has read it.
 func (h *kindHandler) OnKnown(old, obj client.Object, since time.Time) {
 	e := Event{Type: trace.Add, Object: obj}
 	if old != nil {
@@ -190,10 +195,10 @@ func (h *kindHandler) resync(ctx context.Context, inf informer.Informer, every t
 	}
 }
 
-// Channel is the Source of events from outside of the API server: whoever sends names what is to be reconciled.
+// Channel is a Source of requests from outside of the API server: each value received is a request.
 type Channel <-chan reconcile.Request
 
-// Start begins to receive, until ctx ends or the channel is closed.
+// Start receives until ctx ends or the channel is closed.
 func (c Channel) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 	synced := make(chan struct{})
 	close(synced)

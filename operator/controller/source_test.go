@@ -116,7 +116,7 @@ func TestOwner(t *testing.T) {
 		{"not the controller", set, controller.Event{Object: owned(ref("apps/v1", "ReplicaSet", "a", nil))}, nil},
 		{"other kind", set, controller.Event{Object: owned(ref("apps/v1", "StatefulSet", "a", &yes))}, nil},
 		{"other group", set, controller.Event{Object: owned(ref("example.com/v1", "ReplicaSet", "a", &yes))}, nil},
-		{"nobody's", set, controller.Event{Object: owned()}, nil},
+		{"unowned", set, controller.Event{Object: owned()}, nil},
 		{"without namespace", node, controller.Event{Object: owned(ref("v1", "Node", "n", &yes))}, []string{"/n"}},
 		{"scope unknown", unknown, controller.Event{Object: owned(ref("example.com/v1", "Unknown", "u", &yes))}, []string{"default/u"}},
 		{"new owner", set, controller.Event{Old: owned(ref("apps/v1", "ReplicaSet", "a", &yes)), Object: owned(ref("apps/v1", "ReplicaSet", "b", &yes))},

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// sources are the sources of a controller, and what became of them.
+// sources manages the sources of a controller.
 type sources struct {
 	queue *Queue
 
 	mu      sync.Mutex
-	ctx     context.Context // of those that are started; nil before
+	ctx     context.Context // parent of the started sources' contexts; nil before start
 	members []*member
 }
 
 type member struct {
 	source  Source
-	cluster string // whose objects it tells of; empty for the manager's own
+	cluster string // cluster of its objects; empty for the manager's own
 	cancel  context.CancelFunc
-	synced  <-chan struct{} // this, cancel and ended are nil before it is started
+	synced  <-chan struct{} // this, cancel and ended are nil before the source is started
 	ended   <-chan struct{}
 }
 
-// add adds a source and starts it if the others are.
+// add adds a source, and starts it if start was called.
 func (s *sources) add(source Source) (stop func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,12 +37,12 @@ func (s *sources) add(source Source) (stop func(), err error) {
 	return func() { s.end(func(other *member) bool { return other == m }) }, nil
 }
 
-// disengage ends the sources that tell of a cluster.
+// disengage stops the sources of a cluster.
 func (s *sources) disengage(cluster string) {
 	s.end(func(m *member) bool { return m.cluster == cluster })
 }
 
-// end ends those of the sources that are meant.
+// end stops and removes the sources that which selects.
 func (s *sources) end(which func(*member) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *sources) end(which func(*member) bool) {
 	})
 }
 
-// start, under no lock, starts all of them. It does nothing the second time.
+// start starts all sources. Later calls do nothing.
 func (s *sources) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,8 @@ func (s *sources) all() []*member {
 	return slices.Clone(s.members)
 }
 
-// waitSynced waits for those that are there now and tell of the manager's own cluster: further ones come and go, and one that is away must
-// not keep the others waiting.
+// waitSynced waits for the current sources of the manager's own cluster. It does not wait for those
+// of other clusters, because an unreachable cluster must not delay the others.
 func (s *sources) waitSynced(ctx context.Context, patience time.Duration) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -108,7 +108,7 @@ func (s *sources) waitSynced(ctx context.Context, patience time.Duration) error 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timeout.C:
-			err := fmt.Errorf("the sources were not synced within %v", patience)
+			err := fmt.Errorf("sources not synced within %v", patience)
 			if why, ok := m.source.(interface{ Unsynced() string }); ok {
 				err = fmt.Errorf("%w: %s", err, why.Unsynced())
 			}

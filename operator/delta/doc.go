@@ -1,21 +1,23 @@
-// Package delta has queues between what hears of changes and what works on them.
+// Package delta has queues between a source of changes and their consumer.
 //
 // # Model
 //
-// A [Queue] holds, per key, every change since the key was taken last, in order:
+// A [Queue] holds, per key, all changes since the key was last popped, in order:
 //
-//	keys:   a      b      c            Pop takes a whole key at a time, the one that has waited longest
+//	keys:   a      b      c            Pop returns one key with all its changes, longest waiting first
 //	        +      +      +
 //	      Added  Updated Deleted
 //	      Updated        Added
 //
-// So a consumer that is late handles an object once, sees all that happened to it, and in particular never misses that it
-// was deleted and made again. It is known elsewhere as DeltaFIFO. A [FIFO] holds the newest object of each key instead.
+// A slow consumer thus handles an object once and sees all its changes; in particular, it never
+// misses that an object was deleted and created again. client-go has the same as DeltaFIFO. A
+// [FIFO] holds only the newest object of each key.
 //
-// Nothing is lost and nothing told twice: what was put in after a key was taken comes with the next time it is taken, and a Replace
-// tells the deletion of everything it lacks, including what is being processed just then.
+// Nothing is lost or delivered twice: changes after a key was popped are returned when it is popped
+// next, and a Replace adds deletions for all objects that it lacks, including the one being
+// processed.
 //
-// Both are reflector sinks, safe for concurrent use, unbounded, and run no goroutines:
+// Both are reflector sinks, safe for concurrent use and unbounded, and run no goroutines:
 //
 //	pods := store.NewIndexer(…)
 //	queue := delta.NewQueue(delta.Config[client.Key, *corev1.Pod]{Key: keyOf, Known: pods})

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// FIFO is a queue of objects in the order in which their keys came, each as it was put in last. What is deleted before its turn
-// is not told.
+// FIFO is a queue of the newest state of objects, in the order in which their keys were added.
+// Objects deleted before they are popped are dropped.
 type FIFO[K comparable, T any] struct {
 	key   func(T) K
 	ready chan struct{}
@@ -16,12 +16,12 @@ type FIFO[K comparable, T any] struct {
 	order []K // each key of items once
 }
 
-// NewFIFO makes an empty FIFO. key is the identity of an object.
+// NewFIFO returns an empty FIFO. key returns the identity of an object.
 func NewFIFO[K comparable, T any](key func(T) K) *FIFO[K, T] {
 	return &FIFO[K, T]{key: key, ready: make(chan struct{}, 1), items: map[K]T{}}
 }
 
-// Add puts an object in, in the place of an older state that waits, else at the end.
+// Add replaces the waiting state of an object, or appends the object.
 func (q *FIFO[K, T]) Add(obj T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,7 +47,7 @@ func (q *FIFO[K, T]) signal() {
 	}
 }
 
-// Delete takes an object out.
+// Delete removes an object.
 func (q *FIFO[K, T]) Delete(obj T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +67,7 @@ func (q *FIFO[K, T]) drop(key K) {
 	}
 }
 
-// Replace makes objs the whole content, in their order. The version is not looked at.
+// Replace sets the content to objs, in their order. It ignores the version.
 func (q *FIFO[K, T]) Replace(objs []T, _ string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,20 +77,20 @@ func (q *FIFO[K, T]) Replace(objs []T, _ string) {
 	}
 }
 
-// Bookmark and Resync are nothing to a FIFO: what waits is told anyway.
+// Bookmark does nothing.
 func (q *FIFO[K, T]) Bookmark(string) {}
 
-// Resync is nothing to a FIFO.
+// Resync does nothing.
 func (q *FIFO[K, T]) Resync() {}
 
-// Len is the number of objects that wait.
+// Len returns the number of waiting objects.
 func (q *FIFO[K, T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// Pop waits for an object and takes it out. The error is that of ctx.
+// Pop waits for an object, removes it and returns it. The error is that of ctx.
 func (q *FIFO[K, T]) Pop(ctx context.Context) (T, error) {
 	for {
 		q.mu.Lock()
@@ -100,7 +100,7 @@ func (q *FIFO[K, T]) Pop(ctx context.Context) (T, error) {
 			obj := q.items[key]
 			delete(q.items, key)
 			if len(q.order) > 0 {
-				q.signal() // for another Pop that waits
+				q.signal() // for another waiting Pop
 			}
 			q.mu.Unlock()
 			return obj, nil

@@ -5,62 +5,62 @@ import (
 	"sync"
 )
 
-// Type says what happened.
+// Type is the type of a change.
 type Type string
 
 const (
 	Added    Type = "Added"
 	Updated  Type = "Updated"
 	Deleted  Type = "Deleted"
-	Replaced Type = "Replaced" // it is in a complete list: it may be new, changed, or as it was
-	Sync     Type = "Sync"     // nothing happened: a periodic reminder
+	Replaced Type = "Replaced" // in a complete list: new, changed or unchanged
+	Sync     Type = "Sync"     // periodic repetition, unchanged
 )
 
 // Delta is one change of an object.
 type Delta[T any] struct {
 	Type   Type
 	Object T
-	// DeletedFinalStateUnknown marks a deletion that was not seen, only concluded from a list that lacks the object: Object is the
-	// last state known.
+	// DeletedFinalStateUnknown marks a deletion that was inferred from a list without the object:
+	// Object is its last known state.
 	DeletedFinalStateUnknown bool
 }
 
-// Deltas is the changes of one object, the oldest first. There is at least one.
+// Deltas has the changes of one object, oldest first. It is never empty.
 type Deltas[T any] []Delta[T]
 
-// Oldest is the first change.
+// Oldest returns the first change.
 func (d Deltas[T]) Oldest() Delta[T] { return d[0] }
 
-// Newest is the last change.
+// Newest returns the last change.
 func (d Deltas[T]) Newest() Delta[T] { return d[len(d)-1] }
 
-// Known is what the consumer has made of the deltas so far; a store.Indexer is one.
+// Known is the consumer's current state, such as a store.Indexer.
 type Known[K comparable, T any] interface {
 	Keys() []K
 	Get(K) (T, bool)
 }
 
-// Config says what a queue holds.
+// Config configures a Queue.
 type Config[K comparable, T any] struct {
-	// Key is the identity of an object; required.
+	// Key returns the identity of an object; required.
 	Key func(T) K
-	// Known is what the consumer has, for the deletions that a Replace implies, and for Resync. Without it only what is in the queue
-	// is known, and every deletion is told.
+	// Known is the consumer's state, for the deletions that a Replace implies, and for Resync.
+	// Without it, only the objects in the queue are known, and every deletion is delivered.
 	Known Known[K, T]
 }
 
 // Queue is a queue of deltas by key.
 type Queue[K comparable, T any] struct {
 	cfg   Config[K, T]
-	turn  chan struct{} // held by the one Pop that is under way
-	ready chan struct{} // has an element when there may be something to take
+	turn  chan struct{} // held by the running Pop
+	ready chan struct{} // receives a value when the queue may be nonempty
 
 	mu         sync.Mutex
 	items      map[K]Deltas[T]
 	order      []K        // each key of items once
-	processing *pop[K, T] // what a Pop has taken and not finished
-	populated  bool       // the first Replace, or anything before it, was put in
-	initial    int        // how many keys of the first Replace are still to be processed
+	processing *pop[K, T] // taken by a Pop and not finished
+	populated  bool       // true after the first change or Replace
+	initial    int        // number of keys of the first Replace that are not processed yet
 	synced     chan struct{}
 }
 
@@ -69,7 +69,7 @@ type pop[K comparable, T any] struct {
 	deltas Deltas[T]
 }
 
-// NewQueue makes an empty queue.
+// NewQueue returns an empty queue.
 func NewQueue[K comparable, T any](cfg Config[K, T]) *Queue[K, T] {
 	return &Queue[K, T]{
 		cfg:    cfg,
@@ -80,13 +80,14 @@ func NewQueue[K comparable, T any](cfg Config[K, T]) *Queue[K, T] {
 	}
 }
 
-// Add puts in that an object came into being.
+// Add adds the creation of an object.
 func (q *Queue[K, T]) Add(obj T) { q.put(Delta[T]{Type: Added, Object: obj}) }
 
-// Update puts in that an object changed.
+// Update adds the change of an object.
 func (q *Queue[K, T]) Update(obj T) { q.put(Delta[T]{Type: Updated, Object: obj}) }
 
-// Delete puts in that an object was deleted, with its last state. It is nothing if nobody knows of the object.
+// Delete adds the deletion of an object, with its last state. It does nothing if the object is not
+// known.
 func (q *Queue[K, T]) Delete(obj T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,8 +108,8 @@ func (q *Queue[K, T]) put(d Delta[T]) {
 	q.queue(q.cfg.Key(d.Object), d)
 }
 
-// Replace puts in every object of a complete list, and the deletion of every other that is waiting, being processed or known. The
-// version is not looked at.
+// Replace adds all objects of a complete list, and the deletion of all other objects that are
+// queued, being processed or known. It ignores the version.
 func (q *Queue[K, T]) Replace(objs []T, _ string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,10 +144,10 @@ func (q *Queue[K, T]) Replace(objs []T, _ string) {
 	q.populate(len(q.order))
 }
 
-// Bookmark is nothing to a queue.
+// Bookmark does nothing.
 func (q *Queue[K, T]) Bookmark(string) {}
 
-// Resync puts in a reminder of everything known that nothing is waiting for.
+// Resync adds a Sync for all known objects without queued changes.
 func (q *Queue[K, T]) Resync() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +161,8 @@ func (q *Queue[K, T]) Resync() {
 	}
 }
 
-// queue, under the lock, appends a delta. Of two deletions in a row one is kept, the one that was seen if there is one.
+// queue appends a delta. Of two consecutive deletions it keeps one, preferably an observed one. The
+// caller holds the lock.
 func (q *Queue[K, T]) queue(key K, d Delta[T]) {
 	deltas, waiting := q.items[key]
 	if !waiting {
@@ -180,7 +182,7 @@ func (q *Queue[K, T]) queue(key K, d Delta[T]) {
 	}
 }
 
-// isKnown, under the lock, says that the consumer has the object, or is about to.
+// isKnown reports whether the consumer has the object, or is about to. The caller holds the lock.
 func (q *Queue[K, T]) isKnown(key K) bool {
 	if p := q.processing; p != nil && p.key == key {
 		return p.deltas.Newest().Type != Deleted
@@ -189,7 +191,8 @@ func (q *Queue[K, T]) isKnown(key K) bool {
 	return ok
 }
 
-// populate, under the lock, notes how many keys the consumer must process before it has a complete state.
+// populate records how many keys the consumer must process until its state is complete. The caller
+// holds the lock.
 func (q *Queue[K, T]) populate(keys int) {
 	if !q.populated {
 		q.populated, q.initial = true, keys
@@ -197,17 +200,18 @@ func (q *Queue[K, T]) populate(keys int) {
 	}
 }
 
-// checkSynced, under the lock, closes synced when it is time.
+// checkSynced closes synced if the initial keys are processed. The caller holds the lock.
 func (q *Queue[K, T]) checkSynced() {
 	if q.populated && q.initial == 0 && !q.HasSynced() {
 		close(q.synced)
 	}
 }
 
-// Synced is closed when everything of the first Replace has been processed, or something else came first.
+// Synced returns a channel that is closed when all keys of the first Replace are processed, or when
+// another change came first.
 func (q *Queue[K, T]) Synced() <-chan struct{} { return q.synced }
 
-// HasSynced says that Synced is closed.
+// HasSynced reports whether Synced is closed.
 func (q *Queue[K, T]) HasSynced() bool {
 	select {
 	case <-q.synced:
@@ -217,16 +221,17 @@ func (q *Queue[K, T]) HasSynced() bool {
 	}
 }
 
-// Len is the number of keys that wait.
+// Len returns the number of waiting keys.
 func (q *Queue[K, T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// Pop waits for a key, gives its deltas to process and returns the error of that, or of ctx when there is nothing before ctx ends.
-// Deltas count as processed either way. One Pop runs at a time, so that the consumer's state follows the order of the queue;
-// initial says that the key belongs to the first Replace. process may put into the queue; it must not Pop.
+// Pop waits for a key, passes its deltas to process, and returns the error of process, or that of
+// ctx if ctx ends first. The deltas count as processed in any case. Only one Pop runs at a time, so
+// that the consumer's state follows the order of the queue. initial is true until all keys of the
+// first Replace are processed. process may add to the queue, but must not call Pop.
 func (q *Queue[K, T]) Pop(ctx context.Context, process func(key K, deltas Deltas[T], initial bool) error) error {
 	select {
 	case q.turn <- struct{}{}:
@@ -255,7 +260,7 @@ func (q *Queue[K, T]) take() (p *pop[K, T], initial bool) {
 	}
 	key := q.order[0]
 	var none K
-	q.order[0] = none // not kept alive by the array
+	q.order[0] = none // don't keep it alive
 	q.order = q.order[1:]
 	q.processing = &pop[K, T]{key, q.items[key]}
 	delete(q.items, key)

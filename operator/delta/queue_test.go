@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/delta"
+	"kelson.dev/operator/internal/randomtest"
 	"kelson.dev/operator/reflector"
 	"kelson.dev/operator/store"
 )
@@ -180,15 +181,14 @@ func TestReplaceWhileProcessing(t *testing.T) {
 	}
 }
 
-// MACH-03: whatever is put in, by many, while others take out: in the end the consumer has what the producer had, and no
-// delta came twice or out of order.
+// MACH-03: whatever is put in, by many, while others take out: in the end the consumer has what the
+// producer had, and no delta came twice or out of order.
 func TestNothingLostNothingDoubled(t *testing.T) {
 	q, k := newQueue()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := randomtest.Seed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var consumers, producers sync.WaitGroup
-	seen := map[string]int{} // key → the last state that was told; one Pop runs at a time
+	seen := map[string]int{} // key → the last state popped; one Pop runs at a time
 	for range 3 {
 		consumers.Go(func() {
 			for q.Pop(ctx, func(key string, d deltas, _ bool) error {
@@ -205,7 +205,7 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 			}
 		})
 	}
-	var mu sync.Mutex // the producers' truth, and the order in which it is told
+	var mu sync.Mutex // the producers' state, and the order of their calls
 	truth, state := map[string]thing{}, 0
 	for n := range 4 {
 		producers.Go(func() {

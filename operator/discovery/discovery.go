@@ -1,13 +1,14 @@
-// Package discovery tells what a server serves: its groups, and the resources of each version. What it has read it may keep in memory, or
-// in files for the next process to find.
+// Package discovery reads what a server serves: its groups, and the resources of each version. It
+// can cache the results in memory, or in files for later processes.
 //
 //	d, err := discovery.New(discovery.Config{REST: rest, Dir: filepath.Join(cache, "discovery"), Life: 6 * time.Hour})
 //	resources, err := d.Resources(ctx, schema.GroupVersion{Group: "apps", Version: "v1"})
 //	c, err := client.New(client.Config{REST: rest, Mapper: d.Mapper()})
 //
-// A client has a mapper that remembers what it has read, so operators need none of this; tools that start often do.
+// A client's own mapper caches what it has read, so operators don't need this package. It is for
+// short-lived tools.
 //
-// All is safe for concurrent use; no lock is held while the server is asked.
+// All methods are safe for concurrent use; no lock is held during requests.
 package discovery
 
 import (
@@ -31,30 +32,31 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config says which server is asked, and what is kept. Without Memory and Dir nothing is.
+// Config configures a Client. Without Memory and Dir, nothing is cached.
 type Config struct {
-	// REST is the server; required.
+	// REST is the configuration of the server; required.
 	REST *rest.Config
-	// Memory keeps what was read until Invalidate.
+	// Memory caches responses in memory until Invalidate.
 	Memory bool
-	// Dir, if not empty, is a folder for files, which is made when it is missing. Each server has its own within it, and each user: who may
-	// read the folder sees what the user saw. Files older than Life do not count.
+	// Dir, if not empty, is a folder for cache files, which is created if missing. Files are
+	// separate per server and user; users who can read the folder see the user's discovery
+	// documents. Files older than Life are ignored.
 	Dir string
-	// Life of files; 6 hours if zero.
+	// Life is the lifetime of files; 6 hours if zero.
 	Life time.Duration
 }
 
-// Client answers questions about a server.
+// Client reads discovery documents of a server.
 type Client struct {
 	cfg    Config
 	server client.Client
 
 	mu      sync.Mutex
 	memory  map[string][]byte // by path
-	invalid time.Time         // files of before do not count
+	invalid time.Time         // older files are ignored
 }
 
-// New makes a client. It does not contact the server.
+// New returns a client. It does not contact the server.
 func New(cfg Config) (*Client, error) {
 	c, err := client.New(client.Config{REST: cfg.REST})
 	if err != nil {
@@ -69,7 +71,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, server: c, memory: map[string][]byte{}}, nil
 }
 
-// identity is a name for a server and who asks it: what is served may depend on both.
+// identity returns a name for a server and a user, because the documents can depend on both.
 func identity(cfg *rest.Config) string {
 	host := cfg.Host
 	if u, err := url.Parse(cfg.Host); err == nil && u.Host != "" {
@@ -80,7 +82,8 @@ func identity(cfg *rest.Config) string {
 	return url.PathEscape(host) + "-" + hex.EncodeToString(sum[:6])
 }
 
-// Groups are those the server serves, the core group first, which has no name.
+// Groups returns the groups that the server serves. The first one is the core group, whose name is
+// empty.
 func (c *Client) Groups(ctx context.Context) ([]metav1.APIGroup, error) {
 	var legacy metav1.APIVersions
 	if err := c.document(ctx, "/api", &legacy); err != nil && !apierrors.IsNotFound(err) {
@@ -102,7 +105,8 @@ func (c *Client) Groups(ctx context.Context) ([]metav1.APIGroup, error) {
 	return append(groups, list.Groups...), nil
 }
 
-// Resources are those of a version, subresources too. The error is NotFound if there is no such version.
+// Resources returns the resources of a group version, including subresources; NotFound if the
+// version is not served.
 func (c *Client) Resources(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
 	path := "/apis/" + version.String()
 	if version.Group == "" {
@@ -115,7 +119,8 @@ func (c *Client) Resources(ctx context.Context, version schema.GroupVersion) ([]
 	return list.APIResources, nil
 }
 
-// Mapper maps kinds to resources. When it does not find one in what is kept, the server is asked.
+// Mapper returns a mapper of kinds to resources. It reads from the server if the cache does not
+// have a kind.
 func (c *Client) Mapper() *client.Mapper {
 	return client.NewKeepingMapper(func(ctx context.Context, path string, into any) error {
 		if client.IsFresh(ctx) {
@@ -125,7 +130,7 @@ func (c *Client) Mapper() *client.Mapper {
 	})
 }
 
-// Invalidate has the server asked again. Files stay until they are written anew.
+// Invalidate clears the cache in memory and ignores existing files from then on.
 func (c *Client) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +142,7 @@ func (c *Client) forget(path string) {
 	delete(c.memory, path)
 	c.mu.Unlock()
 	if c.cfg.Dir != "" {
-		_ = os.Remove(c.file(path)) // what is not there is forgotten
+		_ = os.Remove(c.file(path)) // a missing file is fine
 	}
 }
 
@@ -158,7 +163,7 @@ func (c *Client) document(ctx context.Context, path string, into any) error {
 		c.mu.Unlock()
 	}
 	if c.cfg.Dir != "" {
-		_ = c.write(path, data) // the next process asks the server, too
+		_ = c.write(path, data) // on an error, later processes read from the server
 	}
 	return nil
 }
@@ -182,7 +187,7 @@ func (c *Client) file(path string) string {
 	return filepath.Join(c.cfg.Dir, filepath.FromSlash(path), "document.json")
 }
 
-// write puts a file in its place whole, or not at all.
+// write replaces a file atomically.
 func (c *Client) write(path string, data []byte) error {
 	folder := filepath.Dir(c.file(path))
 	if err := os.MkdirAll(folder, 0o750); err != nil {

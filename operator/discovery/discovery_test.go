@@ -155,7 +155,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// MACH-01, MACH-07: a mapper over files finds what has come since they were written, and asks no more than it must.
+// MACH-01, MACH-07: a mapper over files finds what has come since they were written, and asks no
+// more than it must.
 func TestMapper(t *testing.T) {
 	server, asked := newServer()
 	cfg := discovery.Config{Dir: t.TempDir()}

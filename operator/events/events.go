@@ -1,27 +1,31 @@
-// Package events records Events about objects, as `kubectl describe` and `kubectl get events` show them.
+// Package events records Events about objects, as `kubectl describe` and `kubectl get events` show
+// them.
 //
 // # Model
 //
-// A [Broadcaster] owns a bounded buffer and, while it runs, one goroutine that writes to the API server. A [Recorder] puts events into
-// the buffer on behalf of one component; it never waits: when the buffer is full, the event is dropped and counted. Three things keep
-// repetition away from the server:
+// A [Broadcaster] has a bounded buffer and, while it runs, one goroutine that writes to the API
+// server. A [Recorder] adds events to the buffer on behalf of a component, without blocking: if the
+// buffer is full, the event is dropped and counted. Three rules limit repeated events:
 //
-//   - an event that is the same as an earlier one, by component, object, type, reason and message, counts that one up by a patch;
-//   - of events that differ in their message only, those after the tenth within ten minutes are combined into one;
-//   - a component may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
+//   - an event that equals an earlier one in component, object, type, reason and message increments
+//     the count of that one with a patch;
+//   - if events differ only in their message, those after the tenth within ten minutes are combined
+//     into one;
+//   - a component can write a burst of 25 events about one object, and then one every five minutes;
+//     further events are dropped.
 //
 // The limits are those of Kubernetes' own components.
 //
 // # Use
 //
 //	b := events.New(events.Config{Client: c})
-//	go b.Run(ctx) // writes what is in the buffer before it ends
+//	go b.Run(ctx) // writes the buffered events before it returns
 //	recorder := b.Recorder("at-controller")
 //	recorder.Eventf(pod, corev1.EventTypeNormal, "Started", "started after %v", wait)
 //
 // # Concurrency
 //
-// All methods may be called from any goroutine.
+// All methods are safe for concurrent use.
 package events
 
 import (
@@ -38,15 +42,15 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config describes a Broadcaster.
+// Config configures a Broadcaster.
 type Config struct {
-	// Client writes the events, and knows the kinds of the objects they are about; required.
+	// Client writes the events, and determines the kinds of the objects they are about; required.
 	Client client.Client
-	// Log, if any, is told of events that could not be written.
+	// Log, if not nil, receives errors of writes.
 	Log *slog.Logger
-	// Buffer is how many events may wait to be written; 1000 if zero.
+	// Buffer is how many events can wait to be written; 1000 if zero.
 	Buffer int
-	// FlushTimeout bounds how long Run goes on writing after its context has ended; 5 s if zero.
+	// FlushTimeout bounds how long Run continues to write after its context has ended; 5 s if zero.
 	FlushTimeout time.Duration
 }
 
@@ -56,10 +60,10 @@ type Broadcaster struct {
 	events  chan *corev1.Event
 	filter  filter
 	dropped atomic.Int64
-	last    atomic.Int64 // number in the name of the newest event
+	last    atomic.Int64 // number in the name of the last event
 }
 
-// New makes a broadcaster. It writes nothing until it runs.
+// New returns a broadcaster. It writes nothing before Run.
 func New(cfg Config) *Broadcaster {
 	if cfg.Buffer == 0 {
 		cfg.Buffer = 1000
@@ -73,9 +77,10 @@ func New(cfg Config) *Broadcaster {
 	return &Broadcaster{cfg: cfg, events: make(chan *corev1.Event, cfg.Buffer)}
 }
 
-// Run writes events until ctx ends, and then those that are in the buffer. It returns nil.
+// Run writes events until ctx ends, and then the buffered ones. It returns nil.
 func (b *Broadcaster) Run(ctx context.Context) error {
-	// What was recorded while the context ended is written, too, and what is being written is not broken off.
+	// The context for writes lives longer than ctx, so that buffered events are written and a write
+	// in progress is not canceled.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.FlushTimeout, cancel) })
@@ -100,36 +105,38 @@ func (b *Broadcaster) Run(ctx context.Context) error {
 	return nil
 }
 
-// Dropped is the number of events that were not written because the buffer was full.
+// Dropped returns the number of events that were dropped because the buffer was full.
 func (b *Broadcaster) Dropped() int64 { return b.dropped.Load() }
 
-// Recorder records events on behalf of a component, which is their source.
+// Recorder returns a recorder of events on behalf of a component, which is their source.
 func (b *Broadcaster) Recorder(component string) *Recorder {
 	return &Recorder{b: b, component: component}
 }
 
-// Route finds the Broadcaster of a cluster. nil means that the events are dropped. It is called by all goroutines that record events.
+// Route returns the Broadcaster of a cluster. Events for a nil Broadcaster are dropped. The
+// functions must be safe for concurrent use.
 type Route struct {
-	// In is that of the cluster of a context.
+	// In returns the Broadcaster of the context's cluster.
 	In func(ctx context.Context) *Broadcaster
-	// Of is that of the cluster of an object.
+	// Of returns the Broadcaster of the object's cluster.
 	Of func(about runtime.Object) *Broadcaster
 }
 
-// NewRecorder makes a recorder on behalf of a component for objects of several clusters, each of which has a Broadcaster.
+// NewRecorder returns a recorder on behalf of a component for objects of several clusters, each
+// with its own Broadcaster.
 func NewRecorder(component string, route Route) *Recorder {
 	return &Recorder{component: component, route: &route}
 }
 
-// Recorder puts events into the buffer of its Broadcaster. A nil Recorder records nothing.
+// Recorder adds events to the buffer of its Broadcaster. A nil Recorder records nothing.
 type Recorder struct {
 	b               *Broadcaster
-	route           *Route // in the place of b, if it is set
+	route           *Route // used instead of b if not nil
 	component, host string
 	field           string
 }
 
-// OnHost returns a recorder of events that happen on a host, as those of a node's agent.
+// OnHost returns a recorder of events with a source host, as node agents record them.
 func (r *Recorder) OnHost(host string) *Recorder {
 	if r == nil {
 		return nil
@@ -139,7 +146,8 @@ func (r *Recorder) OnHost(host string) *Recorder {
 	return &on
 }
 
-// In returns a recorder of events in the cluster of a context: in a reconcile, that of its object. For a recorder of one cluster it is the same recorder.
+// In returns a recorder of events in the cluster of a context: in a reconcile, the cluster of its
+// object. A recorder of a single cluster returns itself.
 func (r *Recorder) In(ctx context.Context) *Recorder {
 	if r == nil || r.route == nil {
 		return r
@@ -152,7 +160,8 @@ func (r *Recorder) In(ctx context.Context) *Recorder {
 	return &in
 }
 
-// About returns a recorder of events about a part of objects, by its field path, such as spec.containers{app}.
+// About returns a recorder of events about a part of objects, given by its field path, such as
+// spec.containers{app}.
 func (r *Recorder) About(field string) *Recorder {
 	if r == nil {
 		return nil
@@ -162,8 +171,8 @@ func (r *Recorder) About(field string) *Recorder {
 	return &about
 }
 
-// Event records that something happened to an object. eventType is corev1.EventTypeNormal or EventTypeWarning; reason is short and in
-// CamelCase, for machines; message is for people.
+// Event records an event about an object. eventType is corev1.EventTypeNormal or EventTypeWarning;
+// reason is short, in CamelCase, for programs; message is for people.
 func (r *Recorder) Event(about runtime.Object, eventType, reason, message string) {
 	if r == nil {
 		return
@@ -176,7 +185,7 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 	}
 	e, err := b.newEvent(about, r.component, eventType, reason, message)
 	if err != nil {
-		b.cfg.Log.Warn("an event was not recorded", "reason", reason, "err", err)
+		b.cfg.Log.Warn("record event", "reason", reason, "err", err)
 		return
 	}
 	e.InvolvedObject.FieldPath = r.field
@@ -188,7 +197,7 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 	}
 }
 
-// Eventf is Event with a message made as by fmt.Sprintf.
+// Eventf is Event with a message formatted as by fmt.Sprintf.
 func (r *Recorder) Eventf(about runtime.Object, eventType, reason, format string, args ...any) {
 	r.Event(about, eventType, reason, fmt.Sprintf(format, args...))
 }
@@ -204,7 +213,7 @@ func (b *Broadcaster) newEvent(about runtime.Object, component, eventType, reaso
 	}
 	namespace := obj.GetNamespace()
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events about objects without namespace are looked for
+		namespace = metav1.NamespaceDefault // the namespace of events about cluster-scoped objects
 	}
 	now := metav1.Now()
 	return &corev1.Event{
@@ -222,8 +231,8 @@ func (b *Broadcaster) newEvent(about runtime.Object, component, eventType, reaso
 	}, nil
 }
 
-// number makes the names of events unique: it is the time in nanoseconds, as for Kubernetes' own events, or the next number if that
-// moment is taken.
+// number returns a unique number for the name of an event: the time in nanoseconds, as in
+// Kubernetes' own events, or the next free number.
 func (b *Broadcaster) number(now time.Time) int64 {
 	for {
 		last := b.last.Load()

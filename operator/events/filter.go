@@ -6,18 +6,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The limits of Kubernetes' own components.
+// Limits of Kubernetes' own components.
 const (
 	spamBurst       = 25
 	spamEvery       = 5 * time.Minute
 	similarMessages = 10
 	similarWithin   = 10 * time.Minute
-	maxRemembered   = 4096 // of each kind of memory, twice
+	maxRemembered   = 4096 // per generation of a memory
 )
 
 const combinedPrefix = "(combined from similar events): "
 
-// filter is the memory that repetition is judged by. It belongs to the goroutine of Run.
+// filter has the state that limits repeated events. Only Run's goroutine uses it.
 type filter struct {
 	budgets memory[source, budget]
 	groups  memory[group, messages]
@@ -39,22 +39,23 @@ type identity struct {
 	message string
 }
 
-// budget is a bucket of tokens: next is when the next one would come if there were no burst.
+// budget is a token bucket: next is when the next token would be available without a burst.
 type budget struct{ next time.Time }
 
-// messages are those that one group of events had since a time.
+// messages are the messages of a group of events since a time.
 type messages struct {
 	since time.Time
 	texts map[string]bool
 }
 
-// repeated is an event on the server: its name, empty if it is not there, and how often it happened.
+// repeated is an event on the server: its name, empty if it does not exist, and its count.
 type repeated struct {
 	name  string
 	count int32
 }
 
-// judge says whether an event may be written, and which earlier one it repeats. Of too many similar ones it changes the message.
+// judge reports whether an event may be written, and returns the earlier event that it repeats. It
+// changes the message of events to combine.
 func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
 	now := e.LastTimestamp.Time
 	g := group{source{e.Source.Component, e.InvolvedObject}, e.Type, e.Reason}
@@ -85,7 +86,7 @@ func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
 	return repeats, true
 }
 
-// memory is a map that forgets: it has two generations, and the older goes when the younger is full.
+// memory is a bounded map with two generations: when the younger is full, the older is dropped.
 type memory[K comparable, V any] struct{ young, old map[K]*V }
 
 func (m *memory[K, V]) of(k K) *V {

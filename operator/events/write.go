@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// write creates an event, or counts up the one that it repeats.
+// write creates an event, or increments the count of the event that it repeats.
 func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
 	repeats, ok := b.filter.judge(e)
 	if !ok {
@@ -25,7 +25,7 @@ func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
 			repeats.count++
 			return
 		}
-		if !apierrors.IsNotFound(err) { // events expire, and are then created anew
+		if !apierrors.IsNotFound(err) { // events expire; create a new one
 			b.failed(e, err)
 			return
 		}
@@ -39,14 +39,14 @@ func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
 }
 
 func (b *Broadcaster) failed(e *corev1.Event, err error) {
-	b.cfg.Log.Warn("an event was not written", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err", err)
+	b.cfg.Log.Warn("write event", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err", err)
 }
 
-// again is the patch that repeats an event.
+// again returns the patch that repeats an event.
 func again(e *corev1.Event, count int32) client.Patch {
 	data, err := json.Marshal(map[string]any{"count": count, "lastTimestamp": e.LastTimestamp, "message": e.Message})
 	if err != nil {
-		panic(err) // strings, numbers and times can be encoded
+		panic(err) // unreachable: strings, numbers and times can be encoded
 	}
 	return client.RawPatch(types.MergePatchType, data)
 }

@@ -1,7 +1,12 @@
-// Package footprint gives back memory that an idle process does not need.
+// Package footprint reduces the resident memory of an idle process.
 //
 //	footprint.Release(8 << 20)
 //
-// A program of Kubernetes has tens of megabytes of code and tables, most of which its initialisation touches once: until somebody else wants the
-// memory they count as the process's. An operator gives them back a few seconds after its start, kelson serve each time that it has become idle.
+// A program that links Kubernetes' types has tens of megabytes of code and data. Most of these
+// pages are touched only once, during initialization, but count as resident until the kernel
+// reclaims them. An operator releases them a few seconds after its start, and kelson serve whenever
+// it becomes idle.
+//
+// Release reduces the resident pages of an idle example operator from 18 to 5 MiB
+// (docs/design/operator.md; make bench-operator measures it).
 package footprint

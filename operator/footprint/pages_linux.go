@@ -9,9 +9,10 @@ import (
 	"syscall"
 )
 
-// Release takes the pages of the program's file out of this process's memory, if there are more than many bytes of them: most were touched only at
-// the start, or came with their neighbours. They stay in the page cache, and what is needed again comes from there, sixteen pages at a time: tenths of a
-// millisecond for the next request. It does nothing on other systems than Linux.
+// Release drops the pages of the program's executable from this process's memory, if more than many
+// bytes of files are resident. The pages stay in the page cache, from which the next access maps
+// them again, sixteen at a time; this delays the next request by tenths of a millisecond. On other
+// systems than Linux, Release does nothing.
 func Release(many int) {
 	if filePages() < many {
 		return
@@ -33,8 +34,8 @@ func Release(many int) {
 // mapping is a range of addresses.
 type mapping struct{ begin, end uintptr }
 
-// cleanMappings are those of a file that nobody can write to, and nobody has written to: all that is in them is in the file, too. The dynamic
-// linker writes to some before it protects them.
+// cleanMappings returns the read-only mappings of a file without modified pages, whose content is
+// therefore in the file too. The dynamic linker writes to some mappings before it protects them.
 func cleanMappings(smaps io.Reader, file string) (clean []mapping) {
 	var this mapping
 	wanted := false
@@ -50,7 +51,8 @@ func cleanMappings(smaps io.Reader, file string) (clean []mapping) {
 	return clean
 }
 
-// parseMapping reads the first line of an entry of smaps: addresses, access, offset, device, inode and file.
+// parseMapping parses the first line of an smaps entry: addresses, access, offset, device, inode
+// and file.
 func parseMapping(fields []string) (m mapping, access string, ok bool) {
 	if len(fields) < 6 || len(fields[1]) != 4 {
 		return m, "", false
@@ -61,7 +63,7 @@ func parseMapping(fields []string) (m mapping, access string, ok bool) {
 	return mapping{uintptr(begin), uintptr(end)}, fields[1], ok && err1 == nil && err2 == nil
 }
 
-// filePages is how much memory of files this process has, in bytes.
+// filePages returns the resident file memory of this process in bytes.
 func filePages() int {
 	statm, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(statm))

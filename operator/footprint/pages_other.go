@@ -2,5 +2,5 @@
 
 package footprint
 
-// Release is known of Linux only.
+// Release does nothing on this system.
 func Release(many int) {}

@@ -11,20 +11,22 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// applied is what an apply came to: the document with all its options, and the object that the server answered. As long as the object
-// has not changed since, the same apply would change nothing.
+// applied records a completed apply: a hash of the document with its options, and the identity of
+// the resulting object. As long as the object has not changed since, the same apply would change
+// nothing.
 type applied struct {
 	document uint64 // its hash
 	uid      types.UID
 	version  string
 }
 
-// Apply sends nothing if it would change nothing: when the same was applied before, and nobody has changed the object since. Reconcilers
-// apply what they want each time they run, and most times that is what there is.
+// Apply sends no request if the same document was applied before and the object has not changed
+// since. Reconcilers apply the same objects on each run, so this is the common case.
 func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
 	o := client.NewWriteOptions(opts...)
 	i := c.set.informerThatHas(obj)
-	if o.DryRun || i == nil || c.set.cfg.Transform != nil { // a copy that was transformed is not what the server would answer
+	// a transformed copy differs from the server's response
+	if o.DryRun || i == nil || c.set.cfg.Transform != nil {
 		return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
 	}
 	doc, err := client.NewApplyDocument(obj, c.Scheme())
@@ -47,13 +49,13 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err != nil || !in {
-		return nil // the copy will never have it
+		return nil // outside of the scope, the copy never contains the object
 	}
 	i.applied[client.KeyOf(obj)] = want
 	return nil
 }
 
-// informerThatHas is the synced informer of obj's kind and type, if there is one.
+// informerThatHas returns the synced informer of obj's kind and type, or nil.
 func (s *informers) informerThatHas(obj client.Object) *informer {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
@@ -85,7 +87,8 @@ func (i *informer) documentHash(data []byte, o client.WriteOptions) uint64 {
 	return h.Sum64()
 }
 
-// isApplied says that the object is as it was after the same apply, and makes obj that object.
+// isApplied reports whether the object is unchanged since the same apply, and then copies it to
+// obj.
 func (i *informer) isApplied(want applied, obj client.Object) bool {
 	key := client.KeyOf(obj)
 	i.mu.Lock()
@@ -99,7 +102,7 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	return ok && has && was == want && state.GetUID() == was.uid && state.GetResourceVersion() == was.version && i.copyInto(state, obj) == nil
 }
 
-// isAbsent says that there is no such object, as far as is known, although the informer would have it.
+// isAbsent reports whether an object in the informer's scope is known not to exist.
 func (i *informer) isAbsent(obj client.Object) bool {
 	if in, err := i.inScope(obj); err != nil || !in {
 		return false

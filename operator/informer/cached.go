@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// startGrace is how long a read waits for Run to be called.
+	// startGrace is how long a read waits for a call of Run.
 	startGrace = 10 * time.Second
-	// maxLag is how long a read waits for an informer to catch up with a write, before it asks the server itself.
+	// maxLag is how long a read waits for an informer to catch up with a write before it reads from
+	// the server.
 	maxLag = time.Second
 )
 
-// cached reads from informers and writes to the server. What it writes it lays over the informers (see overlay).
+// cached reads from informers and writes to the server. It records its writes in the overlays of
+// the informers (see overlay).
 type cached struct {
 	client.Client // the server
 	set           *informers
@@ -33,8 +35,8 @@ var _ client.Client = cached{}
 
 func (s *informers) Client() client.Client { return cached{s.cfg.Client, s} }
 
-// Get reads from the informer of into's kind and form, starting it if there is none. It goes to the server with
-// client.Live or client.ResourceVersion, and for namespaces outside of the scope.
+// Get reads from the informer of into's kind and form, and starts it on first use. It reads from
+// the server with client.Live or client.ResourceVersion, and for namespaces outside of the scope.
 func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
 	o := client.NewGetOptions(opts...)
 	if o.Live || o.ResourceVersion != "" || c.set.isElsewhere(into) {
@@ -67,7 +69,7 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	return nil
 }
 
-// List reads from the informer of the items' kind and form, in the order of namespaces and names.
+// List reads from the informer of the items' kind and form, ordered by namespace and name.
 func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	o := client.NewListOptions(opts...)
 	if o.Live || o.ResourceVersion != "" {
@@ -115,14 +117,14 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	return nil
 }
 
-// getLive is the object as the server has it; nil if it is not in the informer's scope.
+// getLive reads an object from the server; nil if it is outside of the informer's scope.
 func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (client.Object, error) {
 	obj := i.newObject()
 	if err := c.Client.Get(ctx, key, obj); err != nil {
 		return nil, err
 	}
 	in, err := i.inScope(obj)
-	if errors.Is(err, errAskServer) { // whether the fields match
+	if errors.Is(err, errAskServer) { // the server must evaluate the field selector
 		items := client.NewItems(obj)
 		err = c.Client.List(ctx, items, client.InNamespace(key.Namespace), client.ListOptions{Fields: i.scope.Fields}, client.MatchingFields{"metadata.name": key.Name})
 		if in = len(items.Items) > 0; in {
@@ -135,8 +137,8 @@ func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (clien
 	return obj, nil
 }
 
-// listLive is what readAll is, as the server has it. It reads everything at once: the tokens of pages are the informer's. It looks at the fields of the
-// objects in what the server sent, because Go types do not tell all of it.
+// listLive is readAll from the server, in one request, because continue tokens are the informer's.
+// It compares fields in the encoded objects, because Go types do not preserve all of them.
 func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions) ([]client.Object, string, error) {
 	q := i.selection(o)
 	var indexed, plain fields.Requirements
@@ -176,7 +178,8 @@ func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions)
 	return objs, items.ResourceVersion, nil
 }
 
-// page sorts, and cuts out Limit objects after Continue, which is the key of the last object before.
+// page sorts objects and returns Limit of them after Continue, which is the key of the last object
+// of the previous page.
 func page(objs []client.Object, o client.ListOptions) ([]client.Object, string) {
 	slices.SortFunc(objs, func(a, b client.Object) int {
 		if c := strings.Compare(a.GetNamespace(), b.GetNamespace()); c != 0 {
@@ -205,7 +208,7 @@ func page(objs []client.Object, o client.ListOptions) ([]client.Object, string) 
 	return objs, last.GetNamespace() + "/" + last.GetName()
 }
 
-// reader is the synced informer to read obj's kind from.
+// reader returns the synced informer for reads of obj's kind.
 func (c cached) reader(ctx context.Context, obj client.Object) (*informer, error) {
 	select {
 	case <-c.set.running:
@@ -236,13 +239,14 @@ func (c cached) resource(kind schema.GroupVersionKind) schema.GroupResource {
 }
 
 var (
-	// errOutside says that what is asked for is not in the informer's scope.
+	// errOutside is returned for objects outside of the informer's scope.
 	errOutside = errors.New("outside of the informer's scope")
-	// errAskServer says that the informer cannot answer now.
-	errAskServer = errors.New("the informer is too late")
+	// errAskServer is returned if the informer can't answer a read now.
+	errAskServer = errors.New("the informer has not caught up")
 )
 
-// read finds the newest state known of a key; nil if there is none. The object is shared.
+// read returns the newest known state of a key; nil if the object does not exist. The object is
+// shared.
 func (i *informer) read(ctx context.Context, key client.Key) (client.Object, error) {
 	lag := lag{}
 	defer lag.stop()
@@ -275,7 +279,8 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 	}
 }
 
-// readAll finds the newest state known of all objects that o selects, and the version of it. The objects are shared.
+// readAll returns the newest known state of all objects that o selects, and its resourceVersion.
+// The objects are shared.
 func (i *informer) readAll(ctx context.Context, o client.ListOptions) ([]client.Object, string, error) {
 	lag := lag{}
 	defer lag.stop()
@@ -301,7 +306,7 @@ func (i *informer) readAll(ctx context.Context, o client.ListOptions) ([]client.
 	}
 }
 
-// lag is one read's patience with an informer that is behind.
+// lag bounds how long one read waits for an informer that is behind.
 type lag struct{ timer *time.Timer }
 
 func (l *lag) wait(ctx context.Context, changed <-chan struct{}) error {

@@ -18,10 +18,11 @@ import (
 const (
 	// catchUpAtOnce is how many watches are compared with the server at the same time.
 	catchUpAtOnce = 4
-	// catchUpFirst is how many objects the first request compares, which is often the only one; catchUpPage is how many each further one does.
+	// catchUpFirst is the page size of the first request, often the only one; catchUpPage that of
+	// the following ones.
 	catchUpFirst, catchUpPage = 500, 5000
-	// renewAfter is how long CatchUp waits before it has a watch opened again, for the connection of the old one may be dead. Each further wait is
-	// longer by a factor, so that a slow connection brings something in the end.
+	// renewAfter is how long CatchUp waits before it reopens a watch, whose connection may be dead.
+	// Each further wait is longer by renewFactor, so that slow connections make progress too.
 	renewAfter, renewFactor = time.Second, 3
 )
 
@@ -45,7 +46,7 @@ func (s *informers) CatchUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// catchUp waits until the copy has everything that the server has when it is called.
+// catchUp waits until the copy has everything that the server had when catchUp was called.
 func (i *informer) catchUp(ctx context.Context) error {
 	if there, err := i.awaitFirstList(ctx); err != nil || !there {
 		return err
@@ -56,7 +57,7 @@ func (i *informer) catchUp(ctx context.Context) error {
 	for _, p := range parts {
 		err := p.catchUp(ctx)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			continue // the kind is gone, and with it everything that could be missing
+			continue // the kind is gone, and with it all missing objects
 		}
 		if err != nil {
 			return err
@@ -65,8 +66,9 @@ func (i *informer) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// awaitFirstList waits until the copy has its first list. False says that there is nothing to wait for: no read is answered before that list has
-// come, and an administrator must mend what is in its way, or the informer has ended.
+// awaitFirstList waits for the first list. It returns false if there is nothing to wait for: the
+// informer has ended, or the list fails until an administrator fixes the cause. In the latter case
+// reads wait for the list anyway.
 func (i *informer) awaitFirstList(ctx context.Context) (bool, error) {
 	for {
 		i.mu.Lock()
@@ -75,7 +77,7 @@ func (i *informer) awaitFirstList(ctx context.Context) (bool, error) {
 		if synced {
 			return true, nil
 		}
-		if err != nil && isLasting(err) {
+		if err != nil && isPermanent(err) {
 			return false, nil
 		}
 		select {
@@ -90,21 +92,21 @@ func (i *informer) awaitFirstList(ctx context.Context) (bool, error) {
 	}
 }
 
-// gap is what a copy is compared with: what the server had at a version.
+// gap describes what the server had at a version, for a comparison with the copy.
 type gap struct {
-	version uint64 // of the list; 0 if versions can't be compared
-	newest  uint64 // version of an object in it
+	version uint64 // of the list; 0 if versions are not comparable
+	newest  uint64 // the highest version of a listed object
 	listed  map[client.Key]listed
 }
 
 type listed struct {
 	uid     types.UID
-	version string // only if versions can't be compared
+	version string // only if versions are not comparable
 }
 
-// catchUp compares a part with a consistent list and waits until it has what that has. A copy that is as of the list's version has it; but the version
-// counts the changes of all kinds, and a watch of a kind to which nothing happens may be told of it a minute later only. So the objects are
-// compared, by their metadata.
+// catchUp lists the metadata of a part's objects and waits until the copy contains them. Waiting
+// for the list's version would not be enough: it counts changes of all kinds, and the watch of a
+// kind without changes may report it only a minute later.
 func (p *part) catchUp(ctx context.Context) error {
 	for {
 		again, err := p.catchUpOnce(ctx)
@@ -118,12 +120,12 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 	g, done, err := p.compare(ctx)
 	switch {
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		return true, nil // the list took longer than the server keeps its snapshot
+		return true, nil // the list took longer than the server keeps the snapshot
 	case done || err != nil:
 		return false, err
 	}
 	i := p.informer
-	var missing map[client.Key]types.UID // what the copy has and the list had not
+	var missing map[client.Key]types.UID // in the copy but not in the list
 	wait := renewAfter
 	for {
 		i.mu.Lock()
@@ -141,7 +143,7 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 		case <-changed:
 		case <-timer.C:
 			if g.version == 0 {
-				return true, nil // there may be newer versions than those that were listed
+				return true, nil // there may be newer versions than the listed ones
 			}
 			wait *= renewFactor
 			select {
@@ -151,7 +153,7 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-i.ended:
-			has = true // nothing reads from it
+			has = true // the informer has no readers
 		case <-i.set.ended:
 			err = ErrNotRunning
 		}
@@ -162,7 +164,7 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// compare reads what the server has. Done says that the copy is as new.
+// compare reads the server's state. done reports that the copy is at least as new.
 func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 	i := p.informer
 	prototype := &metav1.PartialObjectMetadata{}
@@ -195,14 +197,14 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 	return g, false, nil
 }
 
-// isAsOf says that the copy is as of a version, or later.
+// isAsOf reports whether the copy has reached a version.
 func (p *part) isAsOf(version uint64) bool {
 	p.informer.mu.Lock()
 	defer p.informer.mu.Unlock()
 	return version > 0 && p.progress >= version
 }
 
-// missing, under the lock, is what the copy has and the server had not any longer.
+// missing returns the objects in the copy that the server no longer had. The caller holds the lock.
 func (p *part) missing(g gap) map[client.Key]types.UID {
 	missing := map[client.Key]types.UID{}
 	for _, obj := range p.informer.list(p.namespace) {
@@ -210,14 +212,16 @@ func (p *part) missing(g gap) map[client.Key]types.UID {
 		if l, ok := g.listed[key]; ok && l.uid == obj.GetUID() {
 			continue
 		}
-		if g.version == 0 || parseVersion(obj.GetResourceVersion()) <= g.version { // else it came after the list
+		// otherwise it was created after the list
+		if g.version == 0 || parseVersion(obj.GetResourceVersion()) <= g.version {
 			missing[key] = obj.GetUID()
 		}
 	}
 	return missing
 }
 
-// has, under the lock, says that the copy has what the server had. missing is what it must have no longer; what it has seen go is taken out.
+// has reports whether the copy has what the server had. missing has the objects that must disappear
+// from the copy; has removes those that did. The caller holds the lock.
 func (p *part) has(g gap, missing map[client.Key]types.UID) bool {
 	i := p.informer
 	for key, uid := range missing {

@@ -28,7 +28,8 @@ func seen(inf informer.Informer) map[string]string {
 	return all
 }
 
-// RUN-09: what others wrote before can be read afterwards, whatever it was, and whatever the informer keeps.
+// RUN-09: what others wrote before can be read afterwards, whatever it was, and whatever the
+// informer keeps.
 func TestCatchUp(t *testing.T) {
 	const lag = 500 * time.Millisecond
 	change := map[string]func(w *world){

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/pack"
+	"kelson.dev/operator/internal/pack"
 )
 
-// packed is an object in the form Compact. It knows its name, namespace, uid and resourceVersion; for all else it must be decoded, see
-// informer.whole.
+// packed is an object in the form Compact. Only its name, namespace, uid and resourceVersion are
+// decoded; see informer.whole for the rest.
 type packed struct {
 	client.Object // nil
 
@@ -29,13 +29,13 @@ func (p *packed) GetName() string            { return p.name }
 func (p *packed) GetUID() types.UID          { return p.uid }
 func (p *packed) GetResourceVersion() string { return p.version }
 
-// compact is what an informer in the form Compact has besides.
+// compact is the additional state of an informer in the form Compact.
 type compact struct {
 	packer *pack.Packer
 	spaces sync.Pool // *[]byte
 
 	mu     sync.Mutex
-	recent [2]struct { // what was decoded last, for the indexes: they are asked one by one
+	recent [2]struct { // the objects decoded last: each index function is called with them separately
 		packed *packed
 		whole  client.Object
 	}
@@ -43,9 +43,10 @@ type compact struct {
 
 func newCompact() *compact { return &compact{packer: pack.New()} }
 
-// keep is how the copy keeps what came from the server.
+// keep converts an object from the server to the form in which the copy keeps it.
 func (i *informer) keep(obj client.Object) client.Object {
-	// A list that is read again is mostly what there is already: the copy stays, and the new one may go at once.
+	// When a list is read again, most objects are unchanged: keep the old ones, so that the new
+	// ones can be freed.
 	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
 		return old
 	}
@@ -69,7 +70,7 @@ func (i *informer) keep(obj client.Object) client.Object {
 			data = e.Data
 		}
 	}
-	// The three strings are one, which is one allocation instead of three.
+	// One string instead of three saves two allocations.
 	text := e.Name + string(e.UID) + e.ResourceVersion
 	n, u := len(e.Name), len(e.Name)+len(e.UID)
 	return &packed{
@@ -78,7 +79,7 @@ func (i *informer) keep(obj client.Object) client.Object {
 	}
 }
 
-// open decodes into an object, or reads its bytes by another function.
+// open calls read with the encoded object, which is valid only during the call.
 func (i *informer) open(p *packed, read func(data []byte) error) error {
 	space, _ := i.compact.spaces.Get().(*[]byte)
 	if space == nil {
@@ -90,7 +91,7 @@ func (i *informer) open(p *packed, read func(data []byte) error) error {
 	return err
 }
 
-// copyInto makes into a private copy of an object of the copy or the overlay.
+// copyInto sets into to a private copy of an object of the copy or the overlay.
 func (i *informer) copyInto(obj, into client.Object) error {
 	if p, ok := obj.(*packed); ok {
 		return i.open(p, func(data []byte) error { return client.Decode(data, into, i.id.kind) })
@@ -99,7 +100,8 @@ func (i *informer) copyInto(obj, into client.Object) error {
 	return nil
 }
 
-// whole is an object that may be shared: itself, unless it must be decoded. It is nil, and that is logged, if it can't be.
+// whole returns the decoded object, which may be shared. If decoding fails, it logs the error and
+// returns nil.
 func (i *informer) whole(obj client.Object) client.Object {
 	p, ok := obj.(*packed)
 	if !ok {
@@ -126,13 +128,13 @@ func (i *informer) wholes(objs []client.Object) []client.Object {
 	return wholes
 }
 
-// garbled is called for what does not fit its Go type: where objects are kept decoded, the server's answer is refused; here it is
-// noticed when the object is read.
+// garbled logs an object that does not decode into its Go type. Forms that keep decoded objects
+// fail the list instead; here the error shows when the object is read.
 func (i *informer) garbled(obj client.Object, err error) {
-	i.log.Error("informer cannot decode an object", "object", client.KeyOf(obj), "err", err)
+	i.log.Error("informer cannot decode object", "object", client.KeyOf(obj), "err", err)
 }
 
-// labelsOf is the labels of an object of the copy.
+// labelsOf returns the labels of an object of the copy.
 func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
 	p, ok := obj.(*packed)
 	if !ok {
@@ -152,7 +154,7 @@ func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
 	return set, nil
 }
 
-// indexed is the object that an index function is shown: one that was decoded a moment ago for another.
+// indexed returns the decoded object for an index function, and caches the last ones.
 func (c *compact) indexed(i *informer, obj client.Object) client.Object {
 	p, ok := obj.(*packed)
 	if !ok {

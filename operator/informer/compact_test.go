@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-05: an object that is kept encoded is as it was on the server, for reads, handlers, indexes and selectors, and each reader
-// has its own.
+// MACH-05: an object that is kept encoded is as it was on the server, for reads, handlers, indexes
+// and selectors, and each reader has its own.
 func TestCompact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })

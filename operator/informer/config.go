@@ -15,40 +15,43 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config says what informers read.
+// Config configures a set of informers.
 type Config struct {
-	// Client reads and watches; required. It must be one that asks the server.
+	// Client lists and watches; required. It must read from the server.
 	Client client.Client
-	// Resync, if positive, is the period at which every handler is told of every object again, as an update of an object to
-	// itself.
+	// Resync, if positive, is the period after which each handler gets all objects again, as
+	// updates with equal old and new objects.
 	Resync time.Duration
-	// Scope is what informers hold of each kind, unless Scopes has one for the kind. The zero value is everything.
+	// Scope is the part of each kind that informers cache, unless Scopes has an entry for the kind.
+	// The zero value is everything.
 	Scope Scope
-	// Scopes are per kind, by an object of it.
+	// Scopes has the scopes of single kinds, each given by an object of the kind.
 	Scopes map[client.Object]Scope
-	// Form is how objects are kept, unless Forms has one for the kind. The zero value is Full.
+	// Form is how informers keep objects, unless Forms has an entry for the kind. The zero value is
+	// Full.
 	Form Form
-	// Forms are per kind, by an object of it.
+	// Forms has the forms of single kinds, each given by an object of the kind.
 	Forms map[client.Object]Form
-	// Transform, if set, changes each object before it is stored, to keep less of it. It must leave its identity and
-	// resourceVersion, and may change and return its argument.
+	// Transform, if not nil, changes each object before it is stored, to save memory. It may modify
+	// and return its argument. It must not change the object's identity or resourceVersion.
 	Transform func(client.Object) client.Object
-	// Log by default is slog.Default().
+	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
 
-// Scope is the part of a kind that an informer holds. The zero value is everything.
+// Scope is the part of a kind that an informer caches. The zero value is everything.
 type Scope struct {
-	// Namespaces, if there are any, are watched one by one. They do not count for kinds without namespace.
+	// Namespaces, if not empty, are watched individually. They are ignored for cluster-scoped
+	// kinds.
 	Namespaces []string
 	Labels     labels.Selector
 	Fields     fields.Selector
 }
 
-// New makes a set of informers. Nothing happens before Run.
+// New returns a set of informers. It sends no requests before Run.
 func New(cfg Config) (Informers, error) {
 	if cfg.Client == nil {
-		return nil, errors.New("new informers: Config.Client is missing")
+		return nil, errors.New("new informers: Config.Client is nil")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest/apiserver"
+	"kelson.dev/operator/internal/randomtest"
 )
 
 const buoyCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"buoys.GROUP"},
@@ -140,7 +141,8 @@ func (w ways) agree(t *testing.T, s fields.Selector, opts ...client.ListOption) 
 	return len(want)
 }
 
-// RUN-02: a field selector selects the same in a cache of Go types, in one of unstructured objects, and on the server.
+// RUN-02: a field selector selects the same in a cache of Go types, in one of unstructured objects,
+// and on the server.
 func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	cfg := apiserver.For(t)
 	group := "buoy" + time.Now().Format("150405") + ".kelson.dev"
@@ -165,9 +167,8 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	check(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
-	seed := rand.Uint64()
+	seed := randomtest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	t.Log("seed", seed)
 	part := func() map[string]any {
 		m := map[string]any{}
 		for name, values := range map[string][]any{

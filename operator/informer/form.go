@@ -9,16 +9,19 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Form is how an informer keeps the objects of a kind. It changes memory and time, not what is read.
+// Form is how an informer keeps the objects of a kind. It affects memory and time, but not the
+// results of reads.
 type Form int
 
 const (
-	// Full keeps objects decoded: the fastest to read.
+	// Full keeps decoded objects. Reads are fastest.
 	Full Form = iota
-	// Compact keeps objects encoded, with what they have in common kept once, and decodes on each read: several times smaller.
+	// Compact keeps encoded objects, stores what they have in common only once, and decodes on each
+	// read. It takes a fraction of the memory.
 	Compact
-	// Metadata keeps and watches metadata only. Whole objects are read from the server, by Informers.Client; handlers, and reads
-	// of the Informer itself, get objects of their type with nothing set but metadata.
+	// Metadata keeps and watches only metadata. Informers.Client reads complete objects from the
+	// server. Handlers and the methods of the Informer get objects of their Go type with only
+	// metadata set.
 	Metadata
 )
 
@@ -32,7 +35,7 @@ func (f Form) String() string {
 	return "full"
 }
 
-// formOf is how informers of a kind keep what they hold.
+// formOf returns the form of a kind.
 func (s *informers) formOf(kind schema.GroupKind) Form {
 	if form, own := s.forms[kind]; own {
 		return form
@@ -40,7 +43,8 @@ func (s *informers) formOf(kind schema.GroupKind) Form {
 	return s.cfg.Form
 }
 
-// idOf is the informer that has objects of a kind and type: of a kind whose metadata alone are kept, there is but one.
+// idOf returns the id of the informer for a kind and type. In the form Metadata, all types of a
+// kind share one informer.
 func (s *informers) idOf(kind schema.GroupVersionKind, form reflect.Type) id {
 	if s.formOf(kind.GroupKind()) == Metadata {
 		form = reflect.TypeFor[*metav1.PartialObjectMetadata]()
@@ -48,7 +52,8 @@ func (s *informers) idOf(kind schema.GroupVersionKind, form reflect.Type) id {
 	return id{kind, form}
 }
 
-// isElsewhere says that the informers of obj's kind have too little of it to read it from them.
+// isElsewhere reports whether informers of obj's kind keep only metadata, so that obj must be read
+// from the server.
 func (s *informers) isElsewhere(obj client.Object) bool {
 	if isMetadata(reflect.TypeOf(obj)) {
 		return false

@@ -14,20 +14,20 @@ const (
 	added what = iota
 	updated
 	deleted
-	complete // everything that was there when the handler was added has been told
+	complete // all objects present when the handler was added have been delivered
 )
 
-// notice is one call to each of the handlers that share it. flag is initial or stale.
+// notice is one call to each of the handlers. flag is the parameter initial or stale.
 type notice struct {
 	what     what
 	flag     bool
 	old, obj client.Object
-	known    time.Time // who reads the object after that sees the state; zero if that cannot be said
+	known    time.Time // reads after this time see the state; zero if unknown
 
-	open sync.Once // decodes the objects in place, if they are not
+	open sync.Once // decodes the objects on first use
 }
 
-// decode makes the objects whole; one that cannot be is nil.
+// decode decodes both objects. Objects that can't be decoded become nil.
 func (n *notice) decode(i *informer) {
 	if i.form != Compact {
 		return
@@ -39,7 +39,7 @@ func (n *notice) decode(i *informer) {
 	})
 }
 
-// registration calls one handler from one goroutine.
+// registration calls one handler from a goroutine of its own.
 type registration struct {
 	informer *informer
 	handler  Handler
@@ -62,7 +62,7 @@ func newRegistration(i *informer, h Handler) *registration {
 
 func (r *registration) Synced() <-chan struct{} { return r.synced }
 
-// Remove may be called from the handler itself, and does not wait for a call that has begun.
+// Remove may be called from the handler itself. It does not wait for a running call.
 func (r *registration) Remove() {
 	r.once.Do(func() {
 		close(r.removed)
@@ -95,7 +95,7 @@ func (r *registration) run(ctx context.Context) {
 			continue
 		}
 		if n.decode(r.informer); n.obj == nil || n.what == updated && n.old == nil {
-			continue // it was logged
+			continue // decode has logged the error
 		}
 		if h, ok := r.handler.(KnownHandler); ok && !n.known.IsZero() {
 			h.OnKnown(n.old, n.obj, n.known)
@@ -112,9 +112,10 @@ func (r *registration) run(ctx context.Context) {
 	}
 }
 
-// ring is an unbounded queue of one reader: a circle that doubles when it is full and halves when it is mostly empty.
+// ring is an unbounded queue with one reader: a ring buffer that doubles when full and halves when
+// mostly empty.
 type ring[T any] struct {
-	filled chan struct{} // has an element when the queue may have one
+	filled chan struct{} // receives a value when the queue may have become nonempty
 
 	mu     sync.Mutex
 	circle []T
@@ -148,7 +149,7 @@ func (r *ring[T]) pop() (T, bool) {
 		return none, false
 	}
 	v := r.circle[r.head]
-	r.circle[r.head] = none // what was handed out is not kept alive
+	r.circle[r.head] = none // don't keep it alive
 	r.head = (r.head + 1) % len(r.circle)
 	r.length--
 	if len(r.circle) > minRing && r.length < len(r.circle)/4 {

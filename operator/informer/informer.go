@@ -1,27 +1,33 @@
-// Package informer keeps a local, indexed copy of the objects of a kind and tells handlers what changed.
+// Package informer keeps a local, indexed copy of the objects of a kind and calls handlers when
+// objects change.
 //
 // # Model
 //
 //	server ──list, watch──▶ reflector ──▶ copy (indexed) ──▶ a buffer per handler ──▶ handler
 //	   ▲                                   │   ▲
-//	   │                                   ▼   └── overlay: what this process wrote and the copy has not seen
+//	   │                                   ▼   └── overlay: own writes that the watch has not delivered
 //	   └────────writes──────────── Informers.Client ◀── reads
 //
-// [Informers] holds one informer per kind and form (Go type, dynamic, metadata only). Each follows its part of the server ([Scope])
-// by one watch, whoever uses it. It starts with its first use and ends when its last handler is removed, unless something has read
-// from it or indexed it: a reader holds it for good.
+// [Informers] has one informer per kind and object type (Go type, dynamic, metadata only). Each
+// follows its part of the server ([Scope]) by one watch, shared by all users. An informer starts on
+// first use and ends when its last handler is removed, except that an informer that was read from
+// or indexed never ends.
 //
 // # Read your own writes
 //
-// [Informers.Client] reads from the copies and writes to the server, and never reads what was before a write of its own: the answer
-// to each write, or the deletion, lies over the copy until the informer has caught up with its resourceVersion. Where the answer cannot
-// be laid over (another form of the object, a subresource that answers with something else), a read waits for the informer a
-// moment, then asks the server. Reads with client.Live always do. What is read is a private copy.
+// [Informers.Client] reads from the copies and writes to the server. Its reads never return a state
+// older than its own writes: the response to each write, including a delete, overlays the copy
+// until the informer has caught up with its resourceVersion. If the response can't be overlaid
+// (another object type, a subresource with a different response), a read waits for the informer for
+// a second and then reads from the server. Reads with client.Live always go to the server. Results
+// are private copies.
 //
-// [Informer] and [Lister] show the same writes, if they were made in the form (Go type, dynamic, metadata only) that is read: they can neither wait nor ask.
-// A write in another form they show when the informer has it. What they return is shared. Handlers get what the server told, and nothing else.
+// [Informer] and [Lister] show the same writes if they were made with the object type (Go type,
+// dynamic, metadata only) that is read, because they can neither wait nor send requests. They show
+// a write with another object type when the watch delivers it. Their results are shared. Handlers
+// get only what the server has sent.
 //
-// All is safe for concurrent use. Goroutines run within Run, and end with it.
+// All methods are safe for concurrent use. Goroutines run within Run and end with it.
 //
 //	informers, err := informer.New(informer.Config{Client: direct})
 //	go informers.Run(ctx)
@@ -37,69 +43,80 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Handler is told of changes of one kind, in order per object. Each handler has a buffer and goroutine of its own: a slow one
-// delays nobody and loses nothing. The objects are shared: handlers must not change them.
+// Handler receives the changes of one kind, in order per object. Each handler has its own buffer
+// and goroutine: a slow handler delays no other and misses nothing. Objects are shared: handlers
+// must not modify them.
 type Handler interface {
-	// OnAdd is called for an object that the handler has not seen; initial says that it was there when the handler was added.
+	// OnAdd is called for an object that is new to the handler. initial is true for objects that
+	// existed when the handler was added.
 	OnAdd(obj client.Object, initial bool)
 	OnUpdate(old, obj client.Object)
-	// OnDelete gets the last known state; stale says that the deletion itself was missed, so the final state may differ.
+	// OnDelete gets the last known state. stale is true if the deletion event was missed, so that
+	// the final state may differ.
 	OnDelete(obj client.Object, stale bool)
 }
 
-// KnownHandler is a Handler that is told since when a change can be read.
+// KnownHandler is a Handler that also learns since when reads return a change.
 type KnownHandler interface {
 	Handler
-	// OnKnown is called in the place of OnUpdate, and of OnAdd (then old is nil) of what was not there initially. Whoever has read the object through
-	// Informers.Client, or the Informer, after the time since has seen obj, or something later. That time is before the call, for a handler may be
-	// late; and what this process wrote can be read when the write returns. OnAdd and OnUpdate are called where there is no such time: as soon
-	// as there has been more than one informer of the kind.
+	// OnKnown is called instead of OnUpdate, and instead of OnAdd for objects that are not initial
+	// (old is then nil). All reads of the object through Informers.Client or the Informer after the
+	// time since have returned obj or a later state. since is before the call: handlers can be
+	// late, and this process can read its own writes as soon as they return. OnAdd and OnUpdate are
+	// called if there is no such time, which is the case once there has been more than one informer
+	// of the kind.
 	OnKnown(old, obj client.Object, since time.Time)
 }
 
-// Registration is one handler's subscription.
+// Registration is the subscription of a handler.
 type Registration interface {
-	// Synced is closed when the handler has been given everything that was there when it was added.
+	// Synced is closed after the handler has received all objects that existed when it was added.
 	Synced() <-chan struct{}
-	// Remove ends the subscription; no call to the handler begins afterwards.
+	// Remove ends the subscription. No call to the handler starts after Remove returns.
 	Remove()
 }
 
 // Informer is the shared copy of one kind in one scope.
 type Informer interface {
 	AddHandler(Handler) (Registration, error)
-	// AddIndex adds an index function under a name; allowed at any time.
+	// AddIndex adds an index function under a name. It can be called at any time.
 	AddIndex(name string, index func(obj client.Object) []string) error
-	// Synced is closed after the first complete list is in the store.
+	// Synced is closed when the copy has the first complete list.
 	Synced() <-chan struct{}
-	// Get, List and ByIndex return shared objects that must not be changed, in no order.
+	// Get, List and ByIndex return shared objects, which callers must not modify, in no particular
+	// order.
 	Get(key client.Key) (client.Object, bool)
 	List(namespace string) []client.Object
 	ByIndex(name, value string) ([]client.Object, error)
 }
 
-// Informers is the set of shared informers of one client: at most one per kind and scope, started on first use, ended when nobody
-// holds it any longer.
+// Informers is the set of shared informers of one client: at most one per kind and object type,
+// started on first use and ended when unused.
 type Informers interface {
-	// For returns the informer of obj's kind; obj may be typed, unstructured or metadata-only, and each form is a copy of its own.
+	// For returns the informer of obj's kind. obj may be typed, unstructured or metadata-only; each
+	// of these has a separate copy.
 	For(obj client.Object) (Informer, error)
-	// Client reads from the informers (starting them as needed, waiting for their first sync) and writes to the server;
-	// it reads its own writes. Reads with client.Live go to the server.
+	// Client returns a client that reads from the informers and writes to the server; it reads its
+	// own writes. It starts informers as needed and waits for their first sync. Reads with
+	// client.Live go to the server.
 	Client() client.Client
-	// Has says that an informer has an object of obj's kind, name and uid, in whatever form. It starts none.
+	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
+	// form. It starts no informer.
 	Has(obj client.Object) bool
-	// Run drives all informers until ctx ends.
+	// Run runs all informers until ctx ends.
 	Run(ctx context.Context) error
-	// Statuses is how every watch is doing, in the order of kinds. A set that is healthy has only statuses that are Synced and
-	// without Err.
+	// Statuses returns the status of every watch, ordered by kind. In a healthy set, all are Synced
+	// and have no Err.
 	Statuses() []Status
-	// WaitForSync waits until every informer known by now is synced.
+	// WaitForSync waits until all current informers are synced.
 	WaitForSync(ctx context.Context) error
-	// CatchUp waits until every informer known by now has everything that the server had when CatchUp was called. Then what is read is at least as
-	// new as what any other process has written before: it is for what takes over work from another process, which may have written a moment ago.
+	// CatchUp waits until all current informers have everything that the server had when CatchUp
+	// was called. Reads are then at least as new as all earlier writes by other processes. Use it
+	// before taking over work from another process, which may have written a moment ago.
 	//
-	// It compares the copies with the metadata of the objects on the server: one request for each kind and namespace that is watched where the copy
-	// is up to date with the whole server or has 500 objects at most, else one more for each 5,000. A watch that does not bring what is missing within a second is
-	// opened again. Of a kind that the server does not serve, nothing is missing.
+	// CatchUp compares the copies with the metadata of the objects on the server. For each watch,
+	// this takes one request if the copy has reached the server's latest version or has at most 500
+	// objects, and otherwise one more per 5,000 objects. It reopens a watch that does not deliver
+	// the missing objects within a second. Kinds that the server does not serve are skipped.
 	CatchUp(ctx context.Context) error
 }

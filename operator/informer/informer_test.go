@@ -117,7 +117,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// recorder writes down what a handler is told.
+// recorder records the calls of a handler.
 type recorder struct {
 	delay time.Duration
 	mu    sync.Mutex
@@ -149,7 +149,7 @@ func (r *recorder) OnDelete(obj client.Object, stale bool) {
 	r.add("-%s", obj.GetName())
 }
 
-// take is what was told since it was called last.
+// take returns the calls since the last take.
 func (r *recorder) take() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +208,7 @@ func TestHandlers(t *testing.T) {
 		late := w.handle(inf, second)
 		synctest.Wait()
 		if lines := strings.Split(second.take(), ", "); len(lines) != 2 || !slices.Contains(lines, "+a initial") || !slices.Contains(lines, "+b initial") {
-			t.Errorf("a late handler was told %q", lines)
+			t.Errorf("a late handler got %q", lines)
 		}
 		if !isDone(late.Synced()) {
 			t.Error("late handler is not synced")
@@ -228,7 +228,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// MACH-05: a slow handler stalls nobody, and loses nothing.
+// MACH-05: a slow handler does not block other handlers, and misses nothing.
 func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -245,7 +245,7 @@ func TestSlowHandler(t *testing.T) {
 		}
 		w.told(fast, strings.Join(want, ", "))
 		if got := slow.take(); got != "" || len(inf.List("")) != 100 {
-			t.Errorf("slow was told %q; %d in the store", got, len(inf.List("")))
+			t.Errorf("the slow handler got %q; %d in the store", got, len(inf.List("")))
 		}
 		if !isDone(slowReg.Synced()) {
 			t.Error("there was nothing to wait for")
@@ -265,7 +265,7 @@ func TestSyncedWaitsForTheHandler(t *testing.T) {
 		w.must(w.set.WaitForSync(t.Context()))
 		time.Sleep(119 * time.Second)
 		if isDone(reg.Synced()) {
-			t.Error("synced before it was told all")
+			t.Error("synced before it got all objects")
 		}
 		time.Sleep(2 * time.Second)
 		if !isDone(reg.Synced()) {
@@ -317,9 +317,9 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 			t.Errorf("%d watches with no handler", n)
 		}
 		again := &recorder{}
-		w.handle(inf, again) // what ended begins anew
+		w.handle(inf, again) // an ended informer starts again
 		w.told(again, "+a initial")
-		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok { // whoever reads, holds
+		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok { // readers keep it running
 			t.Error("nothing to read")
 		}
 		if w.pods() == inf {
@@ -372,7 +372,7 @@ func TestKindThatComesAndGoes(t *testing.T) {
 	})
 }
 
-// MACH-02, MACH-05: what was deleted while nobody watched is told as stale.
+// MACH-02, MACH-05: objects deleted during an interrupted watch are reported as stale.
 func TestMissedDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -405,7 +405,7 @@ func TestMissedDeletes(t *testing.T) {
 		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
 			t.Errorf("told %s", got)
 		}
-		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "reads Pod again") {
+		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "can read Pod again") {
 			t.Errorf("log:\n%s", log)
 		}
 	})

@@ -25,8 +25,9 @@ func (k *knowing) OnKnown(old, obj client.Object, since time.Time) {
 	k.add("%s%s since %v", sign, obj.GetName(), since.Sub(k.begin))
 }
 
-// MACH-05, RUN-02: a handler that is late is told since when a change can be read: what this process wrote, since its write returned, all else since
-// the informer has it. What was there initially, and what another copy of the kind may not have yet, comes without a time.
+// MACH-05, RUN-02: a late handler gets the time since when a change can be read: what this process
+// wrote, since its write returned, all else since the informer has it. What was there initially,
+// and what another copy of the kind may not have yet, comes without a time.
 func TestKnownHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lag, late = time.Second, time.Minute

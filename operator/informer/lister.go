@@ -8,10 +8,10 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Lister is the typed view of an informer. The objects are shared: they must not be changed.
+// Lister is a typed view of an informer. Its objects are shared: callers must not modify them.
 type Lister[T any, P client.Pointer[T]] struct{ Informer Informer }
 
-// ListerOf is the lister of T's kind.
+// ListerOf returns the lister of kind T.
 //
 //	pods, err := informer.ListerOf[corev1.Pod](informers)
 func ListerOf[T any, P client.Pointer[T]](s Informers) (Lister[T, P], error) {
@@ -22,7 +22,7 @@ func ListerOf[T any, P client.Pointer[T]](s Informers) (Lister[T, P], error) {
 	return Lister[T, P]{inf}, nil
 }
 
-// Get finds an object.
+// Get returns an object by key.
 func (l Lister[T, P]) Get(key client.Key) (P, bool) {
 	obj, ok := l.Informer.Get(key)
 	if !ok {
@@ -31,7 +31,8 @@ func (l Lister[T, P]) Get(key client.Key) (P, bool) {
 	return obj.(P), true
 }
 
-// List is the objects of a namespace (or all, if it is empty) that the selector matches, in no order.
+// List returns the objects of a namespace (all if empty) that the selector matches, in no
+// particular order.
 func (l Lister[T, P]) List(namespace string, selector labels.Selector) []P {
 	var matching []P
 	for _, obj := range l.Informer.List(namespace) {
@@ -42,7 +43,7 @@ func (l Lister[T, P]) List(namespace string, selector labels.Selector) []P {
 	return matching
 }
 
-// ByIndex is the objects that an index finds under a value.
+// ByIndex returns the objects that an index has under a value.
 func (l Lister[T, P]) ByIndex(name, value string) ([]P, error) {
 	objs, err := l.Informer.ByIndex(name, value)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// of is the informers of obj's kind.
+// of returns the informers of obj's kind.
 func (s *informers) of(obj client.Object) (schema.GroupVersionKind, []*informer) {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
-		return kind, nil // what has no kind was not written
+		return kind, nil // an object without a kind can't have been written
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return kind, s.copies(kind.GroupKind())
 }
 
-// copies, under the lock, are the informers of a kind, in whatever version and form.
+// copies returns the informers of a kind, in all versions and forms. The caller holds the lock.
 func (s *informers) copies(kind schema.GroupKind) (of []*informer) {
 	for name, i := range s.members {
 		if name.kind.GroupKind() == kind {
@@ -49,7 +49,7 @@ func (s *informers) holds(obj client.Object) bool {
 	return len(of) > 0
 }
 
-// note lays an entry about obj's key over every copy of its kind.
+// note adds an entry for obj to the overlay of every informer of its kind.
 func (s *informers) note(obj client.Object, about func(*informer) entry) {
 	_, of := s.of(obj)
 	key := client.KeyOf(obj)
@@ -76,10 +76,11 @@ func (s *informers) note(obj client.Object, about func(*informer) entry) {
 	}
 }
 
-// noteState notes the state of an object that the server answered to a write. If obj was given, it may be kept.
+// noteState records the state of an object in the response to a write. If given is set, the overlay
+// may keep obj itself.
 func (s *informers) noteState(obj client.Object, given bool) {
 	if obj.GetDeletionTimestamp() != nil && !isHeld(obj) {
-		s.noteEnd(obj) // the last finalizer was removed
+		s.noteEnd(obj) // the write removed the last finalizer
 		return
 	}
 	kind, of := s.of(obj)
@@ -90,11 +91,11 @@ func (s *informers) noteState(obj client.Object, given bool) {
 	if e.version == 0 {
 		e.what, e.text = opaque, obj.GetResourceVersion()
 		s.opaqueOnce.Do(func() {
-			s.cfg.Log.Warn("the resourceVersions of this server can't be compared: after a write, its object is read from the server until the informer has "+
+			s.cfg.Log.Warn("the server's resourceVersions are not numbers: after a write, reads of the object go to the server until the informer has "+
 				"that very version", "resourceVersion", e.text)
 		})
 	}
-	var state client.Object // one copy for all
+	var state client.Object // one copy for all informers
 	s.note(obj, func(i *informer) entry {
 		e := e
 		if e.what != behind || i.id.kind != kind {
@@ -103,7 +104,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		switch i.id.form {
 		case reflect.TypeOf(obj):
 			if state == nil {
-				if state = obj; !given || s.cfg.Transform != nil { // which may change what others have a part in
+				if state = obj; !given || s.cfg.Transform != nil { // Transform may modify shared parts
 					state = obj.DeepCopyObject().(client.Object)
 				}
 				state = s.transform(state)
@@ -117,7 +118,8 @@ func (s *informers) noteState(obj client.Object, given bool) {
 	})
 }
 
-// noteDeleted notes the object that the server answered to a delete: still there, and marked, if something holds it.
+// noteDeleted records the object in the response to a delete. It still exists, with a deletion
+// timestamp, if finalizers or its grace period hold it.
 func (s *informers) noteDeleted(obj client.Object) {
 	if obj.GetDeletionTimestamp() != nil && isHeld(obj) {
 		s.noteState(obj, false)
@@ -126,20 +128,21 @@ func (s *informers) noteDeleted(obj client.Object) {
 	s.noteEnd(obj)
 }
 
-// noteEnd notes that obj was deleted. Its version is taken for one of its life, not for that of its deletion: servers differ.
+// noteEnd records that obj was deleted. It uses the version of obj only as one at which obj
+// existed, because servers differ in whether it is that of the deletion.
 func (s *informers) noteEnd(obj client.Object) {
 	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
 	s.note(obj, func(*informer) entry { return e })
 }
 
-// life is what was known of the object of a name before a delete.
+// life is what was known of an object before a delete.
 type life struct {
 	uid     types.UID
 	version uint64
 }
 
-// known is what each informer, or else obj itself, knows under obj's name. Whatever it was, it does not survive a
-// successful delete by that name.
+// known returns, per informer, the known object of obj's name, or obj itself. A successful delete
+// by that name ends its life in any case.
 func (s *informers) known(obj client.Object) map[*informer]life {
 	_, of := s.of(obj)
 	all := map[*informer]life{}
@@ -157,7 +160,8 @@ func (s *informers) known(obj client.Object) map[*informer]life {
 	return all
 }
 
-// noteGone notes a deletion that the server answered without the object; with its uid, if it told that.
+// noteGone records a deletion whose response did not contain the object. uid is that of the
+// response, if any.
 func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*informer]life) {
 	s.note(obj, func(i *informer) entry {
 		l := known[i]
@@ -178,12 +182,12 @@ func (s *informers) transform(obj client.Object) client.Object {
 	return client.Transformed(obj, s.cfg.Transform)
 }
 
-// isHeld says that an object which is being deleted waits for something.
+// isHeld reports whether finalizers or a grace period hold an object that is being deleted.
 func isHeld(obj client.Object) bool {
 	if grace := obj.GetDeletionGracePeriodSeconds(); len(obj.GetFinalizers()) > 0 || grace != nil && *grace > 0 {
 		return true
 	}
-	// The one kind with finalizers outside of its metadata.
+	// Namespaces also have finalizers outside of their metadata.
 	switch obj := obj.(type) {
 	case *corev1.Namespace:
 		return len(obj.Spec.Finalizers) > 0

@@ -16,12 +16,13 @@ import (
 	"kelson.dev/operator/store"
 )
 
-// Answers to writes of one object come in any order, and the informer sees the changes at any time between: what is read is
-// the newest state that either knows.
+// Answers to writes of one object come in any order, and the informer sees the changes at any time
+// between: what is read is the newest state that either knows.
 //
-// A step is "see A5" or "see -A6" (the informer sees uid A at version 5, its deletion at 6), "bookmark 9", or a note:
-// "present A5", "gone A5", "gone A" (version not known), "gone A/B" (and B before it), "behind A5", "outdated A5".
-// The last line is what a read finds: a state, "nothing", or "waits".
+// A step is "see A5" or "see -A6" (the informer sees uid A at version 5, its deletion at 6),
+// "bookmark 9", or a note: "present A5", "gone A5", "gone A" (version not known), "gone A/B" (and B
+// before it), "behind A5", "outdated A5". The last line is what a read finds: a state, "nothing",
+// or "waits".
 func TestNotes(t *testing.T) { // RUN-02
 	for name, tt := range map[string]struct{ steps, want string }{
 		"create":                            {"present A5", "A5"},

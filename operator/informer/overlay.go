@@ -8,55 +8,55 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// overlay is what this process wrote and the informer may not have seen yet, by key. It is what makes a process read its own
-// writes: an entry lies over the copy as long as it says more than the copy does. Entries are few and short-lived.
+// overlay has, by key, the writes of this process that the informer may not have received yet. With
+// it, a process reads its own writes: an entry overlays the copy until the copy is at least as new.
+// Entries are few and short-lived.
 //
-// How it is known that the informer has caught up: versions of one collection are numbers that grow with each change, a
-// watch delivers all changes in their order, so once the informer has seen anything of version v or later, it has seen
-// everything up to v. A deletion that the server answers without a version is known by the uid of what was deleted, which
-// never comes back.
+// An informer has caught up if it has received a version v or later: the versions of one collection
+// are increasing numbers, and a watch delivers all changes in order. A deletion whose response has
+// no version is recognized by the uid of the object, which is never reused.
 type overlay map[client.Key]entry
 
 type knowledge int
 
 const (
 	present  knowledge = iota // the object is obj, as of version
-	gone                      // the object uid, which lived at version (0 if that is not known), is deleted; so is before
-	behind                    // there is something newer than the copy, at version or later
-	outdated                  // the state of uid at version, and all before it, was followed by another
-	opaque                    // there is something newer, and its version is no number
+	gone                      // object uid, which existed at version (0 if unknown), is deleted, and so is object before
+	behind                    // the object has a newer state than the copy, at version or later
+	outdated                  // a newer state has replaced that of uid at version
+	opaque                    // a newer state exists, and its version is not a number
 )
 
 type entry struct {
 	what    knowledge
 	version uint64
 	uid     types.UID
-	before  types.UID     // of gone: another object of that name, which came before
-	obj     client.Object // of present
-	whole   bool          // obj is the server's answer itself, as a watch will bring it
-	text    string        // the version of opaque
+	before  types.UID     // for gone: an earlier object of the same name
+	obj     client.Object // for present
+	whole   bool          // obj is the unmodified response of the server, as a watch delivers it
+	text    string        // for opaque: the version
 	since   time.Time
-	// known is when every copy had the entry: who reads after that sees it. Zero before that.
+	// known is when every copy had the entry, so that later reads see it; zero before that.
 	known time.Time
 }
 
-// entryLife bounds how long an entry stays that the informer does not confirm, because what it waits for had come before
-// the entry. Such an entry hides nothing that exists: it only takes room.
+// entryLife bounds how long an entry stays that the informer never confirms, because the confirming
+// event came before the entry. Such an entry hides no existing object; it only takes memory.
 const entryLife = 10 * time.Minute
 
-// note, under the lock, lays an entry over the copy, unless there is a later one already.
+// note adds an entry, unless there is a later one. The caller holds the lock.
 func (i *informer) note(key client.Key, e entry) {
 	if i.partOf(key) == nil && len(i.parts) > 0 {
 		return // outside of the scope
 	}
 	if e.what == gone && e.uid == "" {
-		return // nothing was known, so nothing can be wrong
+		return // the copy had no such object, so it can't be stale
 	}
 	if old, ok := i.written[key]; ok {
 		if !e.supersedes(old) {
 			return
 		}
-		if e.what == gone && e.uid == old.uid { // it lived at least until then
+		if e.what == gone && e.uid == old.uid { // it existed at least until that version
 			e.version = max(e.version, old.version)
 		}
 	}
@@ -67,14 +67,14 @@ func (i *informer) note(key client.Key, e entry) {
 	}
 }
 
-// supersedes says that an entry tells something later than an old one of the same key. Answers may come in another order than
-// the server gave them.
+// supersedes reports whether an entry is later than an old one of the same key. Responses may
+// arrive in a different order than the server sent them.
 func (e entry) supersedes(old entry) bool {
 	switch {
 	case e.what == opaque || old.what == opaque:
 		return true
 	case old.what == gone && (old.uid == e.uid || old.before == e.uid):
-		return false // whatever else is known of it, it came before
+		return false // the object was deleted; all other states came before
 	case e.what == gone && (e.uid == old.uid || e.before == old.uid):
 		return true
 	case e.version == old.version:
@@ -83,8 +83,9 @@ func (e entry) supersedes(old entry) bool {
 	return e.version > old.version
 }
 
-// writtenAs, under the lock, is when the state of an object that the copy is about to get was known as what a write of this process led to;
-// zero if it was not, or somebody may have read an older state since.
+// writtenAs returns when the state that the copy is about to receive became readable as the result
+// of an own write; zero if it is not one, or if an older state may have been read since. The caller
+// holds the lock.
 func (i *informer) writtenAs(obj client.Object) time.Time {
 	e, ok := i.written[client.KeyOf(obj)]
 	if !ok || i.unshown.Load() || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
@@ -93,7 +94,7 @@ func (i *informer) writtenAs(obj client.Object) time.Time {
 	return e.known
 }
 
-// news, under the lock, is the entry of a key, if the copy does not contain it yet.
+// news returns the entry of a key, if the copy does not contain it yet. The caller holds the lock.
 func (i *informer) news(key client.Key) (entry, bool) {
 	e, ok := i.written[key]
 	if ok && !i.isNews(key, e) {
@@ -103,7 +104,7 @@ func (i *informer) news(key client.Key) (entry, bool) {
 	return e, ok
 }
 
-// isNews, under the lock, says that the copy does not contain an entry yet.
+// isNews reports whether the copy does not contain an entry yet. The caller holds the lock.
 func (i *informer) isNews(key client.Key, e entry) bool {
 	var progress uint64
 	if p := i.partOf(key); p != nil {
@@ -116,11 +117,11 @@ func (i *informer) isNews(key client.Key, e entry) bool {
 	case gone:
 		switch {
 		case progress < e.version:
-			return true // whatever is there came before
+			return true // the copy has an earlier state
 		case has:
 			return cached.GetUID() == e.uid || cached.GetUID() == e.before
 		}
-		// The copy has seen it come, so it has also seen it go, if it is known when it lived.
+		// If the version is known, the copy has received the creation and also the deletion.
 		return e.version == 0 && time.Since(e.since) < entryLife
 	case outdated:
 		if has {
@@ -133,8 +134,9 @@ func (i *informer) isNews(key client.Key, e entry) bool {
 	return false
 }
 
-// sweep, under the lock, drops the entries that the copy contains and nobody asked for. After a complete list whose version is
-// lower than what was seen before, the server has another history, to which no entry belongs.
+// sweep drops the entries that the copy contains. If the version of a complete list is lower than
+// an earlier version (rewritten), the server has a different history, and sweep drops all entries.
+// The caller holds the lock.
 func (i *informer) sweep(rewritten bool) {
 	for key, e := range i.written {
 		if rewritten || !i.isNews(key, e) {
@@ -143,7 +145,7 @@ func (i *informer) sweep(rewritten bool) {
 	}
 }
 
-// partOf, under the lock, is the part that has a key; nil if none does.
+// partOf returns the part that has a key, or nil. The caller holds the lock.
 func (i *informer) partOf(key client.Key) *part {
 	for _, p := range i.parts {
 		if p.namespace == "" || p.namespace == key.Namespace {

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// newLagging is a world whose informers hear of everything a minute late, one thing after the other.
+// newLagging returns a world whose informers receive each event a minute late.
 func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 	w := newWorld(t, change...)
 	w.run()
@@ -338,7 +338,8 @@ func TestDryRunIsNoWrite(t *testing.T) {
 	})
 }
 
-// RUN-02: other forms of a written object cannot be made of it: a read waits for the informer, and asks the server when that takes long.
+// RUN-02: other forms of a written object cannot be made of it: a read waits for the informer, and
+// asks the server when that takes long.
 func TestOtherForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -440,7 +441,8 @@ func TestAskingTheServerKeepsTheScope(t *testing.T) {
 	})
 }
 
-// RUN-02: versions that are no numbers cannot be compared: the server is asked until the informer has that very version.
+// RUN-02: versions that are no numbers cannot be compared: the server is asked until the informer
+// has that very version.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -466,7 +468,8 @@ func TestOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: the same on a server that has no other versions, for objects, lists and deletes; and it says so, once.
+// RUN-02: the same on a server that has no other versions, for objects, lists and deletes; and it
+// says so, once.
 func TestServerWithOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -494,7 +497,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		if got := w.names(); got != "a" {
 			t.Errorf("listed %q", got)
 		}
-		if n := strings.Count(w.log.String(), "can't be compared"); n != 1 {
+		if n := strings.Count(w.log.String(), "are not numbers"); n != 1 {
 			t.Errorf("it was said %d times:\n%s", n, w.log.String())
 		}
 		time.Sleep(20 * time.Minute)
@@ -509,7 +512,8 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: a server that began anew counts from the beginning: what was written before must not stay over the copy for ever.
+// RUN-02: a reset server counts from the beginning: earlier writes must not overlay the copy
+// forever.
 func TestHistoryThatIsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -581,7 +585,8 @@ func TestNothingShared(t *testing.T) { // MACH-05
 	})
 }
 
-// MACH-05: a transform changes a copy, also of what the writer has given away: it may share parts with others.
+// MACH-05: a transform changes a copy, also of what the writer has given away: it may share parts
+// with others.
 func TestTransformOfWhatIsGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(cfg *informer.Config) {

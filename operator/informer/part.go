@@ -12,17 +12,17 @@ import (
 	"kelson.dev/operator/reflector"
 )
 
-// part is one namespace of an informer, or all of it: what one reflector feeds.
+// part is the part of an informer that one reflector feeds: one namespace, or everything.
 type part struct {
 	informer  *informer
 	namespace string
-	renew     chan struct{} // a value has the watch opened again
+	renew     chan struct{} // a value reopens the watch
 
-	// Under the informer's lock.
+	// Guarded by the informer's lock.
 	synced bool
-	// progress is the version up to which everything was seen; 0 while unknown.
+	// progress is the version up to which all events were received; 0 while unknown.
 	progress   uint64
-	progressed time.Time // when the last event, bookmark or list came
+	progressed time.Time // time of the last event, bookmark or list
 	failing    trouble
 }
 
@@ -37,14 +37,14 @@ func (p *part) put(obj client.Object) {
 	defer i.mu.Unlock()
 	i.put(obj)
 	p.advance(obj.GetResourceVersion())
-	i.news(client.KeyOf(obj)) // drops what is no news any longer
+	i.news(client.KeyOf(obj)) // drops the entry if the copy contains it now
 }
 
-// put, under the lock, stores an object and tells the handlers.
+// put stores an object and queues a notice for the handlers. The caller holds the lock.
 func (i *informer) put(obj client.Object) {
 	old, had := i.objs.Get(client.KeyOf(obj))
 	if had && old.GetUID() != obj.GetUID() {
-		// Another object of that name: the deletion of the first was missed.
+		// An object with the same name replaced the old one, and the deletion event was missed.
 		i.remove(client.KeyOf(old))
 		i.tell(&notice{what: deleted, obj: old, flag: true})
 		had = false
@@ -60,7 +60,7 @@ func (i *informer) put(obj client.Object) {
 	i.tell(n)
 }
 
-// remove, under the lock, takes an object out of the copy.
+// remove deletes an object from the copy. The caller holds the lock.
 func (i *informer) remove(key client.Key) bool {
 	delete(i.applied, key)
 	_, had := i.objs.Delete(key)
@@ -87,7 +87,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 		key := client.KeyOf(obj)
 		kept[key] = true
 		if old, had := i.objs.Get(key); had && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
-			continue // nothing happened to it
+			continue // unchanged
 		}
 		i.put(obj)
 	}
@@ -124,7 +124,8 @@ func (p *part) Resync() {
 
 func (p *part) failed(err error) { p.informer.failed(&p.failing, err, p.namespace) }
 
-// opened notes that the server has accepted a watch. Before the first list, only that list ends the trouble.
+// opened records that the server has accepted a watch. Before the first list, only a list ends the
+// failure.
 func (p *part) opened() {
 	i := p.informer
 	i.mu.Lock()
@@ -135,7 +136,7 @@ func (p *part) opened() {
 	}
 }
 
-// advance, under the lock, notes that everything up to a version was seen.
+// advance records that all events up to a version were received. The caller holds the lock.
 func (p *part) advance(version string) {
 	p.progress = max(p.progress, parseVersion(version))
 	p.progressed = time.Now()
@@ -145,14 +146,15 @@ func (p *part) advance(version string) {
 	p.informer.broadcast()
 }
 
-// tell, under the lock, gives every handler a notice.
+// tell queues a notice for every handler. The caller holds the lock.
 func (i *informer) tell(n *notice) {
 	for _, h := range i.handlers {
 		h.buffer.push(n)
 	}
 }
 
-// checkSynced, under the lock, notes when the last part has its first list.
+// checkSynced marks the informer as synced when all parts have their first list. The caller holds
+// the lock.
 func (i *informer) checkSynced() {
 	if i.isSynced {
 		return
@@ -168,8 +170,7 @@ func (i *informer) checkSynced() {
 	i.broadcast()
 }
 
-// parseVersion is a resourceVersion as the number that it is on every server with storage of Kubernetes' kind (KEP-5504);
-// 0 if it is none.
+// parseVersion returns a resourceVersion as a number (KEP-5504), or 0 if it is not a number.
 func parseVersion(version string) uint64 {
 	n, _ := strconv.ParseUint(version, 10, 64)
 	return n
@@ -178,7 +179,7 @@ func parseVersion(version string) uint64 {
 // source reads one namespace of the informer's scope from the server.
 type source struct {
 	client    client.Client
-	ahead     *client.Ahead // nil but within a list
+	ahead     *client.Ahead // nil except during a list
 	prototype client.Object
 	scope     client.ListOptions
 }
@@ -192,7 +193,7 @@ func (i *informer) source(namespace string) *source {
 	if i.form == Compact {
 		s.prototype = client.NewEncoded(s.prototype)
 	}
-	if i.set.cfg.Transform == nil { // which may change what it gets
+	if i.set.cfg.Transform == nil { // Transform may modify its argument
 		s.scope.Shared = true
 		if i.form == Full {
 			s.scope.Known = answers{i}
@@ -201,7 +202,7 @@ func (i *informer) source(namespace string) *source {
 	return s
 }
 
-// answers are what the server answered to writes of this process and the watch is about to bring.
+// answers has the responses to own writes that the watch is about to deliver.
 type answers struct{ *informer }
 
 func (a answers) Some() bool {

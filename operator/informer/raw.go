@@ -7,9 +7,10 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// The reads of Informer and Lister, which have neither a context nor an error, and so cannot wait or ask the server as Informers.Client does. They show
-// what this process wrote where the overlay has it. Where it has not, because the object was written in another form, they show the copy and note
-// that in unshown: from then on, events of the kind do not count as seen by who has read since the write.
+// The methods of Informer and Lister have neither a context nor an error result, so they can't wait
+// or read from the server as Informers.Client does. They show an own write if the overlay has it.
+// If the overlay does not have it, because it was made with another object type, they show the copy
+// and set unshown: from then on, it is no longer certain that reads after a write saw the write.
 
 func (i *informer) Get(key client.Key) (client.Object, bool) {
 	i = i.current(true)
@@ -66,7 +67,8 @@ func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
 	return i.wholes(objs), nil
 }
 
-// overlaid, under the lock, is what was found in the copy, with what this process wrote in its place; of that, it has what is wanted.
+// overlaid merges objects found in the copy with the overlay. wanted selects the objects of the
+// overlay. The caller holds the lock.
 func (i *informer) overlaid(found []client.Object, wanted func(client.Object) bool) []client.Object {
 	if len(i.written) == 0 {
 		return found

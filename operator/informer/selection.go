@@ -13,17 +13,17 @@ import (
 	"kelson.dev/operator/internal/fieldlabels"
 )
 
-// errBehind says that a write of this process must be in the answer and the copy does not have it yet.
+// errBehind is returned if a result must contain an own write that the copy does not have yet.
 var errBehind = errors.New("informer is behind")
 
-// A query is what a list selects. A field that is the name of an index is looked up there, any other is the JSON path of a
-// field.
+// A query is the selection of a list. A field name is either that of an index, or the JSON path of
+// a field.
 type query struct {
 	namespace    string
 	labels       labels.Selector
 	requirements fields.Requirements
 	nothing      bool   // no object matches
-	index, value string // the index to begin with, if there is one
+	index, value string // the first index to use, if any
 }
 
 func (i *informer) selection(o client.ListOptions) query {
@@ -40,7 +40,8 @@ func (i *informer) selection(o client.ListOptions) query {
 	return q
 }
 
-// snapshot, under the lock, is what the copy and the overlay have that may match a query, and the version of it.
+// snapshot returns the objects of copy and overlay that may match a query, and their version. The
+// caller holds the lock.
 func (i *informer) snapshot(q query) (objs []client.Object, version string, err error) {
 	var all []client.Object
 	if q.index != "" {
@@ -80,7 +81,7 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 			}
 		}
 	}
-	// With several parts no one version holds for all: the oldest is what is surely in.
+	// Parts may be at different versions; the oldest holds for all.
 	var oldest uint64
 	for n, p := range i.parts {
 		if n == 0 || p.progress < oldest {
@@ -93,7 +94,7 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 	return objs, version, nil
 }
 
-// filter keeps what matches a query.
+// filter returns the objects that match a query.
 func (i *informer) filter(objs []client.Object, q query) ([]client.Object, error) {
 	matching := objs[:0]
 	for _, obj := range objs {
@@ -120,7 +121,8 @@ func (i *informer) matches(obj client.Object, q query) (bool, error) {
 	return i.matchesFields(obj, q.requirements)
 }
 
-// inScope says that the informer would hold an object. It is errAskServer if the object does not tell.
+// inScope reports whether the informer caches an object. The error is errAskServer if the object
+// does not contain enough information.
 func (i *informer) inScope(obj client.Object) (bool, error) {
 	if in := i.inNamespacesAndLabels(obj); !in || i.scope.Fields == nil {
 		return in, nil
@@ -135,7 +137,7 @@ func (i *informer) inNamespacesAndLabels(obj client.Object) bool {
 	return i.scope.Labels == nil || i.scope.Labels.Matches(labels.Set(obj.GetLabels()))
 }
 
-// matchesFields is errAskServer if the object does not tell.
+// matchesFields returns errAskServer if the object does not contain enough information.
 func (i *informer) matchesFields(obj client.Object, requirements fields.Requirements) (bool, error) {
 	asks := false
 	for _, r := range requirements {
@@ -166,8 +168,9 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 	return true, nil
 }
 
-// fieldOf is the text of the field at a path like "spec.nodeName", as servers compare it; empty if it is not set. The error is a BadRequest, as from
-// the server, if a Go type has no such field.
+// fieldOf returns the text of the field at a path like "spec.nodeName", in the form that servers
+// compare; empty if it is unset. If a Go type has no such field, the error is a BadRequest, as from
+// the server.
 func (i *informer) fieldOf(obj client.Object, path string) (value string, known fieldlabels.Certainty, err error) {
 	var data []byte
 	switch o := obj.(type) {
@@ -204,7 +207,7 @@ func (i *informer) fieldOf(obj client.Object, path string) (value string, known 
 		return fieldlabels.Of(obj, i.id.kind, path)
 	}
 	if value == "" {
-		_, _, err = fieldlabels.Of(i.newObject(), i.id.kind, path) // is there such a field?
+		_, _, err = fieldlabels.Of(i.newObject(), i.id.kind, path) // to check that the field exists
 	}
 	return value, fieldlabels.Certain, err
 }

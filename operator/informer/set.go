@@ -13,7 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// id tells informers apart: the same kind as a Go type, as a dynamic object and as metadata are three copies.
+// id identifies an informer: the same kind as Go type, dynamic object and metadata has three
+// copies.
 type id struct {
 	kind schema.GroupVersionKind
 	form reflect.Type
@@ -30,7 +31,7 @@ type informers struct {
 	mu      sync.Mutex
 	members map[id]*informer
 	ctx     context.Context // of Run
-	closed  bool            // no goroutine may be started any longer
+	closed  bool            // no more goroutines may start
 	tasks   sync.WaitGroup
 	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
@@ -43,11 +44,12 @@ func (s *informers) For(obj client.Object) (Informer, error) {
 	if i, err := s.informerFor(obj, false); err != nil || i.id.form == reflect.TypeOf(obj) {
 		return i, err
 	} else {
-		return hollow{i, reflect.TypeOf(obj)}, nil
+		return metadataView{i, reflect.TypeOf(obj)}, nil
 	}
 }
 
-// informerFor finds or makes an informer. A pinned one does not end with its last handler.
+// informerFor returns the informer for obj, creating it if necessary. A pinned informer does not
+// end with its last handler.
 func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
@@ -71,12 +73,12 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 		s.start(inf)
 	}
 	if pin {
-		inf.pinned.Store(true) // members are not over
+		inf.pinned.Store(true) // members have not ended
 	}
 	return inf, nil
 }
 
-// unshownOf, under the lock, is what the informers of a kind have in common.
+// unshownOf returns the flag that the informers of a kind share. The caller holds the lock.
 func (s *informers) unshownOf(kind schema.GroupKind) *atomic.Bool {
 	of := s.unshown[kind]
 	if of == nil {
@@ -86,7 +88,7 @@ func (s *informers) unshownOf(kind schema.GroupKind) *atomic.Bool {
 	return of
 }
 
-// start, under the lock, runs the informer if Run has begun.
+// start runs the informer if Run was called. The caller holds the lock.
 func (s *informers) start(inf *informer) {
 	if s.ctx == nil || s.closed {
 		return
@@ -94,7 +96,7 @@ func (s *informers) start(inf *informer) {
 	s.tasks.Go(func() { inf.run(s.ctx) })
 }
 
-// forget ends an informer unless somebody came to hold it meanwhile.
+// forget ends an informer if it is still unused.
 func (s *informers) forget(inf *informer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +115,7 @@ func (s *informers) all() []*informer {
 	return all
 }
 
-// Run returns nil when ctx has ended and with it every goroutine. It can be called once.
+// Run returns nil after ctx has ended and all goroutines have returned. It can be called only once.
 func (s *informers) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.ctx != nil {

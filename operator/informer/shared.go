@@ -21,9 +21,9 @@ import (
 
 // informer is the copy of one kind in one form.
 //
-// The reflector's goroutine changes the copy directly and puts a notice into the buffer of every handler, both under one
-// lock: whoever joins sees a state and everything after it. No queue lies between: the buffers are unbounded, so the
-// reflector never waits for a handler.
+// The reflector's goroutine changes the copy directly and queues a notice for every handler, both
+// under one lock, so a new handler sees a state and all changes after it. Because handler buffers
+// are unbounded, the reflector never waits for a handler.
 type informer struct {
 	set   *informers
 	id    id
@@ -32,32 +32,36 @@ type informer struct {
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
 
-	compact *compact // of the form Compact
+	compact *compact // for the form Compact
 
 	synced chan struct{}
 	ended  chan struct{}
 
-	// pinned: somebody reads from it, so it does not end with its last handler. Set under the lock.
+	// pinned is true if the informer was read from, so that it does not end with its last handler.
+	// Set under the lock.
 	pinned atomic.Bool
 
-	// several: there is, or was, another informer of the kind, so that who reads may read from that one's copy.
+	// several is true once there has been another informer of the kind, so that readers may use
+	// that one's copy.
 	several atomic.Bool
 
-	// unshown: somebody has read a state of the copy that was older than a write of this process. It is shared by all informers of the kind.
+	// unshown is true once a read has returned a state of the copy that was older than an own
+	// write. It is shared by all informers of the kind.
 	unshown *atomic.Bool
 
 	mu       sync.Mutex
-	ctx      context.Context // while running
-	tasks    sync.WaitGroup  // what ends with ctx; nothing is added after it
+	ctx      context.Context // nonnil while running
+	tasks    sync.WaitGroup  // goroutines that end with ctx; none is added after it ends
 	parts    []*part
 	handlers []*registration
 	over     bool
 	isSynced bool
-	unmapped trouble       // why it has no parts yet
-	changed  chan struct{} // closed at the next change of anything above or in the copy; nil if nobody waits
-	written  overlay
-	applied  map[client.Key]applied
-	seed     maphash.Seed
+	unmapped trouble // why there are no parts yet
+	// closed at the next change of the state above or of the copy; nil if there is no waiter
+	changed chan struct{}
+	written overlay
+	applied map[client.Key]applied
+	seed    maphash.Seed
 }
 
 var _ Informer = (*informer)(nil)
@@ -86,7 +90,7 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 	return i
 }
 
-// namespaceIndex has a name that no caller's index and no field can have.
+// namespaceIndex is a name that no other index and no field can have.
 const namespaceIndex = "\x00namespace"
 
 func byNamespace(obj client.Object) []string {
@@ -96,14 +100,14 @@ func byNamespace(obj client.Object) []string {
 	return nil
 }
 
-// newObject is an empty object of the informer's kind and form.
+// newObject returns an empty object of the informer's kind and form.
 func (i *informer) newObject() client.Object {
 	obj := reflect.New(i.id.form.Elem()).Interface().(client.Object)
 	obj.GetObjectKind().SetGroupVersionKind(i.id.kind)
 	return obj
 }
 
-// current is the informer, or if it ended, the one that came after it.
+// current returns the informer, or its successor if it has ended.
 func (i *informer) current(pin bool) *informer {
 	if i.pinned.Load() {
 		return i
@@ -119,12 +123,12 @@ func (i *informer) current(pin bool) *informer {
 	}
 	next, err := i.set.informerFor(i.newObject(), pin)
 	if err != nil {
-		panic(err) // the kind was known when this informer was made
+		panic(err) // unreachable: the kind was valid when this informer was created
 	}
 	return next
 }
 
-// run reflects every part until ctx ends or the informer is no longer held.
+// run reflects all parts until ctx ends or the informer is unused.
 func (i *informer) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	i.mu.Lock()
@@ -142,7 +146,7 @@ func (i *informer) run(ctx context.Context) {
 		}
 	}
 	i.mu.Lock()
-	cancel() // under the lock: no task is added afterwards
+	cancel() // under the lock, so that no task starts afterwards
 	i.mu.Unlock()
 	i.tasks.Wait()
 }
@@ -164,16 +168,17 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 			Renew:     p.renew,
 		}
 		if n == 0 {
-			cfg.Resync = i.set.cfg.Resync // of all parts
+			cfg.Resync = i.set.cfg.Resync // one resync covers all parts
 		}
 		if client.Steady(i.set.cfg.Client) {
 			cfg.WatchTimeout = reflector.Forever
 		}
-		i.tasks.Go(func() { _ = reflector.New(cfg).Run(ctx) }) // the error is that of ctx
+		i.tasks.Go(func() { _ = reflector.New(cfg).Run(ctx) }) // it returns only the error of ctx
 	}
 }
 
-// namespaces to watch: "" for all. Whether the kind has namespaces must be asked only when the scope names some.
+// namespaces returns the namespaces to watch, "" for all. If the scope lists namespaces, it first
+// finds out whether the kind is namespaced.
 func (i *informer) namespaces(ctx context.Context) ([]string, error) {
 	for len(i.scope.Namespaces) > 0 {
 		mapping, err := i.set.cfg.Client.Mapper().RESTMapping(i.id.kind.GroupKind(), i.id.kind.Version)
@@ -261,16 +266,17 @@ func (i *informer) AddIndex(name string, of func(obj client.Object) []string) er
 
 func (i *informer) Synced() <-chan struct{} { return i.synced }
 
-// list is the objects of a namespace as the copy keeps them.
+// list returns the objects of a namespace in the form in which the copy keeps them.
 func (i *informer) list(namespace string) []client.Object {
 	if namespace == "" {
 		return i.objs.List()
 	}
-	objs, _ := i.objs.ByIndex(namespaceIndex, namespace) // it is there
+	objs, _ := i.objs.ByIndex(namespaceIndex, namespace) // the index exists
 	return objs
 }
 
-// waitSynced waits for the first complete list. If impatient, it does not wait for what only an administrator can mend.
+// waitSynced waits for the first complete list. If impatient, it returns errors that only an
+// administrator can fix.
 func (i *informer) waitSynced(ctx context.Context, impatient bool) error {
 	for {
 		i.mu.Lock()
@@ -285,7 +291,7 @@ func (i *informer) waitSynced(ctx context.Context, impatient bool) error {
 			}
 			return fmt.Errorf("%w: %s: %w", ErrNotSynced, i.id.kind, cause)
 		}
-		if impatient && err != nil && isLasting(err) {
+		if impatient && err != nil && isPermanent(err) {
 			return fmt.Errorf("%w: %s: %w", ErrNotSynced, i.id.kind, err)
 		}
 		select {
@@ -300,13 +306,13 @@ func (i *informer) waitSynced(ctx context.Context, impatient bool) error {
 	}
 }
 
-// isLasting says that an error will not go away by itself soon.
-func isLasting(err error) bool {
+// isPermanent reports whether an error will not disappear without intervention.
+func isPermanent(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// change, under the lock, is closed at the next change.
+// change returns a channel that is closed at the next change. The caller holds the lock.
 func (i *informer) change() <-chan struct{} {
 	if i.changed == nil {
 		i.changed = make(chan struct{})
@@ -314,7 +320,7 @@ func (i *informer) change() <-chan struct{} {
 	return i.changed
 }
 
-// broadcast, under the lock, wakes whoever waits for a change.
+// broadcast wakes the waiters for a change. The caller holds the lock.
 func (i *informer) broadcast() {
 	if i.changed != nil {
 		close(i.changed)
@@ -322,7 +328,7 @@ func (i *informer) broadcast() {
 	}
 }
 
-// failed logs what is wrong, once until something else is, and keeps it for those who wait.
+// failed records an error for waiters, and logs it if it differs from the previous one.
 func (i *informer) failed(t *trouble, err error, namespace string) {
 	err = i.explain(err, namespace)
 	i.mu.Lock()
@@ -332,21 +338,21 @@ func (i *informer) failed(t *trouble, err error, namespace string) {
 	if text := err.Error(); t.logged != text {
 		t.logged = text
 		level := slog.LevelWarn
-		if isLasting(err) {
+		if isPermanent(err) {
 			level = slog.LevelError
 		}
 		log := i.log
 		if namespace != "" {
 			log = log.With("namespace", namespace)
 		}
-		log.Log(context.Background(), level, "informer cannot read "+i.id.kind.Kind+", trying again", "err", err)
+		log.Log(context.Background(), level, "informer cannot read "+i.id.kind.Kind+"; retrying", "err", err)
 	}
 }
 
-// recovered, under the lock, notes that the failures of a part are over.
+// recovered ends a failure of a part. The caller holds the lock.
 func (p *part) recovered() {
 	if p.failing.logged != "" {
-		p.informer.log.Info("informer reads " + p.informer.id.kind.Kind + " again")
+		p.informer.log.Info("informer can read " + p.informer.id.kind.Kind + " again")
 	}
 	p.failing = trouble{}
 }

@@ -23,10 +23,12 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that are cut, answers that are slow, errors,
-// conflicts, servers that are away, and servers that come back with nothing but an old backup's versions. Nobody ever reads what was
-// before his own write, no handler misses or doubles anything, and in the end every copy is what the server has. Each round is a new
-// world with a seed of its own. KELSON_SOAK says how long to go on, by the clock; KELSON_SEED repeats one round.
+// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that
+// are cut, answers that are slow, errors, conflicts, servers that are away, and servers that come
+// back with nothing but an old backup's versions. No read returns what was before his own write, no
+// handler misses or doubles anything, and in the end every copy is what the server has. Each round
+// is a new world with a seed of its own. KELSON_SOAK is the real time to run for; KELSON_SEED
+// repeats one round.
 func TestSoak(t *testing.T) {
 	if form != informer.Full {
 		t.Skip("each round chooses its form")
@@ -53,7 +55,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d rounds", rounds)
 }
 
-// mirror is what a handler makes of what it is told.
+// mirror is the state that a handler derives from its calls.
 type mirror struct {
 	name string
 	t    *testing.T
@@ -212,7 +214,7 @@ func soak(t *testing.T, seed uint64) {
 		for _, m := range mirrors {
 			m.mu.Lock()
 			if !maps.Equal(m.objs, truth) {
-				t.Errorf("handler %s was told %v, the server has %v", m.name, m.objs, truth)
+				t.Errorf("handler %s got %v, the server has %v", m.name, m.objs, truth)
 			}
 			m.mu.Unlock()
 		}
@@ -247,7 +249,8 @@ func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
 	}
 }
 
-// insist writes one pod at random, again after each failure, and compares each read with what it must be.
+// insist writes one pod at random, again after each failure, and compares each read with what it
+// must be.
 func (w *world) insist(random *rand.Rand, name string) {
 	key := client.Key{Namespace: "default", Name: name}
 	for step := range 60 {

@@ -16,27 +16,30 @@ import (
 	"kelson.dev/operator/reflector"
 )
 
-// Status is how one watch of an informer is doing. An informer has one for each namespace of its scope, or one for all.
+// Status is the state of one watch of an informer. An informer has one watch for each namespace of
+// its scope, or one for all.
 type Status struct {
 	Kind schema.GroupVersionKind
-	// Type is the Go type of the objects: a struct of the scheme, unstructured.Unstructured or metav1.PartialObjectMetadata.
+	// Type is the Go type of the objects: a struct of the scheme, unstructured.Unstructured or
+	// metav1.PartialObjectMetadata.
 	Type  reflect.Type
 	Form  Form
 	Scope Scope
-	// Namespace is the one that is watched; empty for all.
+	// Namespace is the watched namespace; empty for all.
 	Namespace string
 
-	// Synced says that the first complete list is in the store.
+	// Synced is true if the copy has the first complete list.
 	Synced bool
-	// Err is the last failure to list or watch, if nothing has succeeded since; Since is when the failures began. Where a
-	// permission is missing it is a [MissingPermission]. A store that was synced serves what it has meanwhile.
+	// Err is the last error of a list or watch, if none has succeeded since. Since is the time of
+	// the first of these errors. For a missing permission, Err is a [MissingPermission]. A synced
+	// copy continues to serve its last state.
 	Err   error
 	Since time.Time
-	// Progress is when the last event, bookmark or list came; zero if nothing has come.
+	// Progress is the time of the last event, bookmark or list; zero if there was none.
 	Progress time.Time
 }
 
-// String is one line for people.
+// String returns a description in one line.
 func (s Status) String() string {
 	what := s.Kind.Kind
 	if s.Kind.Group != "" {
@@ -56,14 +59,14 @@ func (s Status) String() string {
 	return what + ": synced"
 }
 
-// MissingPermission says that the server forbids what an informer needs.
+// MissingPermission reports that the server forbids a request that an informer needs.
 type MissingPermission struct {
 	// Verb is "list" or "watch".
 	Verb     string
 	Resource schema.GroupResource
-	// Namespace is empty when the permission must hold for all.
+	// Namespace is empty if the permission is needed for all namespaces.
 	Namespace string
-	// Err is what the server said.
+	// Err is the error from the server.
 	Err error
 }
 
@@ -75,7 +78,7 @@ func (e *MissingPermission) Error() string {
 	return fmt.Sprintf("the verb %q on %s is missing (grant list and watch by %s): %v", e.Verb, e.Resource, where, e.Err)
 }
 
-// Unwrap is what the server said.
+// Unwrap returns the error from the server.
 func (e *MissingPermission) Unwrap() error { return e.Err }
 
 func (s *informers) Statuses() []Status {
@@ -107,11 +110,11 @@ func (i *informer) statuses() []Status {
 	return all
 }
 
-// trouble is a row of failures.
+// trouble is a sequence of failures.
 type trouble struct {
-	err    error // the last; nil if there is none
+	err    error // the last one; nil if there is none
 	since  time.Time
-	logged string // the last that was logged
+	logged string // the text logged last
 }
 
 func (t *trouble) note(err error) {
@@ -121,7 +124,8 @@ func (t *trouble) note(err error) {
 	t.err = err
 }
 
-// whyNot, under the lock, is a reason why the informer is not synced, or has fallen behind; nil if none is known.
+// whyNot returns a reason why the informer is not synced or out of date; nil if there is none. The
+// caller holds the lock.
 func (i *informer) whyNot() error {
 	if i.unmapped.err != nil {
 		return i.unmapped.err
@@ -134,7 +138,7 @@ func (i *informer) whyNot() error {
 	return nil
 }
 
-// explain names the permission when one is missing.
+// explain turns a Forbidden error into a MissingPermission.
 func (i *informer) explain(err error, namespace string) error {
 	var failure *reflector.Failed
 	if !apierrors.IsForbidden(err) || !errors.As(err, &failure) {

@@ -32,7 +32,7 @@ func forbid(verb string) clienttest.Faults {
 	}}
 }
 
-// MACH-05, RUN-01: what readiness is told of every watch.
+// MACH-05, RUN-01: the status of every watch, as readiness checks use it.
 func TestStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Scope.Namespaces = []string{"one", "two"} })
@@ -94,7 +94,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A kind of which only metadata are kept is read whole from the server; handlers get its type without content.
+// A kind of which only metadata are kept is read whole from the server; handlers get its type
+// without content.
 func TestMetadataForm(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })

@@ -15,8 +15,9 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// RUN-09, RUN-07: on a real API server, what one process wrote is in the informers of another when those have caught up; also where nothing was written,
-// and bookmarks are a minute away, that takes no time.
+// RUN-09, RUN-07: on a real API server, what one process wrote is in the informers of another when
+// those have caught up; also where nothing was written, and bookmarks are a minute away, that takes
+// no time.
 func TestCatchUpStory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -25,7 +25,7 @@ func (c cached) Patch(ctx context.Context, obj client.Object, patch client.Patch
 	return c.wrote(c.Client.Patch(ctx, obj, patch, opts...), obj, opts)
 }
 
-// wrote notes the server's answer to a write, which is in obj.
+// wrote records the server's response to a write, which is in obj.
 func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) error {
 	if o := client.NewWriteOptions(opts...); err == nil && !o.DryRun {
 		c.set.noteState(obj, o.Given)
@@ -71,7 +71,8 @@ func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 		return err
 	}
 	return meta.EachListItem(o.Answers, func(item runtime.Object) error {
-		if item, ok := item.(client.Object); ok && item.GetDeletionTimestamp() == nil { // else nothing has changed
+		// otherwise the object is unchanged
+		if item, ok := item.(client.Object); ok && item.GetDeletionTimestamp() == nil {
 			e := entry{what: outdated, uid: item.GetUID(), version: parseVersion(item.GetResourceVersion())}
 			c.set.note(item, func(*informer) entry { return e })
 		}
@@ -104,8 +105,8 @@ func (s cachedSubresource) Apply(ctx context.Context, obj client.Object, opts ..
 	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
 }
 
-// wrote notes what became of obj. Where the answer did not say (a binding, an eviction, a Scale), the server is asked for the
-// object, if an informer has it at all.
+// wrote records the new state of obj. If the response does not contain it (a binding, an eviction,
+// a Scale), and an informer has the kind, wrote reads the object from the server.
 func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption, write func() error) error {
 	version := obj.GetResourceVersion()
 	known := s.cached.set.known(obj)
@@ -127,10 +128,10 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	case apierrors.IsNotFound(err):
 		s.cached.set.noteGone(obj, "", known)
 	}
-	return nil // the write itself went well
+	return nil // the write itself succeeded
 }
 
-// newLike is an empty object of obj's type and kind.
+// newLike returns an empty object of obj's type and kind.
 func newLike(obj client.Object) client.Object {
 	fresh := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	fresh.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())

@@ -13,17 +13,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/randomtest"
 )
 
-// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run it with -race.
+// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run
+// it with -race.
 func TestWritersReadThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run()
 		w.names()
 		w.lag(30 * time.Millisecond)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := randomtest.Seed(t)
 		var writers sync.WaitGroup
 		for n := range 8 {
 			writers.Go(func() {

@@ -1,22 +1,24 @@
-// Package leader has the replicas of an operator agree on who does what, by Leases.
+// Package leader coordinates the replicas of an operator by Leases: leader election and sharding.
 //
 // # Election
 //
-// Of all that take part in an [Election], one leads:
+// One of the replicas in an [Election] leads:
 //
-//	follower ── Lease free, given back or not renewed for its duration ──▶ leader ── not renewed in time ──▶ over
+//	follower ── Lease free, released or not renewed for its duration ──▶ leader ── not renewed in time ──▶ over
 //	    ▲                                                                    │
-//	    └──────────────── gives the Lease back when it has stopped ──────────┘
+//	    └──────────────── releases the Lease after it has stopped ───────────┘
 //
-// The record in the Lease is client-go's, so operators of both kinds can stand in one election. A follower does not poll: it watches the
-// Lease, and takes it over as soon as it is given back, within milliseconds. Times of different machines are never compared:
-// a Lease has expired when a follower has seen it unchanged for its duration, by its own clock.
+// The record in the Lease is that of client-go, so operators of both kinds can take part in the
+// same election. A follower does not poll: it watches the Lease and acquires it within milliseconds
+// of its release. Times of different machines are never compared: a Lease expires when a follower
+// has observed it unchanged for its duration, by the follower's own clock.
 //
 // # Shards
 //
-// The [Shards] of a controller let every replica work: each reconciles the objects that fall to it. Which those are follows from who is
-// alive (rendezvous hashing), and moves as little as possible when that changes. No object is ever with two replicas:
-// one works on what has come to it only when whoever had it before has put it down and said so.
+// With the [Shards] of a controller, every replica works: each reconciles its share of the objects.
+// Rendezvous hashing over the live replicas determines the shares, so that few objects move when
+// the replicas change. No object is ever reconciled by two replicas at a time: a replica starts on
+// a gained object only after the previous owner has stopped working on it and announced that.
 //
 // # Use
 //

@@ -20,50 +20,53 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// ErrLost says that somebody else may lead by now, since the Lease could not be renewed in time.
-var ErrLost = errors.New("the leadership was lost")
+// ErrLost means that another replica may be leading, because the Lease could not be renewed in
+// time.
+var ErrLost = errors.New("leadership lost")
 
-// ErrStillWorking marks the error of a lead function that returned although some of its work has not stopped. The Lease is not released then: it
-// expires, and the process should end before that.
+// ErrStillWorking marks the error of a lead function that returned although some of its work has
+// not stopped. The Lease is then not released but expires, and the process should exit before that.
 var ErrStillWorking = errors.New("some work did not stop in time")
 
-// Config describes an Election.
+// Config configures an Election.
 type Config struct {
-	// Client reaches the Lease; it must ask the server. Required.
+	// Client accesses the Lease; it must read from the server. Required.
 	Client client.Client
-	// Lease is its namespace and name; required. It is made if it does not exist.
+	// Lease is the namespace and name of the Lease; required. It is created if it does not exist.
 	Lease client.Key
-	// Identity of this replica; by default the host's name and a random part.
+	// Identity of this replica; by default NewIdentity().
 	Identity string
-	// Duration is how long a Lease that is not renewed keeps others out; 15 s if zero. A Lease has whole seconds: a fraction is dropped.
+	// Duration is how long an unrenewed Lease keeps other replicas from leading; 15 s if zero. It
+	// is truncated to seconds, as a Lease requires.
 	Duration time.Duration
-	// RenewDeadline is how long a leader that cannot renew goes on; two thirds of Duration if zero. It must be shorter than that.
+	// RenewDeadline is how long a leader continues without a successful renewal; two thirds of
+	// Duration if zero. It must be shorter than Duration.
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between renewals; a fifth of RenewDeadline if zero.
 	RetryPeriod time.Duration
-	// Leading, if any, is told when this replica begins and ceases to lead.
+	// Leading, if not nil, is called when this replica starts and stops leading.
 	Leading func(bool)
-	// Log is where it tells who leads; slog.Default() if nil.
+	// Log receives changes of the leader; slog.Default() if nil.
 	Log *slog.Logger
 }
 
-// Election is one replica's part in the election of a leader.
+// Election is the participation of one replica in a leader election.
 type Election struct {
 	cfg     Config
 	leading atomic.Bool
 
-	// Of the goroutine that runs.
-	seen     *coordinationv1.Lease // the newest state known
-	seenAt   time.Time             // when its record was first seen, by this machine's clock
-	signed   time.Time             // just before the last request to acquire the Lease was sent
-	announce string                // the leader that was logged
+	// Used only by Run's goroutine.
+	seen     *coordinationv1.Lease // the newest known state
+	seenAt   time.Time             // when its record was first seen, by the local clock
+	signed   time.Time             // just before the last request to acquire the Lease
+	announce string                // the leader logged last
 
-	mu      sync.Mutex
-	heard   *coordinationv1.Lease // what the watch brought last, and when
-	heardAt time.Time
+	mu        sync.Mutex
+	watched   *coordinationv1.Lease // the last state from the watch, and when it arrived
+	watchedAt time.Time
 }
 
-// New makes an election. Nothing happens before it runs.
+// New returns an Election. It sends no requests before Run.
 func New(cfg Config) (*Election, error) {
 	if cfg.Client == nil || cfg.Lease.Name == "" || cfg.Lease.Namespace == "" {
 		return nil, errors.New("new election: Config.Client and Config.Lease, with a namespace, are required")
@@ -82,7 +85,7 @@ func New(cfg Config) (*Election, error) {
 		cfg.RetryPeriod = cfg.RenewDeadline / 5
 	}
 	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline {
-		return nil, fmt.Errorf("new election: want RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and that a second at least",
+		return nil, fmt.Errorf("new election: want RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and Duration of at least a second",
 			cfg.RetryPeriod, cfg.RenewDeadline, cfg.Duration)
 	}
 	if cfg.Log == nil {
@@ -92,7 +95,7 @@ func New(cfg Config) (*Election, error) {
 	return &Election{cfg: cfg}, nil
 }
 
-// NewIdentity is the host's name and a random part: unique, and known to people.
+// NewIdentity returns the host name with a random suffix.
 func NewIdentity() string {
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // never fails
@@ -103,21 +106,23 @@ func NewIdentity() string {
 	return host + "_" + hex.EncodeToString(random)
 }
 
-// Identity is that of this replica.
+// Identity returns the identity of this replica.
 func (e *Election) Identity() string { return e.cfg.Identity }
 
-// Leads says whether this replica leads.
+// Leads reports whether this replica leads.
 func (e *Election) Leads() bool { return e.leading.Load() }
 
-// Run waits until this replica leads, and calls lead with a context that ends when it must lead no longer. When lead has returned, the
-// Lease is given back, and somebody else leads at once; unless the error of lead is ErrStillWorking: then the Lease must expire. Run returns the
-// error of lead, nil if ctx ended before this replica led, and ErrLost when the Lease could not be renewed; it is not given back then. It can be
-// called once.
+// Run waits until this replica leads, and calls lead with a context that ends when it must stop
+// leading. After lead returns, Run releases the Lease, so that another replica can lead at once,
+// unless the error of lead is ErrStillWorking. Run returns the error of lead, nil if ctx ended
+// before this replica led, and ErrLost if the Lease could not be renewed; it does not release the
+// Lease then. Run can be called only once.
 //
-// A term begins when the request that acquires or renews the Lease is sent, not when its answer arrives: others count from when the server has
-// served it, which is later. lead's context ends RenewDeadline after that, whatever a request that is under way does.
+// A term starts when the request that acquires or renews the Lease is sent, not when the response
+// arrives: other replicas count from when the server processed it, which is later. lead's context
+// ends RenewDeadline after that, regardless of a request in progress.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error) error {
-	watch, err := follow(ctx, e.cfg.Client, e.cfg.Lease, nil, e.hear, e.cfg.Log)
+	watch, err := follow(ctx, e.cfg.Client, e.cfg.Lease, nil, e.onWatch, e.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -132,7 +137,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error
 	defer cancel(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- lead(leadCtx) }()
-	// The Lease is renewed until lead has returned, also after the end of ctx: what lead ends with is still the leader's work.
+	// Run renews the Lease until lead has returned, even after the end of ctx: the shutdown of lead
+	// is still the leader's work.
 	renewCtx := context.WithoutCancel(ctx)
 	err = e.renew(renewCtx, watch, ended, e.signed)
 	if errors.Is(err, ErrLost) {
@@ -143,7 +149,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error
 	}
 	e.setLeading(false)
 	if errors.Is(err, ErrStillWorking) {
-		e.cfg.Log.Warn("the Lease is not released, because some work did not stop in time: it expires", "leader", e.cfg.Identity, "err", err)
+		e.cfg.Log.Warn("not releasing the Lease, because some work did not stop in time; it will expire", "leader", e.cfg.Identity, "err", err)
 		return err
 	}
 	e.release(renewCtx)
@@ -156,7 +162,7 @@ func (e *Election) setLeading(leading bool) {
 	}
 }
 
-// acquire waits until the Lease is this replica's; false when ctx ended first.
+// acquire waits until this replica holds the Lease. It returns false if ctx ended first.
 func (e *Election) acquire(ctx context.Context, watch *following) bool {
 	for {
 		wait, err := e.try(ctx)
@@ -164,10 +170,10 @@ func (e *Election) acquire(ctx context.Context, watch *following) bool {
 			if time.Since(e.signed) < e.cfg.RenewDeadline {
 				return true
 			}
-			continue // the answer came so late that the Lease must be renewed first
+			continue // the response came so late that the Lease must be renewed first
 		}
 		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Error("the Lease can't be looked at", "err", err)
+			e.cfg.Log.Error("cannot read or acquire the Lease; retrying", "err", err)
 			wait = e.cfg.RetryPeriod
 		}
 		if !watch.works() {
@@ -185,7 +191,8 @@ func (e *Election) acquire(ctx context.Context, watch *following) bool {
 	}
 }
 
-// try takes the Lease if it is to be had, and else says for how long it will not, if nothing changes.
+// try acquires the Lease if it is free. Otherwise it returns how long the Lease stays held if it
+// does not change.
 func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RenewDeadline)
 	defer cancel()
@@ -193,7 +200,7 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	e.recall()
 	err = e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
 	if apierrors.IsNotFound(err) {
-		// Its holder may not know yet that the Lease was deleted, and leads until then.
+		// Its holder may not know yet that the Lease was deleted, and leads until it does.
 		if e.seen != nil {
 			if left := e.left(e.seen); left > 0 {
 				return left, nil
@@ -202,7 +209,7 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 		lease.ObjectMeta = metav1.ObjectMeta{Namespace: e.cfg.Lease.Namespace, Name: e.cfg.Lease.Name}
 		e.sign(lease, true)
 		if err = e.cfg.Client.Create(ctx, lease); apierrors.IsAlreadyExists(err) {
-			return e.cfg.RetryPeriod, nil // the watch will tell
+			return e.cfg.RetryPeriod, nil // the watch reports the change
 		}
 		e.observe(lease)
 		return 0, err
@@ -214,13 +221,13 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	if left := e.left(lease); left > 0 {
 		if holder := holderOf(lease); holder != e.announce {
 			e.announce = holder
-			e.cfg.Log.Info("another replica leads", "leader", holder)
+			e.cfg.Log.Info("following another leader", "leader", holder)
 		}
 		return left, nil
 	}
 	e.sign(lease, true)
 	if err = e.cfg.Client.Update(ctx, lease); apierrors.IsConflict(err) {
-		return e.cfg.RetryPeriod, nil // somebody else was faster
+		return e.cfg.RetryPeriod, nil // another replica was first
 	}
 	if err == nil {
 		e.observe(lease)
@@ -228,7 +235,7 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	return 0, err
 }
 
-// left is for how long a Lease with the record that was seen last keeps this replica out.
+// left returns for how long a Lease with the last seen record keeps this replica from leading.
 func (e *Election) left(lease *coordinationv1.Lease) time.Duration {
 	if holder := holderOf(lease); holder == "" || holder == e.cfg.Identity {
 		return 0
@@ -236,24 +243,26 @@ func (e *Election) left(lease *coordinationv1.Lease) time.Duration {
 	return max(0, durationOf(lease, e.cfg.Duration)-time.Since(e.seenAt))
 }
 
-// hear is told by the watch of each state of the Lease, and says whether that is news.
-func (e *Election) hear(lease *coordinationv1.Lease) bool {
+// onWatch records a state of the Lease from the watch, and reports whether another replica may have
+// written it.
+func (e *Election) onWatch(lease *coordinationv1.Lease) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.heard, e.heardAt = lease, time.Now()
+	e.watched, e.watchedAt = lease, time.Now()
 	return holderOf(lease) != e.cfg.Identity
 }
 
-// recall notes what the watch told, as of when it did: while the server can't be asked, a Lease may expire that was seen before.
+// recall takes over the last state from the watch, with the time of its arrival, so that a Lease
+// can expire that was seen while the server was unreachable.
 func (e *Election) recall() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.heard != nil && (e.seen == nil || !sameRecord(e.seen, e.heard)) && e.heardAt.After(e.seenAt) {
-		e.seen, e.seenAt = e.heard, e.heardAt
+	if e.watched != nil && (e.seen == nil || !sameRecord(e.seen, e.watched)) && e.watchedAt.After(e.seenAt) {
+		e.seen, e.seenAt = e.watched, e.watchedAt
 	}
 }
 
-// observe notes a state of the Lease.
+// observe records a state of the Lease.
 func (e *Election) observe(lease *coordinationv1.Lease) {
 	if e.seen == nil || !sameRecord(e.seen, lease) {
 		e.seenAt = time.Now()
@@ -261,7 +270,8 @@ func (e *Election) observe(lease *coordinationv1.Lease) {
 	e.seen = lease
 }
 
-// sign makes the Lease this replica's, as of now. begin says that the replica did not lead before; then it notes the time in e.signed.
+// sign sets this replica as the holder, as of now. begin is true if the replica did not lead
+// before; sign then records the time in e.signed.
 func (e *Election) sign(lease *coordinationv1.Lease, begin bool) {
 	now := metav1.NowMicro()
 	seconds := int32(e.cfg.Duration / time.Second)
@@ -280,9 +290,10 @@ func (e *Election) sign(lease *coordinationv1.Lease, begin bool) {
 	spec.HolderIdentity, spec.LeaseDurationSeconds, spec.RenewTime = &e.cfg.Identity, &seconds, &now
 }
 
-// renew keeps the Lease, which was signed at a time, until lead has ended, whose error it returns, or until it is lost.
+// renew renews the Lease, which was last renewed at a time, until lead has ended or the Lease is
+// lost. It returns the error of lead, or ErrLost.
 func (e *Election) renew(ctx context.Context, watch *following, ended <-chan error, renewed time.Time) error {
-	e.cfg.Log.Info("this replica leads", "leader", e.cfg.Identity)
+	e.cfg.Log.Info("started leading", "leader", e.cfg.Identity)
 	wait := e.cfg.RetryPeriod - time.Since(renewed)
 	for {
 		deadline := renewed.Add(e.cfg.RenewDeadline)
@@ -295,7 +306,7 @@ func (e *Election) renew(ctx context.Context, watch *following, ended <-chan err
 			timer.Stop()
 		case <-timer.C:
 		}
-		// Nothing is written more often than it must be, however often the Lease changes.
+		// Limit the rate of writes, however often the Lease changes.
 		if time.Since(renewed) < e.cfg.RetryPeriod && e.unchanged(ctx, deadline) {
 			wait = e.cfg.RetryPeriod - time.Since(renewed)
 			continue
@@ -312,13 +323,14 @@ func (e *Election) renew(ctx context.Context, watch *following, ended <-chan err
 			return fmt.Errorf("%w: not renewed within %v: %w", ErrLost, e.cfg.RenewDeadline, err)
 		default:
 			wait = e.cfg.RetryPeriod
-			e.cfg.Log.Warn("the Lease could not be renewed, and is tried again", "err", err)
+			e.cfg.Log.Warn("renew Lease; retrying", "err", err)
 		}
 	}
 }
 
-// within calls a function that asks the server until a deadline, with a copy of a Lease. It does not wait longer for a function that ignores its
-// context, as requests do while the program runs that gets their credentials.
+// within calls a function that sends requests until a deadline, with a copy of a Lease. It returns
+// at the deadline even if the function ignores its context, as requests do while a credential
+// plugin runs.
 func within(ctx context.Context, deadline time.Time, lease *coordinationv1.Lease,
 	ask func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -341,7 +353,8 @@ func within(ctx context.Context, deadline time.Time, lease *coordinationv1.Lease
 	}
 }
 
-// unchanged says whether a change that the watch told of is none of somebody else's. If that can't be found out, it says so, too: the renewal will.
+// unchanged reports whether this replica still holds the Lease after an event. It also returns true
+// if it can't find out, because the next renewal will.
 func (e *Election) unchanged(ctx context.Context, deadline time.Time) bool {
 	if soon := time.Now().Add(e.cfg.RetryPeriod); soon.Before(deadline) {
 		deadline = soon
@@ -359,7 +372,7 @@ func (e *Election) unchanged(ctx context.Context, deadline time.Time) bool {
 	return true
 }
 
-// renewOnce writes a Lease that is this replica's, and returns it as it is then.
+// renewOnce renews the Lease and returns its new state.
 func (e *Election) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	e.sign(lease, false)
 	err := e.cfg.Client.Update(ctx, lease)
@@ -369,7 +382,7 @@ func (e *Election) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	// Somebody else wrote, which need not be a rival: labels may have been added.
+	// The other writer need not be a rival: it may have added labels.
 	lease = &coordinationv1.Lease{}
 	if err := e.cfg.Client.Get(ctx, e.cfg.Lease, lease); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -387,16 +400,16 @@ func (e *Election) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (
 	return lease, nil
 }
 
-// release gives the Lease back, if it is this replica's still.
+// release releases the Lease if this replica still holds it.
 func (e *Election) release(ctx context.Context) {
 	_, err := within(ctx, time.Now().Add(e.cfg.RenewDeadline), e.seen, func(ctx context.Context, _ *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 		return nil, e.releaseOnce(ctx)
 	})
 	if err != nil {
-		e.cfg.Log.Warn("the Lease could not be given back: it has to expire", "err", err)
+		e.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
 		return
 	}
-	e.cfg.Log.Info("this replica leads no longer", "leader", e.cfg.Identity)
+	e.cfg.Log.Info("stopped leading", "leader", e.cfg.Identity)
 }
 
 func (e *Election) releaseOnce(ctx context.Context) error {
@@ -429,7 +442,7 @@ func durationOf(lease *coordinationv1.Lease, otherwise time.Duration) time.Durat
 	return otherwise
 }
 
-// sameRecord says whether nobody signed the Lease between two of its states.
+// sameRecord reports whether two states of the Lease have the same record.
 func sameRecord(a, b *coordinationv1.Lease) bool {
 	return holderOf(a) == holderOf(b) && a.UID == b.UID && a.Spec.RenewTime.Equal(b.Spec.RenewTime) && a.Spec.AcquireTime.Equal(b.Spec.AcquireTime)
 }

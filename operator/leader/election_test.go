@@ -128,7 +128,8 @@ func TestHandOverOnRelease(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that dies is replaced when its Lease has expired, and not sooner, whatever its clock said.
+// MACH-08: a leader that dies is replaced when its Lease has expired, and not sooner, whatever its
+// clock said.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}

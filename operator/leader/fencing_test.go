@@ -71,7 +71,8 @@ func linked(t *testing.T, server *apitest.Server) (*link, client.Client) {
 	return l, c
 }
 
-// MACH-08: the answer that acquires the Lease is late, and a partition follows. The Lease counts from when it was requested.
+// MACH-08: the answer that acquires the Lease is late, and a partition follows. The Lease counts
+// from when it was requested.
 func TestLateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -159,7 +160,8 @@ func TestWholeSeconds(t *testing.T) {
 	}
 }
 
-// MACH-08: a Lease that is deleted while it is held counts until it would have expired, for those who saw it.
+// MACH-08: a Lease that is deleted while it is held counts until it would have expired, for those
+// who saw it.
 func TestDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -182,7 +184,8 @@ func TestDeletedLease(t *testing.T) {
 	})
 }
 
-// MACH-08: whatever is late, lost, or cut off, there are never two leaders at the same time; and there is one when the network works again.
+// MACH-08: whatever is late, lost, or cut off, there are never two leaders at the same time; and
+// there is one when the network works again.
 func TestFencing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -15,14 +15,14 @@ import (
 
 // following is a watch of Leases.
 type following struct {
-	changed chan struct{} // has a value when something changed
+	changed chan struct{} // receives a value when a Lease changed
 	leases  informer.Informers
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// follow watches a Lease, or those in its namespace that a selector selects if it has no name, until stop is called. Of those, it tells
-// changes of which that matter.
+// follow watches one Lease or, if which has no name, the Leases in its namespace that a selector
+// matches, until stop is called. It reports changes for which matters returns true.
 func follow(ctx context.Context, c client.Client, which client.Key, selector labels.Selector, matters func(*coordinationv1.Lease) bool,
 	log *slog.Logger) (*following, error) {
 	scope := informer.Scope{Namespaces: []string{which.Namespace}, Labels: selector}
@@ -42,7 +42,7 @@ func follow(ctx context.Context, c client.Client, which client.Key, selector lab
 		if lease := obj.(*coordinationv1.Lease); (which.Name == "" || lease.Name == which.Name) && (gone || matters(lease)) {
 			select {
 			case f.changed <- struct{}{}:
-			default: // it is to look already
+			default: // a change is already pending
 			}
 		}
 	}))
@@ -59,7 +59,8 @@ func (f *following) stop() {
 	f.running.Wait()
 }
 
-// works says whether changes are told at present. They are not where the right to watch is missing.
+// works reports whether the watch currently delivers changes. It does not without permission to
+// watch.
 func (f *following) works() bool {
 	for _, s := range f.leases.Statuses() {
 		if !s.Synced || s.Err != nil {
@@ -69,7 +70,7 @@ func (f *following) works() bool {
 	return true
 }
 
-// handler is an informer.Handler that is told of everything in the same way.
+// handler is an informer.Handler that calls the function for every event.
 type handler func(obj client.Object, gone bool)
 
 func (f handler) OnAdd(obj client.Object, _ bool)    { f(obj, false) }

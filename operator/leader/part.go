@@ -20,8 +20,10 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Run takes part until ctx ends, and then gives this replica's objects to the others at once: whatever works must have ended before, or Run returns
-// ErrStillWorking and the others wait until the Lease expires. It returns ErrLost when the Lease could not be renewed in time: others take over then, and this replica must work no longer.
+// Run takes part until ctx ends, and then passes this replica's objects to the others at once. All
+// work must have ended before that; otherwise Run returns ErrStillWorking, and the others wait
+// until the Lease expires. Run returns ErrLost if the Lease could not be renewed in time: other
+// replicas take over then, and this replica must stop working.
 func (s *Shards) Run(ctx context.Context) error {
 	watch, err := follow(ctx, s.cfg.Client, client.Key{Namespace: s.cfg.Group.Namespace}, labels.SelectorFromSet(labels.Set{groupLabel: s.cfg.Group.Name}),
 		func(*coordinationv1.Lease) bool { return true }, s.cfg.Log)
@@ -47,15 +49,15 @@ func (s *Shards) Run(ctx context.Context) error {
 		s.over = true
 		s.mu.Unlock()
 	}()
-	var settling sync.WaitGroup
-	defer settling.Wait()
-	settleCtx, settled := context.WithCancel(ctx)
-	defer settled()
-	settling.Go(func() { s.settle(settleCtx) })
+	var catchingUp sync.WaitGroup
+	defer catchingUp.Wait()
+	catchUpCtx, stopCatchUp := context.WithCancel(ctx)
+	defer stopCatchUp()
+	catchingUp.Go(func() { s.catchUpLoop(catchUpCtx) })
 	for {
 		deadline := s.renewedAt(renewed)
 		target := s.look(inf, deadline)
-		changed := s.turn(target) // from now on, nothing that falls to others is begun
+		changed := s.turn(target) // from here on, no work starts on objects of other replicas
 		write := changed && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
 		if write {
 			begin := time.Now()
@@ -74,9 +76,9 @@ func (s *Shards) Run(ctx context.Context) error {
 				renewed = begin
 				s.renewedAt(renewed)
 			case errors.Is(err, ErrLost) || !time.Now().Before(deadline):
-				return fmt.Errorf("%w: this replica's part of the work: %w", ErrLost, err)
+				return fmt.Errorf("%w: shard: %w", ErrLost, err)
 			default:
-				s.cfg.Log.Warn("the Lease could not be renewed, and is tried again", "err", err)
+				s.cfg.Log.Warn("renew Lease; retrying", "err", err)
 			}
 			if err != nil {
 				if !pause(ctx, min(s.cfg.RetryPeriod, time.Second, time.Until(deadline))) {
@@ -103,7 +105,7 @@ func (s *Shards) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	if working > 0 {
 		err := fmt.Errorf("%w: %d objects", ErrStillWorking, working)
-		s.cfg.Log.Warn("the Lease is not given back, because some work did not stop in time: it expires", "err", err)
+		s.cfg.Log.Warn("not releasing the Lease, because some work did not stop in time; it will expire", "err", err)
 		return err
 	}
 	_, err = within(context.WithoutCancel(ctx), time.Now().Add(s.cfg.RenewDeadline), s.own,
@@ -111,12 +113,12 @@ func (s *Shards) Run(ctx context.Context) error {
 			return nil, client.IgnoreNotFound(s.cfg.Client.Delete(ctx, own))
 		})
 	if err != nil {
-		s.cfg.Log.Warn("the Lease could not be given back: it has to expire", "err", err)
+		s.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
 	}
 	return nil
 }
 
-// renewedAt notes when the last renewal was sent, and returns until when this replica may work.
+// renewedAt records when the last renewal was sent, and returns until when this replica may work.
 func (s *Shards) renewedAt(t time.Time) (until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +137,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// look reads the Leases: whose views are in force, and who should be in ours. It asks the server until a deadline at most.
+// look reads the Leases: the views of live replicas, and the members that our view should have. It
+// sends requests until a deadline at most.
 func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()
@@ -170,7 +173,7 @@ func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 	}
 	slices.Sort(target)
 	if len(target) == 0 {
-		target = view{} // our own Lease is not there yet
+		target = view{} // our own Lease is not in the list yet
 	}
 	s.mu.Lock()
 	changed := !s.state.equal(next)
@@ -182,10 +185,10 @@ func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 	return target
 }
 
-// observe notes the record in a Lease, unless a newer one was seen.
+// observe records the record of a Lease, unless a newer one was seen.
 func (s *Shards) observe(who string, lease *coordinationv1.Lease, now time.Time) observation {
 	o, known := s.observed[who]
-	version, _ := strconv.ParseUint(lease.ResourceVersion, 10, 64) // 0 if it is no number
+	version, _ := strconv.ParseUint(lease.ResourceVersion, 10, 64) // 0 if not a number
 	if known && version < o.version {
 		return o
 	}
@@ -200,15 +203,16 @@ func (s *Shards) observe(who string, lease *coordinationv1.Lease, now time.Time)
 	return o
 }
 
-// tell, under the lock, says that objects may have come to this replica.
+// tell calls the functions that registered for gained objects. The caller holds the lock.
 func (s *Shards) tell() {
 	for _, f := range s.gained {
 		f()
 	}
 }
 
-// bury removes the Lease of a replica that has not renewed it in time, and says whether that is so. The watch alone does not tell: it may have
-// stalled while the replica lives. The server does, by deleting the Lease only if it is as it was seen.
+// bury deletes the Lease of a replica that has not renewed it in time, and reports whether the
+// replica is dead. The watch is not sufficient evidence, because it may have stalled. The
+// conditional delete is: it succeeds only if the Lease is unchanged.
 func (s *Shards) bury(who string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
 	ctx := context.Background()
 	_, err := within(ctx, deadline, lease, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -228,10 +232,12 @@ func (s *Shards) bury(who string, lease *coordinationv1.Lease, deadline time.Tim
 		return true
 	}
 	at := time.Now()
-	return at.Sub(s.observe(who, now, at).at) >= durationOf(now, s.cfg.Duration) // then it must not be deleted, but was not renewed
+	// deleting is forbidden or failed, but the Lease was not renewed
+	return at.Sub(s.observe(who, now, at).at) >= durationOf(now, s.cfg.Duration)
 }
 
-// turn has what does not fall to us in target begun no longer, and says whether that is another view than the announced.
+// turn stops new work on objects that target assigns to other replicas, and reports whether target
+// must be announced.
 func (s *Shards) turn(target view) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +252,7 @@ func (s *Shards) turn(target view) bool {
 	return !slices.Equal(target, parseView(s.own))
 }
 
-// clear says whether everything that is worked on falls to us in the next view, too.
+// clear reports whether the next view assigns all objects in progress to this replica.
 func (s *Shards) clear() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,11 +264,11 @@ func (s *Shards) clear() bool {
 	return true
 }
 
-// announcedView is what was announced last, whether the watch has it or not.
+// announcedView returns the last announced view, whether or not the watch has delivered it.
 func (s *Shards) announcedView() view { return parseView(s.own) }
 
-// announce renews a Lease, which is nil at first, with a view. It returns the Lease as it is then, as far as it could be told: with an error, too, if it
-// was not written because it was another one.
+// announce renews a Lease, which is nil at first, with a view. It returns the new state as far as
+// it is known, which may be non-nil even with an error: after a conflict, it is the current state.
 func (s *Shards) announce(ctx context.Context, own *coordinationv1.Lease, v view) (*coordinationv1.Lease, error) {
 	now, seconds := metav1.NowMicro(), int32(s.cfg.Duration/time.Second)
 	if own == nil {
@@ -284,9 +290,9 @@ func (s *Shards) announce(ctx context.Context, own *coordinationv1.Lease, v view
 	case err == nil:
 		return lease, nil
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: %w", ErrLost, err) // somebody thought that we were dead
+		return nil, fmt.Errorf("%w: %w", ErrLost, err) // another replica considered this one dead
 	case apierrors.IsConflict(err):
-		// An answer of the server's may have been lost on its way.
+		// The response to an earlier write may have been lost.
 		now := &coordinationv1.Lease{}
 		if getErr := s.cfg.Client.Get(ctx, client.KeyOf(own), now); getErr != nil {
 			return nil, getErr

@@ -17,17 +17,17 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// ShardsConfig describes Shards.
+// ShardsConfig configures Shards.
 type ShardsConfig struct {
-	// Client reaches the Leases; it must ask the server. Required.
+	// Client accesses the Leases; it must read from the server. Required.
 	Client client.Client
-	// Group is the namespace of the Leases and the name that all replicas share; required.
+	// Group is the namespace of the Leases and a name that all replicas share; required.
 	Group client.Key
-	// Identity of this replica; by default the host's name and a random part. It must be unique, and never used again.
+	// Identity of this replica; by default NewIdentity(). It must be unique and never be reused.
 	Identity string
 	// Duration, RenewDeadline and RetryPeriod are as in Config.
 	Duration, RenewDeadline, RetryPeriod time.Duration
-	// Log is where it tells who takes part; slog.Default() if nil.
+	// Log receives changes of the members; slog.Default() if nil.
 	Log *slog.Logger
 }
 
@@ -36,51 +36,55 @@ const (
 	viewAnnotation = "kelson.dev/shards-view"
 )
 
-// Shards is one replica's part of the work that several share. It is the Gate of a controller.
+// Shards is the participation of one replica in sharded work. It implements the Gate of a
+// controller.
 //
-// Every replica has a Lease. On it stands its view: the replicas among which it divides the objects. A replica works on an object if
-// that falls to it in its own view, and in no other living replica's view to that one. Before a replica changes its view it puts
-// down what no longer falls to it; then it announces the new one, and goes by it only when its watch has brought the announcement back.
-// Of two announcements the later one was therefore made with the earlier one in sight, so no object falls to both.
+// Every replica has a Lease, in which it announces its view: the replicas among which it divides
+// the objects. A replica works on an object if its own view assigns the object to it, and no other
+// live replica's view assigns the object to that other replica. To change its view, a replica first
+// stops working on objects that the new view assigns to others; then it announces the new view, and
+// uses it only after its watch has delivered the announcement. So of two announcements, the later
+// one was made with the earlier one in sight, and no object is assigned to both replicas.
 type Shards struct {
 	cfg ShardsConfig
 
-	catchUp  func(context.Context) error // may be nil; see CatchUpWith
-	unsettle chan struct{}               // has a value when there is something to catch up with
+	catchUp func(context.Context) error // may be nil; see CatchUpWith
+	changed chan struct{}               // receives a value when catchUp must be called
 
 	mu       sync.Mutex
 	state    state
-	past     []state                   // what came before state and this replica has not caught up with, and the state before that; empty if there is nothing
-	until    time.Time                 // when this replica must work no longer, unless its Lease is renewed
-	inFlight map[reconcile.Request]int // objects that are worked on
-	left     chan struct{}             // has a value when one was put down that does not fall to us in state.next
+	past     []state                   // earlier states that this replica has not caught up from, oldest first
+	until    time.Time                 // this replica must stop working at this time, unless it renews its Lease
+	inFlight map[reconcile.Request]int // objects being worked on
+	left     chan struct{}             // receives a value when work on an object ends
 	gained   map[int]func()
 	ids      int
 	over     bool
 
-	// Of the goroutine that runs.
+	// Used only by Run's goroutine.
 	own      *coordinationv1.Lease
 	observed map[string]observation
 }
 
-// view is the replicas among which objects are divided, in order. Nothing falls to anybody in an empty one.
+// view is the sorted list of replicas among which objects are divided. An empty view assigns no
+// object.
 type view []string
 
-// state is what the Leases say, and what this replica makes of it.
+// state is the content of the Leases, with this replica's intentions.
 type state struct {
-	announced view            // our own, as the watch has it
-	next      view            // what is about to be announced; nil if that is the announced one
-	peers     map[string]view // of the other living replicas
+	announced view            // our own view, as delivered by the watch
+	next      view            // the view about to be announced; nil if none
+	peers     map[string]view // of the other live replicas
 }
 
-// observation is the newest record of a peer that was seen, and when it was seen first.
+// observation is the newest record seen of a peer, with the time when it was first seen.
 type observation struct {
 	renewed metav1.MicroTime
 	version uint64 // its resourceVersion, if that is a number
 	at      time.Time
 }
 
-// NewShards takes part in a group. Nothing is ours before it runs.
+// NewShards returns a Shards for a group. It owns no objects before Run.
 func NewShards(cfg ShardsConfig) (*Shards, error) {
 	base, err := New(Config{
 		Client: cfg.Client, Lease: cfg.Group, Identity: cfg.Identity, Duration: cfg.Duration, RenewDeadline: cfg.RenewDeadline,
@@ -96,19 +100,20 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 	}
 	return &Shards{
 		cfg: cfg, inFlight: map[reconcile.Request]int{}, left: make(chan struct{}, 1), gained: map[int]func(){},
-		observed: map[string]observation{}, unsettle: make(chan struct{}, 1),
+		observed: map[string]observation{}, changed: make(chan struct{}, 1),
 	}, nil
 }
 
-// Identity is that of this replica.
+// Identity returns the identity of this replica.
 func (s *Shards) Identity() string { return s.cfg.Identity }
 
-// CatchUpWith has catchUp called when objects may have come to this replica. They are let through when it has returned without an error: by then, what
-// is read must be at least as new as what the replica that had them before has written. It is called again after an error. CatchUpWith must be called
-// before Run.
+// CatchUpWith sets a function that is called when this replica may have gained objects. Enter
+// rejects gained objects until it returns nil; by then, reads must be at least as new as the writes
+// of the previous owners. It is called again after an error. CatchUpWith must be called before Run.
 func (s *Shards) CatchUpWith(catchUp func(context.Context) error) { s.catchUp = catchUp }
 
-// Enter says whether an object may be worked on now; then leave is to be called when that is done.
+// Enter reports whether this replica may work on an object now. If so, the caller must call leave
+// afterwards.
 func (s *Shards) Enter(req reconcile.Request) (leave func(), ours bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +134,8 @@ func (s *Shards) Enter(req reconcile.Request) (leave func(), ours bool) {
 	}, true
 }
 
-// mine, under the lock, says whether an object falls to this replica and to nobody else, and this replica has caught up since it came.
+// mine reports whether an object is assigned only to this replica, which has caught up since it
+// gained the object. The caller holds the lock.
 func (s *Shards) mine(req reconcile.Request) bool {
 	if s.over || !time.Now().Before(s.until) || !s.state.gives(req, s.cfg.Identity) {
 		return false
@@ -142,7 +148,7 @@ func (s *Shards) mine(req reconcile.Request) bool {
 	return true
 }
 
-// gives says whether an object falls to a replica, which is the one that has the state, and to nobody else.
+// gives reports whether a state of replica me assigns an object to me and to no other replica.
 func (s state) gives(req reconcile.Request, me string) bool {
 	if s.announced.owner(req) != me || s.next != nil && s.next.owner(req) != me {
 		return false
@@ -155,7 +161,8 @@ func (s state) gives(req reconcile.Request, me string) bool {
 	return true
 }
 
-// become, under the lock, changes the state. What falls to this replica only now has to wait until it has caught up.
+// become sets the state. Newly gained objects wait until this replica has caught up. The caller
+// holds the lock.
 func (s *Shards) become(next state) {
 	if s.state.equal(next) {
 		return
@@ -167,16 +174,16 @@ func (s *Shards) become(next state) {
 		return
 	}
 	select {
-	case s.unsettle <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// settle catches up whenever objects may have come to this replica, until ctx ends.
-func (s *Shards) settle(ctx context.Context) {
+// catchUpLoop catches up whenever this replica may have gained objects, until ctx ends.
+func (s *Shards) catchUpLoop(ctx context.Context) {
 	for {
 		select {
-		case <-s.unsettle:
+		case <-s.changed:
 		case <-ctx.Done():
 			return
 		}
@@ -191,20 +198,20 @@ func (s *Shards) settle(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.cfg.Log.Error("objects that come to this replica wait: it could not catch up with the server, and tries again", "err", err)
+			s.cfg.Log.Error("catch up with the server failed; gained objects wait; retrying", "err", err)
 			if !pause(ctx, time.Second) {
 				return
 			}
 		}
 		s.mu.Lock()
-		s.past = slices.Delete(s.past, 0, upTo) // what was the state then is what the following ones are compared with
+		s.past = slices.Delete(s.past, 0, upTo) // the next state is compared with the last removed one
 		s.tell()
 		s.mu.Unlock()
 	}
 }
 
-// Gained has f called whenever objects may have come to this replica, until stop is called. f must neither block nor call
-// the Shards.
+// Gained calls f whenever this replica may have gained objects, until stop is called. f must
+// neither block nor call methods of Shards.
 func (s *Shards) Gained(f func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +225,8 @@ func (s *Shards) Gained(f func()) (stop func()) {
 	}
 }
 
-// owner is who an object falls to: the one with the highest hash of both (rendezvous hashing).
+// owner returns the replica that an object is assigned to: the one with the highest hash of replica
+// and object (rendezvous hashing).
 func (v view) owner(req reconcile.Request) string {
 	var owner string
 	var best uint64
@@ -235,7 +243,7 @@ func (v view) owner(req reconcile.Request) string {
 	return owner
 }
 
-// mix spreads what FNV leaves close together (the finalizer of MurmurHash3).
+// mix spreads the hash values of FNV (finalizer of MurmurHash3).
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -30,7 +30,7 @@ type field struct {
 
 	mu      sync.Mutex
 	holders map[int]string
-	done    map[int]string // by whom each was worked on last
+	done    map[int]string // the replica that last worked on each object
 	count   int
 }
 
@@ -192,7 +192,7 @@ func (f *field) want(when string, names ...string) {
 	}
 }
 
-// RUN-03: each object is with one replica, whoever comes and goes; and all of them are with somebody.
+// RUN-03: each object is with exactly one replica while replicas come and go.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 60)
@@ -294,7 +294,8 @@ func TestShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for dead.
+// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for
+// dead.
 func TestShardsWithStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -334,7 +335,8 @@ func TestShardsWithStuckRequest(t *testing.T) {
 	})
 }
 
-// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not, and neither does it wait for a failure elsewhere.
+// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not,
+// and neither does it wait for a failure elsewhere.
 func TestShardsCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)

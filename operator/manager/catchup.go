@@ -8,16 +8,20 @@ import (
 )
 
 const (
-	// catchUpPatience is how long the manager tries to catch up with its own cluster.
+	// catchUpPatience bounds how long the manager tries to catch up with its own cluster.
 	catchUpPatience = 2 * time.Minute
-	// catchUpRetry is the time between attempts, and how long a request waits at a time for a cluster that has not caught up.
+	// catchUpRetry is the time between attempts, and the delay of a request for a cluster that has
+	// not caught up.
 	catchUpRetry = time.Second
-	// memberPatience is how long the work waits for further clusters. Requests for those that take longer are put off.
+	// memberPatience is how long the start of work waits for additional clusters. Requests for
+	// those that take longer are delayed.
 	memberPatience = time.Second
 )
 
-// catchUp is called before this replica works on what another one may have worked on a moment ago. When it returns, the informers have everything that
-// was written before. Requests for further clusters wait for the informers there: a cluster that is away does not hold up the others.
+// catchUp is called before this replica takes over work that another replica may have done a moment
+// ago. When it returns, the informers have everything that was written before. It does not wait
+// long for additional clusters, because an unreachable cluster must not delay the others; requests
+// for them wait instead.
 func (m *Manager) catchUp(ctx context.Context) error {
 	m.mu.Lock()
 	var members sync.WaitGroup
@@ -33,10 +37,10 @@ func (m *Manager) catchUp(ctx context.Context) error {
 	running := m.sources.group != nil && !m.sources.stopped
 	m.mu.Unlock()
 
-	own, cancel := context.WithTimeoutCause(ctx, catchUpPatience, fmt.Errorf("it took longer than %v", catchUpPatience))
+	own, cancel := context.WithTimeoutCause(ctx, catchUpPatience, fmt.Errorf("timeout after %v", catchUpPatience))
 	defer cancel()
 	if err := m.catchUpCluster(own, m.own); err != nil {
-		return fmt.Errorf("catch up with what another replica may have written: %w", err)
+		return fmt.Errorf("catch up with the writes of other replicas: %w", err)
 	}
 	if !running {
 		return nil
@@ -53,7 +57,8 @@ func (m *Manager) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// catchUpMember catches up with a further cluster, unless that is disengaged or a context ends.
+// catchUpMember catches up with an additional cluster, until it succeeds, the cluster is disengaged
+// or a context ends.
 func (m *Manager) catchUpMember(ctx, running context.Context, c *Cluster) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,14 +70,14 @@ func (m *Manager) catchUpMember(ctx, running context.Context, c *Cluster) {
 	}
 }
 
-// catchUpCluster tries until it has caught up or ctx ends. The error is the last one.
+// catchUpCluster retries until it succeeds or ctx ends, and returns the last error.
 func (m *Manager) catchUpCluster(ctx context.Context, c *Cluster) error {
 	for {
 		err := c.informers.CatchUp(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		m.cfg.Log.Warn("the work waits: the informers could not catch up with the server, and try again", "cluster", c.name, "err", err)
+		m.cfg.Log.Warn("catch up with the server failed; work waits; retrying", "cluster", c.name, "err", err)
 		select {
 		case <-ctx.Done():
 			return err

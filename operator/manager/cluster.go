@@ -22,45 +22,46 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Cluster is one of the clusters that a manager's controllers look after.
+// Cluster is one of the clusters that a manager's controllers work on.
 type Cluster struct {
 	name      string
 	live      client.Client
 	informers informer.Informers
 	events    *events.Broadcaster
 
-	// Of further clusters.
-	host       string              // as it is in the metrics of requests
-	transports []http.RoundTripper // that are the cluster's alone
-	unready    func()              // takes its check out of /readyz
-	engaged    context.Context     // until it is disengaged
+	// For additional clusters only.
+	host       string              // as in the metrics of requests
+	transports []http.RoundTripper // not shared with other clusters
+	unready    func()              // removes its check from /readyz
+	engaged    context.Context     // ends when the cluster is disengaged
 	disengage  context.CancelCauseFunc
 
-	behind atomic.Int64 // how often its informers are catching up now: then requests wait
-	setup  sync.Mutex   // held while it is engaged or disengaged, or something is made for it
+	behind atomic.Int64 // number of running catch-ups; requests wait while it is positive
+	setup  sync.Mutex   // held while the cluster is engaged or disengaged, and during OnCluster functions
 
 	mu     sync.Mutex
-	visits int           // requests that are worked on
-	left   chan struct{} // closed when it is disengaged and none is worked on
+	visits int           // requests in progress
+	left   chan struct{} // closed when the cluster is disengaged and no request is in progress
 }
 
-// Name is that of reconcile.Request; empty for the manager's own cluster.
+// Name returns the name as in reconcile.Request; empty for the manager's own cluster.
 func (c *Cluster) Name() string { return c.name }
 
-// Client reads from the informers and writes to the server.
+// Client returns a client that reads from the informers and writes to the server.
 func (c *Cluster) Client() client.Client { return c.informers.Client() }
 
-// LiveClient reads from the server.
+// LiveClient returns a client that reads from the server.
 func (c *Cluster) LiveClient() client.Client { return c.live }
 
-// Informers are those that Client reads from.
+// Informers returns the informers that Client reads from.
 func (c *Cluster) Informers() informer.Informers { return c.informers }
 
-// Recorder records events there, on behalf of a component.
+// Recorder returns a recorder of events in the cluster, on behalf of a component.
 func (c *Cluster) Recorder(component string) *events.Recorder { return c.events.Recorder(component) }
 
-// Context ends when the cluster is disengaged, by a cause that is ErrDisengaged: what was started for the cluster should end with it. The
-// manager's clients read and write there in it. That of the manager's own cluster never ends.
+// Context ends when the cluster is disengaged, with the cause ErrDisengaged. Anything started for
+// the cluster should end with it. The manager's clients use the cluster in this context. The
+// context of the manager's own cluster never ends.
 func (c *Cluster) Context() context.Context { return c.engaged }
 
 func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) (*Cluster, error) {
@@ -68,7 +69,7 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 	c.engaged, c.disengage = context.WithCancelCause(c.in(context.Background()))
 	if live == nil {
 		if cfg == nil {
-			return nil, errors.New("a rest.Config is missing")
+			return nil, errors.New("rest.Config is nil")
 		}
 		url, _, err := rest.DefaultServerUrlFor(cfg)
 		if err != nil {
@@ -100,7 +101,7 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 	return c, nil
 }
 
-// countRequests counts what the server of a cluster answers, as long as that is engaged.
+// countRequests counts the responses of a cluster's server while the cluster is engaged.
 func (m *Manager) countRequests(c *Cluster, next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -120,12 +121,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// in is a context in which the manager's clients are those of the cluster.
+// in returns a context in which the manager's clients use the cluster.
 func (c *Cluster) in(ctx context.Context) context.Context {
 	return context.WithValue(reconcile.WithCluster(ctx, c.name), clusterKey{}, c)
 }
 
-// enter begins work in the cluster, unless it was disengaged.
+// enter starts work in the cluster, and returns false if it was disengaged.
 func (c *Cluster) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +145,7 @@ func (c *Cluster) leave() {
 	}
 }
 
-// close lets nobody enter any longer.
+// close disengages the cluster.
 func (c *Cluster) close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,13 +154,13 @@ func (c *Cluster) close(cause error) {
 	}
 }
 
-// run runs the informers of a further cluster and writes its events, until ctx ends; or, when it is disengaged, until nobody works there any
-// longer, for which they have some time.
+// run runs the informers and the event writer of an additional cluster until ctx ends, or until the
+// cluster is disengaged and either no work is in progress or patience is over.
 func (c *Cluster) run(ctx context.Context, patience time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { _ = c.informers.Run(ctx) }) // this is its only Run
+	running.Go(func() { _ = c.informers.Run(ctx) }) // Run fails only if called twice
 	running.Go(func() { _ = c.events.Run(ctx) })
 	select {
 	case <-ctx.Done():
@@ -193,7 +194,7 @@ func closeIdleConnections(rt http.RoundTripper) {
 	}
 }
 
-// InClusterNamespace is the namespace of the pod that the program runs in; empty outside of a cluster.
+// InClusterNamespace returns the namespace of the program's pod; empty outside of a cluster.
 func InClusterNamespace() string {
 	if name := os.Getenv("POD_NAMESPACE"); name != "" {
 		return name

@@ -20,7 +20,8 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// RUN-03: with real connections, too, nothing is left of a cluster: neither of one that answers nor of one that never does.
+// RUN-03: with real connections, too, nothing is left of a cluster: neither of one that answers nor
+// of one that never does.
 func TestConnectionsAreGivenBack(t *testing.T) {
 	f := newFleet(t, manager.Config{}, nil)
 	stop := f.start(t)

@@ -41,8 +41,8 @@ func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	}
 }
 
-// RUN-05: a directory with certificates is honoured, also where the field expects it if nothing is said, and then
-// nothing is written to the API server.
+// RUN-05: a directory with certificates is honoured, also where the field expects it if nothing is
+// said, and then nothing is written to the API server.
 func TestGivenCertificates(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) (manager.WebhookConfig, string){
 		"default": func(t *testing.T) (manager.WebhookConfig, string) {
@@ -95,7 +95,7 @@ func TestGivenCertificates(t *testing.T) {
 		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 		if err := m.Run(t.Context()); err == nil {
-			t.Error("it runs without the certificates that it was told to use")
+			t.Error("it runs without the configured certificates")
 		}
 	})
 }

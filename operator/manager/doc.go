@@ -1,30 +1,36 @@
-// Package manager composes an operator: clusters, informers, events, webhooks, controllers, election, probes and metrics, with one life.
+// Package manager composes an operator: clusters, informers, events, webhooks, controllers, leader
+// election, probes and metrics, with a common lifecycle.
 //
 // # Model
 //
-// [Manager.Run] starts, in this order, what serves others, what is read, and what works:
+// [Manager.Run] starts, in this order:
 //
-//  1. the servers of probes, metrics and the account, if they have an address
-//  2. the webhooks: their certificates, then their server, then their registration with the API server
-//  3. the informers of all clusters, and the writers of events
-//  4. what runs in every replica ([OnEveryReplica]); controllers that don't lead yet fill their queues
-//  5. when this replica leads and its informers have what the one before wrote, or at once where there is no election: controllers and all else that was added
+//  1. the servers of probes, metrics and the trace, if they have an address
+//  2. the webhooks: their certificates, then their server, then their registration with the API
+//     server
+//  3. the informers of all clusters, and the event writers
+//  4. everything that runs on every replica ([OnEveryReplica]); controllers that wait for
+//     leadership fill their queues
+//  5. controllers and everything else that was added: at once without leader election; otherwise
+//     when this replica leads and its informers have the writes of the previous leader
 //
-// When its context ends, or anything fails, it stops them in the opposite order, each group when the one above it has ended: so the
-// last reconciles still find their informers, the Lease is given back when the leader's work has ended and not before, and the last events
-// are written. All that is bounded by [Config].GracePeriod.
+// When its context ends, or any part fails, Run stops these groups in reverse order, each after the
+// following one has ended. So the last reconciles still have their informers, the Lease is released
+// only after the leader's work has ended, and the last events are written. [Config].GracePeriod
+// bounds the time that this takes.
 //
 // # Clusters
 //
-// A manager may look after several clusters, which come and go while it runs: [Manager.Engage] and [Manager.Disengage]. A [Provider] is
-// what discovers them. The cluster is part of a request; in a reconcile, the manager's client reads and writes in the cluster of the
-// request.
+// A manager can work on several clusters, which come and go while it runs: [Manager.Engage] and
+// [Manager.Disengage]. A [Provider] discovers them. A request contains its cluster; in a reconcile,
+// the manager's client reads from and writes to the cluster of the request.
 //
-// A cluster that is disengaged takes along its informers and watches, its sources in all controllers, the requests for it, its check in
-// /readyz, its metrics and what is remembered of its objects. Reconciles that run there have the grace period.
+// Disengaging a cluster removes its informers and watches, its sources in all controllers, the
+// requests for it, its check in /readyz, its metrics and everything recorded about its objects.
+// Reconciles in progress have the grace period.
 //
-// Nothing listens, and nothing is global, unless asked for: any number of managers may run in one process, and in a testing/synctest
-// bubble.
+// A manager opens no ports unless configured to, and has no global state: any number of managers
+// can run in one process, and in a testing/synctest bubble.
 //
 // # Use
 //

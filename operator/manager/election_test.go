@@ -69,7 +69,8 @@ func startReplica(t *testing.T, s *apitest.Server, name string, change func(*man
 	return r
 }
 
-// RUN-01: the one that leads works; the other is ready to, and takes over within a moment of being let.
+// RUN-01: the one that leads works; the other is ready to, and takes over within a moment of being
+// let.
 func TestOneReplicaLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -273,7 +274,7 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// RUN-06: two controllers that fight about a field are told apart from one that works a lot.
+// RUN-06: two controllers that fight over a field are distinguished from one that works a lot.
 func TestHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -336,7 +337,8 @@ func TestHotLoop(t *testing.T) {
 	})
 }
 
-// RUN-01: a controller that does not stop in time keeps the Lease: nobody else leads before that expires.
+// RUN-01: a controller that does not stop in time keeps the Lease: no other replica leads before it
+// expires.
 func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)

@@ -55,8 +55,8 @@ func (b lateBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// childOf makes a reconciler that creates one pod for each ConfigMap, unless there is one: what has no name of its own is created twice by who does
-// not see the first.
+// childOf makes a reconciler that creates one pod for each ConfigMap, unless there is one: what has
+// no name of its own is created twice by who does not see the first.
 func childOf(m *manager.Manager, replica string, done func(string)) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		pods, err := client.List[corev1.Pod](ctx, m.Client(), client.MatchingLabels{"of": req.Name})
@@ -100,7 +100,8 @@ func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, ga
 	return m, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
-// RUN-09: with watches that are behind that of the Lease, a new leader does not do again what the one before did last.
+// RUN-09: with watches that are behind that of the Lease, a new leader does not do again what the
+// one before did last.
 func TestFailoverReadsWhatWasWritten(t *testing.T) {
 	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestShardMovesWithWhatWasWritten(t *testing.T) {
 	})
 }
 
-// RUN-09, RUN-03: the same in a further cluster. One that is away keeps neither the new leader nor the other clusters waiting, and is not worked on before it is
-// back.
+// RUN-09, RUN-03: the same in a further cluster. One that is away keeps neither the new leader nor
+// the other clusters waiting, and is not worked on before it is back.
 func TestFailoverOfClusters(t *testing.T) {
 	for name, cut := range map[string]bool{"away": true, "late": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { failoverOfClusters(t, cut) }) })
@@ -250,8 +251,8 @@ func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// RUN-03: who has lost its part of the work stops at once what is under way, whatever else is still stopping; and a reconcile that does not stop in time keeps
-// its objects until the Lease expires.
+// RUN-03: who has lost its part of the work stops at once what is under way, whatever else is still
+// stopping; and a reconcile that does not stop in time keeps its objects until the Lease expires.
 func TestShardsThatCannotStop(t *testing.T) {
 	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration, r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
 		m, err := manager.New(manager.Config{

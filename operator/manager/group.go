@@ -9,12 +9,13 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// Runnable is something with the life of the manager: Run returns soon after ctx has ended. An error ends the manager.
+// Runnable runs as long as the manager: Run must return soon after ctx ends. If it returns an
+// error, the manager stops.
 type Runnable interface {
 	Run(ctx context.Context) error
 }
 
-// Func is a function as a Runnable.
+// Func adapts a function to a Runnable.
 type Func func(ctx context.Context) error
 
 // Run calls f.
@@ -24,11 +25,11 @@ func (f Func) Run(ctx context.Context) error { return f(ctx) }
 type group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	failed func(error) // told of each error
+	failed func(error) // called with each error
 	wg     sync.WaitGroup
 }
 
-// newGroup's members get the values of ctx, but don't end with it.
+// newGroup returns a group whose members get the values of ctx, but do not end with it.
 func newGroup(ctx context.Context, failed func(error)) *group {
 	g := &group{failed: failed}
 	g.ctx, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -43,8 +44,8 @@ func (g *group) start(r Runnable) {
 	})
 }
 
-// stop ends the members, who can ask for the cause, and waits for them until the time is up. The error is leader.ErrStillWorking if some have not
-// ended then.
+// stop cancels the members with a cause and waits for them until timeUp. It returns
+// leader.ErrStillWorking if some have not ended by then.
 func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	g.cancel(cause)
 	ended := make(chan struct{})
@@ -57,7 +58,7 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 		return nil
 	case <-timeUp.Done():
 	}
-	// What is stopped after something else has used up the time still gets a moment.
+	// If earlier groups have used up the time, this one still gets a short time.
 	timer := time.NewTimer(stopMoment)
 	defer timer.Stop()
 	select {
@@ -68,10 +69,10 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	}
 }
 
-// stopMoment is how long a group may take to stop when the time is up.
+// stopMoment is how long a group may take to stop after the time is up.
 const stopMoment = 100 * time.Millisecond
 
-// runnables are kept until their group is started; what is added later starts at once.
+// runnables holds runnables until their group starts; later ones start at once.
 type runnables struct {
 	waiting []Runnable
 	group   *group

@@ -20,64 +20,69 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Config describes a Manager.
+// Config configures a Manager.
 type Config struct {
-	// REST says where the API server is; required.
+	// REST is the address and credentials of the API server; required.
 	REST *rest.Config
-	// Scheme knows the Go types of the objects. Those of Kubernetes (k8s.io/api/…) are known without it.
+	// Scheme has the Go types of the objects. The types of Kubernetes (k8s.io/api/…) need not be
+	// registered.
 	Scheme *runtime.Scheme
-	// Name of the operator: it owns the fields that are applied. It must stay the same from one version to the next.
+	// Name of the operator: the field manager of its applies. It must not change between versions.
 	Name string
-	// Log is where the operator tells what it does; slog.Default() if nil.
+	// Log receives the operator's log; slog.Default() if nil.
 	Log *slog.Logger
-	// Trace, if any, gets the account of each reconcile.
+	// Trace, if not nil, receives the record of each reconcile.
 	Trace trace.Sink
-	// TracerProvider, if any, makes OpenTelemetry spans of reconciles and their writes.
+	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
-	// MetricsAddress and HealthAddress are host:port to serve metrics and probes at, AccountAddress to serve the account of the
-	// latest reconciles at, as kelson why reads it. Empty: not served.
-	MetricsAddress, HealthAddress, AccountAddress string
-	// SecureMetrics has metrics served over TLS, to those only who may get the path /metrics by the API server's authorization.
+	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
+	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
+	// is not served.
+	MetricsAddress, HealthAddress, TraceAddress string
+	// SecureMetrics serves metrics over TLS, only to clients that the API server authorizes to get
+	// the path /metrics.
 	SecureMetrics *SecureMetrics
-	// GracePeriod bounds how long a stop takes; 30 s if zero.
+	// GracePeriod bounds how long shutdown takes; 30 s if zero.
 	GracePeriod time.Duration
-	// Election, if any, has one replica lead: it alone runs the controllers. Its Client is the manager's if it has none.
+	// Election, if not nil, elects one replica to run the controllers. Its Client defaults to the
+	// manager's.
 	Election *leader.Config
-	// Webhooks says how webhooks are served, if there are any.
+	// Webhooks configures how webhooks are served.
 	Webhooks WebhookConfig
-	// Informers says what is read of which kinds; its Client and Log are the manager's.
+	// Informers configures what the informers read; its Client and Log are ignored.
 	Informers informer.Config
-	// NetHTTP has the clients of all clusters send their requests by net/http alone: see client.Config.
+	// NetHTTP makes the clients of all clusters send all requests through net/http: see
+	// client.Config.
 	NetHTTP bool
-	// Client, if any, is used in place of one for REST.
+	// Client, if not nil, is used instead of a new client for REST.
 	Client client.Client
 }
 
 // Manager runs an operator.
 type Manager struct {
-	cfg     Config
-	own     *Cluster
-	client  client.Client // of all clusters: a request's cluster is in its context
-	tracer  *trace.Tracer
-	account *account // nil unless it is served
-	metrics *metrics
-	health  checks
-	ready   checks
-	hooks   webhooks
-	places  places
-	elected chan struct{} // closed when this replica leads
+	cfg            Config
+	own            *Cluster
+	client         client.Client // for all clusters: the cluster of a request is in its context
+	tracer         *trace.Tracer
+	traces         *traceLog // nil unless served
+	metrics        *metrics
+	health         checks
+	ready          checks
+	hooks          webhooks
+	objectClusters objectClusters
+	elected        chan struct{} // closed when this replica leads
 
 	mu          sync.Mutex
-	clusters    map[string]*Cluster // that are engaged
+	clusters    map[string]*Cluster // engaged ones
 	onCluster   []func(*Cluster) error
 	controllers []*controller.Controller
-	others      runnables // in every replica
-	leaders     runnables // in the one that leads
+	others      runnables // on every replica
+	leaders     runnables // on the leader
 	sources     runnables // informers
 	ran         bool
 }
 
-// New makes a manager. It neither contacts the server nor listens before it runs.
+// New returns a manager. It neither contacts the server nor listens before Run.
 func New(cfg Config) (*Manager, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -93,12 +98,12 @@ func New(cfg Config) (*Manager, error) {
 	m.own = own
 	m.sources.add(own.informers)
 	sink := cfg.Trace
-	if cfg.AccountAddress != "" {
-		m.account = &account{}
+	if cfg.TraceAddress != "" {
+		m.traces = &traceLog{}
 		if sink == nil {
-			sink = m.account.sink()
+			sink = m.traces.sink()
 		} else {
-			sink = trace.Tee(sink, m.account.sink())
+			sink = trace.Tee(sink, m.traces.sink())
 		}
 	}
 	m.tracer = trace.New(trace.Config{Sink: sink, Loops: m.loop, Provider: cfg.TracerProvider})
@@ -107,7 +112,7 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// loop tells of a hot loop.
+// loop logs and counts a hot loop.
 func (m *Manager) loop(l trace.Loop) {
 	m.cfg.Log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects, "fields", l.Fields)
 	for _, name := range l.Controllers {
@@ -115,34 +120,36 @@ func (m *Manager) loop(l trace.Loop) {
 	}
 }
 
-// Client reads from the informers and writes to the server; what it has written, it reads. Its reads wait for the manager to run. In a
-// reconcile it is a client of the request's cluster, elsewhere of the manager's own, or of that in reconcile.WithCluster.
+// Client returns a client that reads from the informers and writes to the server; its reads see its
+// own writes. Reads wait for the manager to run. In a reconcile, the client uses the cluster of the
+// request; elsewhere, the manager's own, or that of reconcile.WithCluster.
 func (m *Manager) Client() client.Client { return m.client }
 
-// LiveClient reads from the server. It is a client of the same cluster as Client.
+// LiveClient returns a client that reads from the server. It uses the same cluster as Client.
 func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cluster).LiveClient} }
 
-// Informers are those of the manager's own cluster.
+// Informers returns the informers of the manager's own cluster.
 func (m *Manager) Informers() informer.Informers { return m.own.informers }
 
-// Recorder records events on behalf of a component. Its method In records them in the cluster of a context; without that, they are recorded where the
-// manager has met the object: where its clients read or wrote it last, or an informer has it. An object that it has not met is taken to be in the
-// manager's own cluster.
+// Recorder returns a recorder of events on behalf of a component. Its method In records them in the
+// cluster of a context. Other events are recorded in the cluster where the manager's clients last
+// read or wrote the object, or in which an informer has it, or else in the manager's own.
 func (m *Manager) Recorder(component string) *events.Recorder {
 	return events.NewRecorder(component, events.Route{In: m.broadcasterIn, Of: m.broadcasterOf})
 }
 
-// Registry is for metrics of one's own.
+// Registry returns the registry of the manager's metrics, for additional metrics.
 func (m *Manager) Registry() *prometheus.Registry { return m.metrics.registry }
 
-// Elected is closed when this replica leads; at the start, where there is no election.
+// Elected returns a channel that is closed when this replica leads, or at the start if there is no
+// leader election.
 func (m *Manager) Elected() <-chan struct{} { return m.elected }
 
-// Log is the manager's logger.
+// Log returns the manager's logger.
 func (m *Manager) Log() *slog.Logger { return m.cfg.Log }
 
-// Add has r run while the manager does: where there is an election, in the replica that leads, and from then on; or now if that has
-// come. With OnEveryReplica(r) it runs in each.
+// Add runs r with the manager: with leader election, from when this replica leads, otherwise from
+// the start. If that has happened, r starts at once. OnEveryReplica(r) runs on all replicas.
 func (m *Manager) Add(r Runnable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,18 +160,19 @@ func (m *Manager) Add(r Runnable) {
 	}
 }
 
-// OnEveryReplica has Add run r also where another replica leads.
+// OnEveryReplica makes Add run r on every replica, leading or not.
 func OnEveryReplica(r Runnable) Runnable { return everyReplica{r} }
 
 type everyReplica struct{ Runnable }
 
-// AddController makes a controller with the manager's logger, tracer, metrics and grace period, where cfg has none, and adds it.
+// AddController adds a controller. Log, Tracer, Metrics and GracePeriod default to the manager's.
 func (m *Manager) AddController(cfg controller.Config) error {
 	_, err := m.NewController(cfg)
 	return err
 }
 
-// NewController is AddController, and gives the controller, to which sources can be added at any time.
+// NewController is AddController and returns the controller, to which sources can be added at any
+// time.
 func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, error) {
 	if cfg.Log == nil {
 		cfg.Log = m.cfg.Log
@@ -197,7 +205,7 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 		return c, nil
 	}
 	if m.cfg.Election != nil {
-		// Its caches are ready, and its queue is full, when this replica is elected.
+		// So that its caches are ready and its queue is filled when this replica is elected.
 		m.Add(OnEveryReplica(Func(func(ctx context.Context) error {
 			if err := c.Warm(ctx); err != nil {
 				return err
@@ -210,8 +218,9 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 	return c, nil
 }
 
-// AddShards takes part in the division of work that controllers have as their Gate: from when the informers run until the controllers
-// have ended. What comes to this replica waits until the informers have what was written before.
+// AddShards runs the sharding that controllers use as their Gate, from when the informers run until
+// the controllers have ended. Objects that this replica gains wait until the informers have all
+// earlier writes.
 func (m *Manager) AddShards(s *leader.Shards) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/operator/controller"
 )
 
-// metrics have the names that the dashboards of the field know. They are the manager's own.
+// metrics are the metrics of one manager. They have the names that common dashboards expect.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -50,18 +50,18 @@ func newMetrics() *metrics {
 	}
 	m.reconciles = counter("controller_runtime_reconcile_total", "Reconciles per controller and result.", "controller", "result")
 	m.errors = counter("controller_runtime_reconcile_errors_total", "Reconciles that returned an error.", "controller")
-	m.terminal = counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that returned an error which is not tried again.", "controller")
+	m.terminal = counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that returned an error that is not retried.", "controller")
 	m.panics = counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller")
 	m.took = histogram("controller_runtime_reconcile_time_seconds", "Time of a reconcile.",
 		[]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}, "controller")
-	m.active = gauge("controller_runtime_active_workers", "Workers that reconcile now.", "controller")
+	m.active = gauge("controller_runtime_active_workers", "Workers that are reconciling.", "controller")
 
-	m.loops = counter("kelson_hot_loops_total", "Hot loops that were found, of each one a minute at most.", "controller")
+	m.loops = counter("kelson_hot_loops_total", "Hot loops found, each counted at most once a minute.", "controller")
 	m.requests = counter("rest_client_requests_total", "Requests to the API server.", "code", "method", "host")
 	m.leading = gauge("leader_election_master_status", "1 while this replica leads.", "name")
-	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's answer.", prometheus.DefBuckets, "webhook")
+	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's response.", prometheus.DefBuckets, "webhook")
 	m.hookRequests = counter("controller_runtime_webhook_requests_total", "Requests to webhooks by HTTP status code.", "webhook", "code")
-	m.hookInFlight = gauge("controller_runtime_webhook_requests_in_flight", "Requests that webhooks answer now.", "webhook")
+	m.hookInFlight = gauge("controller_runtime_webhook_requests_in_flight", "Requests that webhooks are processing.", "webhook")
 	m.hookPanics = counter("controller_runtime_webhook_panics_total", "Panics of admission webhooks.")
 	m.convPanics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "controller_runtime_conversion_webhook_panics_total", Help: "Panics of conversions.",
@@ -70,7 +70,7 @@ func newMetrics() *metrics {
 	m.hookPanics.WithLabelValues()
 
 	seconds := prometheus.ExponentialBuckets(1e-6, 10, 10)
-	m.depth = gauge("workqueue_depth", "Objects that wait to be reconciled.", "name", "controller")
+	m.depth = gauge("workqueue_depth", "Objects waiting to be reconciled.", "name", "controller")
 	m.adds = counter("workqueue_adds_total", "Objects that were queued.", "name", "controller")
 	m.retries = counter("workqueue_retries_total", "Objects that were queued again with backoff.", "name", "controller")
 	m.waited = histogram("workqueue_queue_duration_seconds", "Time that objects waited in the queue.", seconds, "name", "controller")
@@ -79,10 +79,10 @@ func newMetrics() *metrics {
 	return m
 }
 
-// forget drops the series of requests to a host.
+// forget deletes the request metrics of a host.
 func (m *metrics) forget(host string) { m.requests.DeletePartialMatch(prometheus.Labels{"host": host}) }
 
-// controller is the controller.Metrics of one controller.
+// controller returns the controller.Metrics of one controller.
 func (m *metrics) controller(name string) controller.Metrics {
 	return &controllerMetrics{
 		m: m, name: name, active: m.active.WithLabelValues(name), took: m.took.WithLabelValues(name),
@@ -115,7 +115,7 @@ func (c *controllerMetrics) Ended(outcome string, took time.Duration) {
 	c.m.reconciles.WithLabelValues(c.name, outcome).Inc()
 }
 
-// queue is the workqueue.Metrics of one queue.
+// queue returns the workqueue.Metrics of one queue.
 func (m *metrics) queue(name string) *queueMetrics {
 	return &queueMetrics{
 		depth: m.depth.WithLabelValues(name, name), adds: m.adds.WithLabelValues(name, name),
@@ -136,5 +136,5 @@ func (q *queueMetrics) Got(d time.Duration)      { q.waited.Observe(d.Seconds())
 func (q *queueMetrics) Finished(d time.Duration) { q.worked.Observe(d.Seconds()) }
 func (q *queueMetrics) Retried()                 { q.retries.Inc() }
 
-// watch includes a controller in the metrics that are taken from its queue when they are asked for.
+// watch adds a controller to the metrics that are read from its queue on collection.
 func (m *metrics) watch(c *controller.Controller) { m.queueCollection.add(c) }

@@ -41,8 +41,8 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// RUN-01: caches, then what runs in every replica, then, when this one leads, controllers and the rest; and back in the opposite order, so
-// that nothing misses what it needs.
+// RUN-01: caches, then what runs in every replica, then, when this one leads, controllers and the
+// rest; and back in the opposite order, so that nothing misses what it needs.
 func TestOrderOfEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

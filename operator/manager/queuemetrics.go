@@ -8,7 +8,7 @@ import (
 	"kelson.dev/operator/controller"
 )
 
-// queueCollector measures what workers hold at the moment it is asked.
+// queueCollector measures the work in progress on collection.
 type queueCollector struct {
 	unfinished, longest, workers *prometheus.Desc
 
@@ -19,8 +19,8 @@ type queueCollector struct {
 func newQueueCollector() *queueCollector {
 	labels := []string{"name", "controller"}
 	return &queueCollector{
-		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "Sum of the times of the work under way.", labels, nil),
-		longest:    prometheus.NewDesc("workqueue_longest_running_processor_seconds", "Time of the longest work under way.", labels, nil),
+		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "Sum of the durations of the work in progress.", labels, nil),
+		longest:    prometheus.NewDesc("workqueue_longest_running_processor_seconds", "Duration of the longest work in progress.", labels, nil),
 		workers:    prometheus.NewDesc("controller_runtime_max_concurrent_reconciles", "Workers of the controller.", []string{"controller"}, nil),
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// router is a client of the cluster in the context. Its scheme is that of all clusters; its method Mapper, which has no context, is that of the manager's
-// own cluster, and MapperIn that of the context.
+// router is a client that uses the cluster in the context. All clusters have the same scheme. Its
+// method Mapper, which has no context, returns the mapper of the manager's own cluster; MapperIn
+// returns that of the context.
 type router struct {
-	client.Client // of the manager's own cluster
+	client.Client // for the manager's own cluster
 	m             *Manager
 	of            func(*Cluster) client.Client
 }
@@ -38,7 +39,7 @@ func (r router) do(ctx context.Context, f func(client.Client) error) error {
 	return f(c)
 }
 
-// MapperIn is the mapper of the cluster in the context: not all clusters serve the same kinds.
+// MapperIn returns the mapper of the cluster in the context: clusters can serve different kinds.
 func (r router) MapperIn(ctx context.Context) (meta.RESTMapper, error) {
 	c, err := r.in(ctx)
 	if err != nil {
@@ -47,11 +48,11 @@ func (r router) MapperIn(ctx context.Context) (meta.RESTMapper, error) {
 	return c.Mapper(), nil
 }
 
-// with is do of what fills obj, and notes where that is.
+// with is do for a call that fills obj, and records the object's cluster.
 func (r router) with(ctx context.Context, obj client.Object, f func(client.Client) error) error {
 	err := r.do(ctx, f)
 	if name := reconcile.Cluster(ctx); err == nil && name != "" {
-		r.m.places.note(obj.GetUID(), name)
+		r.m.objectClusters.note(obj.GetUID(), name)
 	}
 	return err
 }

@@ -9,29 +9,31 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// stopMargin is what a stop may take beyond the grace period, which is that of the reconciles.
+// stopMargin is how much longer than the grace period, which is that of the reconciles, shutdown
+// may take.
 const stopMargin = 5 * time.Second
 
-// Run runs everything until ctx ends or something fails, and stops it. It can be called once. The error is that of what failed, and
-// nil when ctx was ended and all has stopped in time; leader.ErrLost when another replica may lead by now, and leader.ErrStillWorking when something
-// did not stop in time: the process should end then.
+// Run runs everything until ctx ends or a part fails, and stops it. It can be called only once. It
+// returns nil if ctx ended and everything stopped in time, otherwise the error of the part that
+// failed: leader.ErrLost if another replica may lead, leader.ErrStillWorking if a part did not stop
+// in time. In both of these cases, the process should exit.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.ran {
 		m.mu.Unlock()
-		return errors.New("the manager has run already")
+		return errors.New("run manager: already run")
 	}
 	m.ran = true
 	m.mu.Unlock()
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// The first failure ends all of it; others are its consequences.
+	// The first failure stops everything; later ones are consequences.
 	failed := func(err error) { end(&failure{err}) }
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
 		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
 	}
-	// When another replica may be working by now, all work ends at once, and not group after group.
+	// If another replica may be working, stop all work at once instead of group by group.
 	defer context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, leader.ErrLost) {
 			groups.leaders.cancel(cause)
@@ -54,9 +56,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.others.startIn(groups.others)
 	m.mu.Unlock()
 
-	// The leader's work is part of the election: the Lease is given back when that has ended, and not if it does not end.
+	// The election includes the leader's work: it releases the Lease only after the work has ended.
 	electionErr := m.elect(ctx, func(leading context.Context) error {
-		// The one that led before may have written what the informers do not have yet.
+		// The previous leader may have written what the informers don't have yet.
 		var err error
 		if m.cfg.Election != nil {
 			err = m.catchUp(leading)
@@ -75,7 +77,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.leaders.stopped = true
 		m.mu.Unlock()
 		if ctx.Err() == nil {
-			end(&failure{context.Cause(leading)}) // the time to stop begins now
+			end(&failure{context.Cause(leading)}) // the grace period starts now
 		}
 		return groups.leaders.stop("controllers", timeUp, context.Cause(leading))
 	})
@@ -98,13 +100,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// failure is why a manager ended by itself.
+// failure is the cause if a manager stopped because of an error.
 type failure struct{ err error }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// deadlineAfter is a context that ends some time after ctx has.
+// deadlineAfter returns a context that ends some time after ctx has ended.
 func deadlineAfter(ctx context.Context, by time.Duration) (context.Context, func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -119,7 +121,7 @@ func deadlineAfter(ctx context.Context, by time.Duration) (context.Context, func
 	return late, func() { stop(); cancel() }
 }
 
-// elect calls lead when this replica leads, or at once if there is no election.
+// elect calls lead when this replica leads, or at once without leader election.
 func (m *Manager) elect(ctx context.Context, lead func(context.Context) error) error {
 	if m.cfg.Election == nil {
 		return lead(ctx)
@@ -135,7 +137,7 @@ func (m *Manager) elect(ctx context.Context, lead func(context.Context) error) e
 		cfg.Lease.Namespace = InClusterNamespace()
 	}
 	if cfg.Lease.Namespace == "" {
-		return fmt.Errorf("the election of a leader needs the namespace of its Lease %q: the program does not run in a cluster", cfg.Lease.Name)
+		return fmt.Errorf("leader election needs the namespace of its Lease %q, and the program does not run in a cluster: set --leader-election-namespace or Election.Lease.Namespace", cfg.Lease.Name)
 	}
 	status := m.metrics.leading.WithLabelValues(cfg.Lease.Name)
 	status.Set(0)

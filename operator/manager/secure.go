@@ -16,12 +16,13 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// SecureMetrics is how metrics are served to those only who may have them: a client shows a bearer token, and the API server is asked whose
-// it is and whether he may get the path /metrics. So the operator needs the right to create TokenReviews and SubjectAccessReviews.
+// SecureMetrics serves metrics only to authorized clients: a client sends a bearer token, and the
+// API server authenticates it and authorizes access to the path /metrics. The operator needs the
+// permission to create TokenReviews and SubjectAccessReviews.
 type SecureMetrics struct {
-	// Certificates by default are made in this process, for the time that it runs.
+	// Certificates defaults to a self-issued certificate, kept in memory.
 	Certificates webhook.Certificates
-	// TLS, if any, changes the settings of the connections.
+	// TLS, if not nil, changes the TLS configuration.
 	TLS func(*tls.Config)
 }
 
@@ -43,10 +44,10 @@ func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener, h http.Hand
 	return tls.NewListener(l, config), &guard{m: m, next: h}, nil
 }
 
-// verdictLife is how long an answer of the API server is believed.
+// verdictLife is how long a decision of the API server is cached.
 const verdictLife = time.Minute
 
-// guard lets requests pass whose sender may make them.
+// guard passes authorized requests to the next handler.
 type guard struct {
 	m    *Manager
 	next http.Handler
@@ -74,7 +75,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := question{sha256.Sum256([]byte(token)), strings.ToLower(r.Method), r.URL.Path}
 	code, err := g.ask(r.Context(), q, token)
 	if err != nil {
-		g.m.cfg.Log.Error("who asks for metrics can't be told", "err", err)
+		g.m.cfg.Log.Error("authorize metrics request", "err", err)
 		code = http.StatusInternalServerError
 	}
 	if code != http.StatusOK {

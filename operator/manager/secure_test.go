@@ -29,7 +29,7 @@ func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.asked.Add(1)
 		body, _ := io.ReadAll(req.Body)
 		known := !strings.Contains(string(body), `"token":"stranger"`)
-		name := "nobody"
+		name := "unknown"
 		if strings.Contains(string(body), `"token":"prometheus"`) {
 			name = "prometheus"
 		}

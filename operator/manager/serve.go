@@ -16,17 +16,18 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// AddHealthCheck adds a check to /healthz: the operator should be restarted while it fails.
+// AddHealthCheck adds a check to /healthz. While it fails, the operator should be restarted.
 func (m *Manager) AddHealthCheck(name string, check func(context.Context) error) {
 	m.health.add(name, check)
 }
 
-// AddReadyCheck adds a check to /readyz: the operator is not ready while it fails. That the informers are synced is checked always.
+// AddReadyCheck adds a check to /readyz. While it fails, the operator is not ready. /readyz always
+// checks that the informers are synced.
 func (m *Manager) AddReadyCheck(name string, check func(context.Context) error) {
 	m.ready.add(name, check)
 }
 
-// HealthHandler serves /healthz and /readyz.
+// HealthHandler returns a handler of /healthz and /readyz.
 func (m *Manager) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", &m.health)
@@ -34,20 +35,21 @@ func (m *Manager) HealthHandler() http.Handler {
 	return mux
 }
 
-// MetricsHandler serves /metrics in the formats of Prometheus.
+// MetricsHandler returns a handler of /metrics in the Prometheus formats.
 func (m *Manager) MetricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	return mux
 }
 
-// patience is how long a watch may fail before its informer, which has synced before, makes the operator unready.
+// patience is how long a watch of a synced informer may fail before the operator becomes unready.
 const patience = 30 * time.Second
 
 func (m *Manager) informersSynced(context.Context) error { return synced(m.own) }
 
-// synced names what keeps the informers of a cluster from having, or keeping up with, what they should. It does not wait: a probe wants
-// to know how it is now. A missing permission never mends itself, so it counts at once.
+// synced returns an error that names the informers of a cluster that are not synced or out of date.
+// It does not wait, because a probe reports the current state. A missing permission counts at once,
+// because retries don't fix it.
 func synced(c *Cluster) error {
 	var wrong []string
 	for _, s := range c.informers.Statuses() {
@@ -70,7 +72,7 @@ func (m *Manager) startServers(g *group) error {
 	}{
 		{"health probes", m.cfg.HealthAddress, m.HealthHandler(), nil},
 		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler(), m.cfg.SecureMetrics},
-		{"account", m.cfg.AccountAddress, notRebound(m.account), nil},
+		{"trace", m.cfg.TraceAddress, rejectRebinding(m.traces), nil},
 	} {
 		if s.address == "" {
 			continue
@@ -90,7 +92,7 @@ func (m *Manager) startServers(g *group) error {
 	return nil
 }
 
-// server is a Runnable.
+// server is a Runnable HTTP server.
 type server struct {
 	listener net.Listener
 	handler  http.Handler
@@ -117,7 +119,7 @@ func (s *server) Run(ctx context.Context) error {
 	return err
 }
 
-// checks answers a probe: 200 when all checks pass, else 500 with those that don't.
+// checks is the handler of a probe: 200 if all checks pass, otherwise 500 with the failed ones.
 type checks struct {
 	mu  sync.Mutex
 	all []*check

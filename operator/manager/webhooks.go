@@ -19,35 +19,38 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// WebhookConfig says how webhooks are served. The zero value makes certificates in the process, keeps them in a Secret where the program
-// runs in a cluster, and writes the CA bundle into the configurations.
+// WebhookConfig configures how webhooks are served. By default, the operator issues certificates
+// itself, keeps them in a Secret if it runs in a cluster, and writes the CA bundle into the webhook
+// configurations.
 type WebhookConfig struct {
-	// Address is host:port to listen at; ":9443" if empty.
+	// Address is the host:port to listen at; ":9443" if empty.
 	Address string
-	// CertDir is a directory with certificates that others make, CertName and KeyName the files there (tls.crt and tls.key). By default it
-	// is webhook.DefaultDirectory, if that has the files. With a directory, nothing is written into configurations.
+	// CertDir is a directory with externally managed certificates, CertName and KeyName are the
+	// names of the files (tls.crt and tls.key). The default is webhook.DefaultDirectory, if that
+	// has the files. With a directory, the operator does not modify webhook configurations.
 	CertDir, CertName, KeyName string
-	// Namespace is where the operator runs; InClusterNamespace if empty. Secret is the name of the Secret there; <name of the
-	// operator>-webhook-cert if empty.
+	// Namespace is the namespace of the operator; InClusterNamespace if empty. Secret is the name
+	// of the Secret with the certificates; <operator name>-webhook-cert if empty.
 	Namespace, Secret string
-	// Local is for an operator on the developer's machine, with an API server that can reach it there: configurations are made to
-	// refer to its address, and those that are missing are made for the time that it runs.
+	// Local is for an operator on a developer's machine, with an API server that can reach it
+	// there: the operator changes webhook configurations to refer to its address, and creates
+	// missing ones while it runs.
 	Local bool
-	// TLS, if any, changes the settings of the connections.
+	// TLS, if not nil, changes the TLS configuration.
 	TLS func(*tls.Config)
 }
 
-// webhooks are what a manager serves to the API server.
+// webhooks has the webhooks of a manager.
 type webhooks struct {
 	mu          sync.Mutex
 	handlers    map[string]http.Handler
 	hooks       []webhook.Hook
 	conversions []schema.GroupKind
-	server      *webhook.Server // once it runs
+	server      *webhook.Server // nil until it runs
 }
 
-// AddWebhook serves an admission webhook at hook.Path; at the path of the field for its kind if that is empty. It may be called before the
-// manager runs.
+// AddWebhook serves an admission webhook at hook.Path, which defaults to controller-runtime's path
+// for its kind. Call it before the manager runs.
 func (m *Manager) AddWebhook(hook webhook.Hook, h webhook.Handler) error {
 	if hook.Path == "" {
 		if hook.Path = webhook.ValidatePath(hook.Kind); hook.Mutating {
@@ -61,7 +64,8 @@ func (m *Manager) AddWebhook(hook webhook.Hook, h webhook.Handler) error {
 	return nil
 }
 
-// AddConversion serves the conversion of a kind between its versions in the manager's scheme. It may be called before the manager runs.
+// AddConversion serves the conversion of a kind between its versions in the manager's scheme. Call
+// it before the manager runs.
 func (m *Manager) AddConversion(kind schema.GroupKind) error {
 	c := webhook.NewConversion(m.own.live.Scheme())
 	if err := c.Check(kind); err != nil {
@@ -76,7 +80,8 @@ func (m *Manager) AddConversion(kind schema.GroupKind) error {
 	return nil
 }
 
-// WebhookServer is the server of the webhooks; nil if there are none, or the manager does not run.
+// WebhookServer returns the server of the webhooks; nil if there are none, or if the manager does
+// not run.
 func (m *Manager) WebhookServer() *webhook.Server {
 	m.hooks.mu.Lock()
 	defer m.hooks.mu.Unlock()
@@ -90,16 +95,17 @@ func (w *webhooks) add(path string, h http.Handler) error {
 		w.handlers = map[string]http.Handler{}
 	}
 	if w.server != nil {
-		return fmt.Errorf("add webhook %s: the manager runs", path)
+		return fmt.Errorf("add webhook %s: the manager is already running", path)
 	}
 	if w.handlers[path] != nil {
-		return fmt.Errorf("add webhook %s: there is one", path)
+		return fmt.Errorf("add webhook %s: the path is already registered", path)
 	}
 	w.handlers[path] = h
 	return nil
 }
 
-// start serves the webhooks and returns when it does: informers may need conversions.
+// start starts the webhook server and waits until it serves, because informers may need
+// conversions.
 func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 	if len(w.handlers) == 0 {
 		return nil
@@ -157,7 +163,7 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 	return nil
 }
 
-// certificates are those of a directory, or of an authority of one's own.
+// certificates returns those of a directory, or a new authority.
 func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webhook.Authority, error) {
 	dir := cfg.CertDir
 	if dir == "" && !cfg.Local {
@@ -182,14 +188,14 @@ func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webho
 			secret = m.own.live.FieldOwner() + "-webhook-cert"
 		}
 		ac.Client, ac.Secret = m.own.live, client.Key{Namespace: cfg.Namespace, Name: secret}
-		// Any Service of the namespace may stand before the operator.
+		// Any Service in the namespace may be in front of the operator.
 		ac.Names = append(ac.Names, "*."+cfg.Namespace+".svc", "*."+cfg.Namespace+".svc.cluster.local")
 	}
 	a := webhook.NewAuthority(ac)
 	return a, a, nil
 }
 
-// instrument measures a webhook.
+// instrument adds metrics to a webhook's handler.
 func (m *metrics) instrument(path string, h http.Handler) (http.Handler, func()) {
 	labels := prometheus.Labels{"webhook": path}
 	h = promhttp.InstrumentHandlerInFlight(m.hookInFlight.With(labels),

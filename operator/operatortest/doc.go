@@ -1,4 +1,4 @@
-// Package operatortest gives a test a control plane of its own, from the kelson binary.
+// Package operatortest gives each test its own control plane, using the kelson binary.
 //
 //	func TestAt(t *testing.T) {
 //		env := operatortest.New(t, operatortest.CRDs("../config/crd"), operatortest.Run(startOperator))
@@ -10,21 +10,25 @@
 //		})
 //	}
 //
-// It has the calls of kelson.dev/lab/testenv, which runs control planes in the test's own process and in virtual time; whoever can require the whole of
-// kelson.dev is better off with that. This package needs nothing but the operator library and the binary: what KELSON names, or the "kelson" that is found
-// in PATH.
+// Its API is similar to that of kelson.dev/lab/testenv, which runs control planes in the test's own
+// process and in virtual time; prefer that if your module can require all of kelson.dev. This
+// package needs only the operator library and the binary: the file in the environment variable
+// KELSON, or "kelson" in PATH.
 //
 // # Model
 //
-// The first test of a process that asks for a control plane starts one kelson; all tests of the process share it. Each gets a throwaway plane with
-// a URL of its own, made in milliseconds and dropped at the test's end. What CRDs installs is installed once: other tests with the same manifests begin with a
-// copy-on-write fork of that state.
+// The first test of a process that needs a control plane starts one kelson process, which all tests
+// of the process share. Each test gets a throwaway control plane with its own URL, created in
+// milliseconds and deleted when the test ends. Manifests passed to CRDs are installed once: other
+// tests with the same manifests start with a copy-on-write fork of that state.
 //
 //	test process ── stdin (held open) ──▶ kelson serve --planes --exit-with-stdin
 //	  TestA ─────── https …/planes/1 ──▶   plane 1
 //	  TestB ─────── https …/planes/2 ──▶   plane 2
 //
-// Kelson ends when its standard input does, and that is when the test process ends, however it ends.
+// Kelson exits when its standard input is closed, which happens whenever the test process ends,
+// even if it crashes.
 //
-// An Env may be used by several goroutines of its test. It speaks over real sockets, so it does not work inside a testing/synctest bubble.
+// An Env is safe for use by several goroutines of its test. It uses real sockets, so it does not
+// work inside a testing/synctest bubble.
 package operatortest

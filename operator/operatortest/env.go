@@ -17,27 +17,28 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// Env is a control plane with what the options added to it.
+// Env is a control plane for a test.
 type Env struct {
 	server *server
 	plane  *plane
 	client client.Client
-	made   options // what it was made with, for its forks
+	made   options // the options it was created with, for forks
 }
 
-// Node is a way to run pods.
+// Node selects how pods run.
 type Node string
 
 const (
 	// NodeNone runs no pods: they stay Pending.
 	NodeNone Node = "none"
-	// NodeSimulated lets pods go through their life by their spec, and runs nothing.
+	// NodeSimulated simulates the lifecycle of pods according to their spec, without processes.
 	NodeSimulated Node = "simulated"
-	// NodeProcess runs the containers' commands as processes of this machine, with the rights of this process.
+	// NodeProcess runs the containers' commands as processes on this machine, with the permissions
+	// of this process.
 	NodeProcess Node = "process"
 )
 
-// Option changes what New makes.
+// Option configures an Env.
 type Option func(*options)
 
 type options struct {
@@ -45,9 +46,9 @@ type options struct {
 	scheme *runtime.Scheme
 	node   Node
 	run    []func(context.Context, *rest.Config) error
-	fork   string // id of the plane to begin with
+	fork   string // id of the plane to fork
 	rbac   []string
-	user   string // that Run and Operator act as; "" is an administrator
+	user   string // user of Run and Operator; "" for an administrator
 }
 
 // CRDs installs the manifests in folders or files.
@@ -56,24 +57,25 @@ func CRDs(paths ...string) Option {
 }
 
 // RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and their
-// namespaces. What Run and Operator start then has the rights of the ServiceAccount among them instead
-// of an administrator's, so a rule that is missing in a role fails the test. There must be exactly one
-// ServiceAccount. RBAC may be given once.
+// namespaces. Operators started by Run and Operator then have the permissions of the ServiceAccount
+// among them instead of an administrator's, so that a missing rule fails the test. There must be
+// exactly one ServiceAccount. RBAC may be used once.
 func RBAC(paths ...string) Option {
 	return func(o *options) { o.rbac = paths }
 }
 
-// Scheme makes the Env's client know more types than those of Kubernetes.
+// Scheme registers types for the Env's client, in addition to those of Kubernetes.
 func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes says what runs pods; the default is NodeNone.
+// Nodes sets how pods run; the default is NodeNone.
 func Nodes(node Node) Option {
 	return func(o *options) { o.node = node }
 }
 
-// Run runs an operator, or anything else that works against the API, until the test ends. If it returns an error before, the test fails.
+// Run runs an operator, or any other client, until the test ends. If it returns an error before
+// that, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
 }
@@ -85,17 +87,19 @@ func Operator(parts ...operator.Part) Option {
 	})
 }
 
-// New gets a control plane that ends with the test. It fails the test when something is wrong.
+// New starts a control plane that ends with the test. It fails the test on errors.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	return start(t, options{node: NodeNone}, opts)
 }
 
-// Fork gets a control plane that begins with the present state of this one: its objects, its custom kinds, its revision. Writes in one are not seen in
-// the other. It takes the same time whatever the state holds.
+// Fork starts a control plane with a copy of the current state of this one: objects, custom kinds
+// and revision. Later writes are independent. The time it takes does not depend on the size of the
+// state.
 //
-// The fork ends with t. It has the nodes, the scheme and the ServiceAccount of e unless opts say otherwise; what was given to Run runs in e alone. CRDs of opts
-// are installed beside those that are there. e must not have ended.
+// The fork ends with t. It has the nodes, scheme and ServiceAccount of e unless opts override them;
+// functions passed to Run run only in e. CRDs in opts are installed in addition. e must not have
+// ended.
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := e.made
@@ -156,7 +160,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		go func() {
 			defer close(ended)
 			if err := run(ctx, rest.CopyConfig(runConfig)); err != nil && ctx.Err() == nil {
-				t.Errorf("operatortest: the operator ended: %v", err)
+				t.Errorf("operatortest: Run returned an error: %v", err)
 			}
 		}()
 		t.Cleanup(func() { cancel(); <-ended })
@@ -164,19 +168,21 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	return env
 }
 
-// RESTConfig is an administrator's client configuration, for client-go, controller-runtime or kelson.dev/operator.
+// RESTConfig returns an administrator's client configuration, for client-go, controller-runtime or
+// kelson.dev/operator.
 func (e *Env) RESTConfig() *rest.Config {
 	config, err := e.plane.config()
 	if err != nil {
-		panic(err) // it was read before
+		panic(err) // unreachable: start has read it
 	}
 	return config
 }
 
-// Client is an administrator's client.
+// Client returns an administrator's client.
 func (e *Env) Client() client.Client { return e.client }
 
-// Kubeconfig writes an administrator's kubeconfig to a file that is there until t ends, and returns its path.
+// Kubeconfig writes an administrator's kubeconfig to a file that exists until t ends, and returns
+// its path.
 func (e *Env) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -186,7 +192,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	return file
 }
 
-// Create creates an object, in the namespace "default" if it says none and needs one, and fills it with the server's answer.
+// Create creates an object and fills it with the server's response. The namespace of a namespaced
+// object defaults to "default".
 func (e *Env) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	if obj.GetNamespace() == "" && e.namespaced(obj) {
@@ -197,7 +204,7 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 	}
 }
 
-// namespaced is false for kinds that are not known, too: the request will say so.
+// namespaced returns false also for unknown kinds; the request then returns the error.
 func (e *Env) namespaced(obj client.Object) bool {
 	kind, err := client.KindOf(obj, e.client.Scheme())
 	if err != nil {
@@ -207,7 +214,7 @@ func (e *Env) namespaced(obj client.Object) bool {
 	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
-// Get reads an object anew.
+// Get reads the current state of an object.
 func (e *Env) Get(t testing.TB, obj client.Object) {
 	t.Helper()
 	if err := e.client.Get(t.Context(), client.KeyOf(obj), obj); err != nil {
@@ -215,13 +222,14 @@ func (e *Env) Get(t testing.TB, obj client.Object) {
 	}
 }
 
-// Eventually waits until holds says so, looking again every 10 milliseconds; the test fails after timeout.
+// Eventually calls holds every 10 milliseconds until it returns true. After timeout, it fails the
+// test.
 func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("operatortest: it does not hold after %v", timeout)
+			t.Fatalf("operatortest: condition not met within %v", timeout)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -94,7 +94,8 @@ func TestEnv(t *testing.T) {
 	}
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "harbour"}})
 
-	// Another test sees nothing of it, though it begins with the state that was saved when the manifests were installed.
+	// Another test sees nothing of it, though it begins with the state that was saved when the
+	// manifests were installed.
 	for range 2 {
 		other := operatortest.New(t, operatortest.CRDs("testdata"))
 		wantMissing(t, other, configMap("a", ""))
@@ -182,7 +183,8 @@ func messageOf(t *testing.T, do func(testing.TB)) (message string) {
 	return ""
 }
 
-// Each of these ways to go without a server needs a process of its own, since there is one server per process.
+// Each of these ways to go without a server needs a process of its own, since there is one server
+// per process.
 func TestSaysWhatIsMissing(t *testing.T) {
 	notKelson := filepath.Join(t.TempDir(), "kelson")
 	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"), 0o755); err != nil {
@@ -234,7 +236,7 @@ func TestEndsWithItsProcess(t *testing.T) {
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("kelson goes on after its test process was killed")
+			t.Fatal("kelson continues after its test process was killed")
 		}
 	}
 }
@@ -259,7 +261,7 @@ func TestChild(t *testing.T) {
 		}
 		fmt.Println("serving " + u.Host)
 		time.Sleep(time.Minute)
-		t.Error(errors.New("nobody killed it"))
+		t.Error(errors.New("it was not killed"))
 	default:
 		t.Skip("for other tests")
 	}

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// plane is a control plane as the server hands it out.
+// plane is a throwaway control plane as returned by the server.
 type plane struct {
 	ID         string `json:"id"`
 	Path       string `json:"path"`
@@ -31,11 +31,12 @@ func (p *plane) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig of a control plane: %w", err)
 	}
-	config.QPS = -1 // flow control is the server's
+	config.QPS = -1 // the server does flow control
 	return config, nil
 }
 
-// create gets a plane. ready says that it has the manifests already; otherwise they are the caller's to install, and installed is to be told.
+// create creates a plane. ready is true if it already has the manifests; otherwise the caller must
+// install them and call installed.
 func (s *server) create(ctx context.Context, o options, manifests []manifest.Manifest) (_ *plane, ready bool, err error) {
 	request := map[string]string{"node": string(o.node)}
 	if o.fork != "" {
@@ -58,10 +59,10 @@ func (s *server) create(ctx context.Context, o options, manifests []manifest.Man
 	return made, ready, nil
 }
 
-// installed keeps the state of a plane that has just got its manifests, for others to begin with.
+// installed saves the state of a plane with installed manifests, as a base for later ones.
 func (s *server) installed(ctx context.Context, from *plane, o options, manifests []manifest.Manifest) error {
 	if o.fork != "" {
-		return nil // there is more in it than the manifests
+		return nil // it has more than the manifests
 	}
 	base, err := baseName(manifests)
 	if err != nil {
@@ -74,7 +75,8 @@ func (s *server) installed(ctx context.Context, from *plane, o options, manifest
 	return nil
 }
 
-// baseName is a name for the state that has these objects; two tests that install the same at a time save the same twice.
+// baseName returns a name for a state with these objects. If two tests install the same objects
+// concurrently, both save the state.
 func baseName(manifests []manifest.Manifest) (string, error) {
 	hash := sha256.New()
 	for _, m := range manifests {
@@ -85,7 +87,7 @@ func baseName(manifests []manifest.Manifest) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// drop ends a plane. Its test's context has ended by then.
+// drop deletes a plane. The context of its test has ended by then.
 func (s *server) drop(p *plane) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -95,7 +97,8 @@ func (s *server) drop(p *plane) error {
 	return nil
 }
 
-// do makes one request of the server itself. What the server has written to its standard error stands beside the error.
+// do sends a request to the server itself. Errors include what the server has written to standard
+// error.
 func (s *server) do(ctx context.Context, method, path string, body, into any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ErrNoKelson says that there is no kelson binary.
+// ErrNoKelson means that the kelson binary was not found.
 var ErrNoKelson = errors.New("there is no kelson: set KELSON to the path of the binary, or put it in PATH")
 
-// server is the kelson of this process.
+// server is the kelson process that the tests of this process share.
 type server struct {
 	url    string
 	client *http.Client
-	stdin  io.Closer // kelson ends with it; nobody closes it but the end of this process
+	stdin  io.Closer // kelson exits when it is closed, which happens only at the end of this process
 	stderr *tail
-	bases  sync.Map // name → true: the states that the server keeps
+	bases  sync.Map // name → true: the saved states
 }
 
-// There is one server per process, since starting one costs more than all planes of most tests; one that may run processes of this machine is
-// started only when a test asks for that.
+// There is one server per process, because starting one costs more than all planes of most tests. A
+// server that may run processes on this machine is started only if a test requests that.
 var (
 	peaceful  = sync.OnceValues(func() (*server, error) { return startServer(NodeNone) })
 	executing = sync.OnceValues(func() (*server, error) { return startServer(NodeProcess) })
@@ -46,10 +46,10 @@ func serverFor(node Node) (*server, error) {
 
 const (
 	maxPlanes = 10_000
-	startTime = 30 * time.Second // for the binary to say that it serves
+	startTime = 30 * time.Second // for the binary to report that it serves
 )
 
-// binary finds kelson.
+// binary finds the kelson binary.
 func binary() (string, error) {
 	if path := os.Getenv("KELSON"); path != "" {
 		path, err := exec.LookPath(path)
@@ -81,7 +81,8 @@ func startServer(node Node) (_ *server, err error) {
 	cmd := exec.Command(path, "serve", "--in-memory", "--secure-port=0", "--kubeconfig="+kubeconfig, "--node="+string(node),
 		fmt.Sprintf("--planes=%d", maxPlanes), "--planes-idle=0", "--exit-with-stdin")
 	if node == NodeProcess {
-		cmd.Args = append(cmd.Args, "--run-pods-unconfined-as-this-user") // they are the test's own, and may use its files
+		// pods are the test's own and may use its files
+		cmd.Args = append(cmd.Args, "--run-pods-unconfined-as-this-user")
 	}
 	cmd.Stderr = s.stderr
 	stdin, err := cmd.StdinPipe()
@@ -109,7 +110,7 @@ func startServer(node Node) (_ *server, err error) {
 		}
 		_, _ = io.Copy(io.Discard, stdout)
 		if ended := cmd.Wait(); err != nil {
-			ready <- cmp.Or(ended, err) // only now all that it said is known
+			ready <- cmp.Or(ended, err) // only now is its output complete
 		}
 	}()
 	select {
@@ -138,7 +139,7 @@ func (s *server) connect(kubeconfig string) error {
 	return err
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	data []byte
@@ -156,7 +157,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// told is what was written, as an addition to an error.
+// told returns the output, formatted for an error message.
 func (t *tail) told() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

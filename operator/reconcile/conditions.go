@@ -10,18 +10,20 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// ConditionAccepted is the type of the condition by which a typed reconciler's object says whether what it asks for is valid: False
-// with ReasonInvalid after an InvalidError, True with ReasonAccepted when that has been mended. Objects that never were invalid do
-// not have it. The type is that of the Gateway API, which uses it in this sense.
+// ConditionAccepted is the type of the condition that reports whether an object's spec is valid.
+// Typed reconcilers set it to False with ReasonInvalid after an InvalidError, and to True with
+// ReasonAccepted once the error is fixed. Objects that were never invalid don't have it. The type
+// and its meaning are those of the Gateway API.
 const ConditionAccepted = "Accepted"
 
-// Reasons of ConditionAccepted, and of the event that goes with it.
+// Reasons of ConditionAccepted and of the related event.
 const (
 	ReasonInvalid  = "Invalid"
 	ReasonAccepted = "Accepted"
 )
 
-// Conditions is the list of conditions of an object: its field Status.Conditions, of type []metav1.Condition. Nil if it has none.
+// Conditions returns a pointer to the field Status.Conditions of an object, of type
+// []metav1.Condition; nil if there is no such field.
 func Conditions(obj client.Object) *[]metav1.Condition {
 	status := statusField(obj)
 	if !status.IsValid() {
@@ -35,9 +37,10 @@ func Conditions(obj client.Object) *[]metav1.Condition {
 	return conditions
 }
 
-// SetCondition puts a condition into the object, in place of the one of its type, and says whether that changed anything. The
-// condition is observed at the object's generation. Its lastTransitionTime moves only when the status changes; it is now unless c
-// says otherwise. An object without Status.Conditions is a programmer's error, and panics.
+// SetCondition adds or replaces a condition of the object, and reports whether that changed
+// anything. It sets the condition's observedGeneration to the object's generation. The
+// lastTransitionTime changes only if the condition's status does; it is the current time unless c
+// sets it. SetCondition panics if the object has no field Status.Conditions.
 func SetCondition(obj client.Object, c metav1.Condition) bool {
 	conditions := Conditions(obj)
 	if conditions == nil {
@@ -47,7 +50,7 @@ func SetCondition(obj client.Object, c metav1.Condition) bool {
 	return meta.SetStatusCondition(conditions, c)
 }
 
-// GetCondition finds a condition of the object by its type.
+// GetCondition returns a condition of the object by its type.
 func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bool) {
 	if conditions := Conditions(obj); conditions != nil {
 		if c := meta.FindStatusCondition(*conditions, conditionType); c != nil {
@@ -57,13 +60,14 @@ func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bo
 	return metav1.Condition{}, false
 }
 
-// IsTrue says whether the object has the condition with status True, observed at its present generation.
+// IsTrue reports whether the object has the condition with status True, observed at the object's
+// current generation.
 func IsTrue(obj client.Object, conditionType string) bool {
 	c, ok := GetCondition(obj, conditionType)
 	return ok && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= obj.GetGeneration()
 }
 
-// statusField is the struct in the field Status of an object, or the zero Value.
+// statusField returns the struct in the field Status of an object, or the zero Value.
 func statusField(obj client.Object) reflect.Value {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {

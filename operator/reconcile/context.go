@@ -11,8 +11,8 @@ type objectKey struct{}
 type logKey struct{}
 type clusterKey struct{}
 
-// WithCluster returns a context whose reads and writes, through a manager's client, go to a cluster. It is that of the Request in a
-// reconcile.
+// WithCluster returns a context in which a manager's client reads from and writes to the named
+// cluster. In a reconcile, the context has the cluster of the Request.
 func WithCluster(ctx context.Context, name string) context.Context {
 	if Cluster(ctx) == name {
 		return ctx
@@ -20,18 +20,20 @@ func WithCluster(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, clusterKey{}, name)
 }
 
-// Cluster is the cluster of the context; empty is the manager's own.
+// Cluster returns the cluster of a context; empty for the manager's own.
 func Cluster(ctx context.Context) string {
 	name, _ := ctx.Value(clusterKey{}).(string)
 	return name
 }
 
-// WithObject returns a context that knows which object is being reconciled. Typed reconcilers are given one.
+// WithObject returns a context with the object that is being reconciled. Typed reconcilers get such
+// a context.
 func WithObject(ctx context.Context, obj client.Object) context.Context {
 	return context.WithValue(ctx, objectKey{}, obj)
 }
 
-// Object is the object that is being reconciled, as it was read, or nil. It must not be changed.
+// Object returns the object that is being reconciled, as it was read, or nil. Callers must not
+// modify it.
 func Object(ctx context.Context) client.Object {
 	obj, _ := ctx.Value(objectKey{}).(client.Object)
 	return obj
@@ -42,7 +44,8 @@ func WithLog(ctx context.Context, log *slog.Logger) context.Context {
 	return context.WithValue(ctx, logKey{}, log)
 }
 
-// Log is the logger of the reconcile, which names its controller and object; slog.Default() outside of one.
+// Log returns the logger of the reconcile, which adds the controller and the object to each record;
+// outside of a reconcile, it returns slog.Default().
 func Log(ctx context.Context) *slog.Logger {
 	if log, ok := ctx.Value(logKey{}).(*slog.Logger); ok {
 		return log

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Terminal marks an error that trying again cannot mend: it is reported, and the object is left until something about it changes.
-// Terminal(nil) is nil.
+// Terminal wraps an error that a retry can't fix. The controller logs it and does not reconcile the
+// object again until something changes. Terminal(nil) is nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -21,8 +21,8 @@ type terminalError struct{ err error }
 func (e *terminalError) Error() string { return e.err.Error() }
 func (e *terminalError) Unwrap() error { return e.err }
 
-// IsTerminal reports whether an error is not retried: one of Terminal, or an InvalidError. An error with which a status could not be written is
-// retried, whatever it wraps.
+// IsTerminal reports whether the controller does not retry an error: one from Terminal, or an
+// InvalidError. If the status could not be written, the error is always retried.
 func IsTerminal(err error) bool {
 	switch e := err.(type) {
 	case nil, *unwrittenError:
@@ -37,12 +37,13 @@ func IsTerminal(err error) bool {
 	return false
 }
 
-// unwrittenError is a reconciler's error together with the failure to write the status that the reconciler left.
+// unwrittenError combines a reconciler's error with the error of the following status write.
 type unwrittenError struct{ err, write error }
 
 func (e *unwrittenError) Error() string { return e.err.Error() + "\n" + e.write.Error() }
 
-// Unwrap returns both errors. A conflict of the write is left out: the whole must not look like one.
+// Unwrap returns both errors, except for a conflict of the write, so that IsConflict is false for
+// the combination.
 func (e *unwrittenError) Unwrap() []error {
 	if apierrors.IsConflict(e.write) {
 		return []error{e.err}
@@ -50,10 +51,10 @@ func (e *unwrittenError) Unwrap() []error {
 	return []error{e.err, e.write}
 }
 
-// InvalidError says that the object itself asks for something impossible. A typed reconciler's framework makes it the condition
-// ConditionAccepted of the object. It is not retried: the next change of the object is the retry.
+// InvalidError reports that the object itself is invalid. Typed reconcilers turn it into the
+// condition ConditionAccepted. The controller does not retry until the object changes.
 type InvalidError struct {
-	Path string // of the field, as in "spec.schedule"; may be empty
+	Path string // path of the field, such as "spec.schedule"; may be empty
 	Err  error
 }
 
@@ -64,13 +65,13 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%s: %v", e.Path, e.Err)
 }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// Invalid is an InvalidError.
+// Invalid returns an InvalidError.
 func Invalid(path string, err error) error { return &InvalidError{Path: path, Err: err} }
 
-// PanicError is a panic of a reconciler, caught.
+// PanicError is a recovered panic of a reconciler.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -78,14 +79,15 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap is the value of the panic, if that was an error.
+// Unwrap returns the value of the panic, if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// IsConflict reports whether an error is a conflict (409) and nothing else, so that trying again is all it takes. An error that joins a
-// conflict with another error is not a conflict: that other error must be seen.
+// IsConflict reports whether an error is a conflict (409) and nothing else, so that a retry
+// resolves it. It is false for a conflict joined with another error, because that error must be
+// reported.
 func IsConflict(err error) bool {
 	if _, ok := err.(apierrors.APIStatus); ok {
 		return apierrors.IsConflict(err)

@@ -6,13 +6,13 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// HasFinalizer says whether an object has a finalizer.
+// HasFinalizer reports whether an object has a finalizer.
 func HasFinalizer(obj client.Object, finalizer string) bool {
 	return slices.Contains(obj.GetFinalizers(), finalizer)
 }
 
-// AddFinalizer adds a finalizer to the object in hand, and says whether it was not there. Typed reconcilers need it not: they have a
-// method Finalize.
+// AddFinalizer adds a finalizer to obj in memory, and reports whether it was missing. Typed
+// reconcilers implement Finalize instead.
 func AddFinalizer(obj client.Object, finalizer string) bool {
 	if HasFinalizer(obj, finalizer) {
 		return false
@@ -21,7 +21,7 @@ func AddFinalizer(obj client.Object, finalizer string) bool {
 	return true
 }
 
-// RemoveFinalizer removes a finalizer from the object in hand, and says whether it was there.
+// RemoveFinalizer removes a finalizer from obj in memory, and reports whether it was there.
 func RemoveFinalizer(obj client.Object, finalizer string) bool {
 	if !HasFinalizer(obj, finalizer) {
 		return false

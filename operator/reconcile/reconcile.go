@@ -1,4 +1,5 @@
-// Package reconcile defines what a reconciler is: a function from the name of an object to its world being right.
+// Package reconcile defines reconcilers: functions that take the name of an object and bring the
+// actual state to the desired one.
 package reconcile
 
 import (
@@ -11,11 +12,12 @@ import (
 // Request names the object to reconcile. It is the key of a controller's queue.
 type Request struct {
 	types.NamespacedName
-	// Cluster is the name under which a manager knows the object's cluster; empty for the manager's own.
+	// Cluster is the manager's name of the object's cluster; empty for the manager's own.
 	Cluster string
 }
 
-// String is the name as Kubernetes writes it, after that of the cluster if it is not the manager's own.
+// String returns namespace and name as Kubernetes formats them, after the cluster's name if there
+// is one.
 func (r Request) String() string {
 	if r.Cluster == "" {
 		return r.NamespacedName.String()
@@ -23,27 +25,29 @@ func (r Request) String() string {
 	return r.Cluster + ":" + r.NamespacedName.String()
 }
 
-// Result tells what to do next when Reconcile returned no error.
+// Result says what to do after Reconcile returned no error.
 type Result struct {
-	// RequeueAfter, when positive, reconciles again after that time, if nothing else causes it sooner.
+	// RequeueAfter, if positive, reconciles again after that time, unless something else causes it
+	// earlier.
 	RequeueAfter time.Duration
 }
 
-// Reconciler brings the world to what the object asks for. It is level-driven: it looks at the present state, never at the event.
-// An error is retried with backoff, unless it is Terminal; conflicts are retried quietly.
+// Reconciler brings the actual state to the one that an object describes. It is level-triggered: it
+// acts on the current state, not on events. The controller retries errors with backoff, unless they
+// are Terminal; it does not log conflicts as errors.
 type Reconciler interface {
 	Reconcile(ctx context.Context, req Request) (Result, error)
 }
 
-// Yielding is a Reconciler that ends with a write of its own, as those made by For do. yield says that nothing but that write is left: a
-// controller with several workers then has another object reconciled meanwhile. It is called at most once, before ReconcileYielding
-// returns, by the goroutine that called that.
+// Yielding is a Reconciler that ends with a write of its own, like those returned by For. It calls
+// yield when only that write remains; a controller with several workers then starts another object.
+// It calls yield at most once, before ReconcileYielding returns and in the same goroutine.
 type Yielding interface {
 	Reconciler
 	ReconcileYielding(ctx context.Context, req Request, yield func()) (Result, error)
 }
 
-// Func is a function as a Reconciler.
+// Func adapts a function to a Reconciler.
 type Func func(ctx context.Context, req Request) (Result, error)
 
 // Reconcile calls f.

@@ -8,11 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// conflictTries bounds RetryOnConflict. Whoever conflicts that often fights with somebody.
+// conflictTries bounds RetryOnConflict. More conflicts in a row mean that two writers overwrite
+// each other.
 const conflictTries = 5
 
-// RetryOnConflict calls write, which reads an object, changes it and writes it, again when someone else wrote meanwhile: up to five
-// times, with short pauses. Reconcilers seldom need it: a conflict that Reconcile returns is retried, too.
+// RetryOnConflict calls write, which reads, changes and writes an object, and repeats it on
+// conflicts: at most five calls, with short pauses. Reconcilers rarely need it, because the
+// controller retries conflicts that Reconcile returns.
 func RetryOnConflict(ctx context.Context, write func(ctx context.Context) error) error {
 	pause := 10 * time.Millisecond
 	for try := 1; ; try++ {

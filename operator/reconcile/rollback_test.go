@@ -104,7 +104,8 @@ func (s *sent) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// RUN-04: an operator that was rolled back writes a status and loses nothing of what the newer version put there.
+// RUN-04: an operator that was rolled back writes a status and loses nothing of what the newer
+// version put there.
 func TestRolledBackOperator(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()
@@ -231,7 +232,8 @@ func TestRolledBackOperator(t *testing.T) {
 	}
 }
 
-// RUN-04: a status that is read once more before it is written conflicts as any other, and takes no right but that to patch it.
+// RUN-04: a status that is read once more before it is written conflicts as any other, and takes no
+// right but that to patch it.
 func TestRebasedStatusPatch(t *testing.T) {
 	kind := apitest.Kind{Group: "sea.kelson.dev", Version: "v1", Kind: "Tower", Plural: "towers"}
 	gv := schema.GroupVersion{Group: kind.Group, Version: kind.Version}

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// checkedShapes remembers which fields of a status the server has been asked to look for in its schema, which costs it a tenth of a write:
-// it warns of those that it does not know, and drops them. The answer is the same for all objects, and for a while.
+// checkedShapes records which sets of status fields the server has validated against its schema,
+// which takes a tenth of the cost of a write. The server warns about unknown fields and drops them.
+// The result is the same for all objects with these fields, until the schema changes.
 type checkedShapes struct {
 	mu     sync.Mutex
 	shapes map[string]time.Time
@@ -18,7 +19,7 @@ type checkedShapes struct {
 const (
 	checkAgain = 10 * time.Minute
 	maxShapes  = 256
-	// maxShape is how long the names of the fields may be altogether.
+	// maxShape bounds the total length of the field names.
 	maxShape = 4096
 )
 
@@ -29,7 +30,8 @@ func (c *checkedShapes) recently(shape string) bool {
 	return ok && time.Since(at) < checkAgain
 }
 
-// note remembers a shape that was just checked, unless it was not because that was recently.
+// note records a shape that was just validated. It keeps the time of a recent validation, because
+// the write then skipped it.
 func (c *checkedShapes) note(shape string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +44,8 @@ func (c *checkedShapes) note(shape string) {
 	c.shapes[shape] = time.Now()
 }
 
-// shapeOf is the names of all fields of a document, without their values; empty if they are too many.
+// shapeOf returns the names of all fields of a document, without their values; empty if they are
+// too long.
 func shapeOf(document map[string]any) string {
 	var b strings.Builder
 	writeShape(&b, document)

@@ -14,20 +14,21 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// newMergePatch is a document of RFC 7386.
+// newMergePatch returns a patch in the format of RFC 7386.
 func newMergePatch(document map[string]any) (client.Patch, error) {
 	data, err := json.Marshal(document)
 	return client.RawPatch(types.MergePatchType, data), err
 }
 
-// statusPatch is the patch that leads from the status of before to that of after, with the fields that it changes; nil if they are the same. It is
-// conditional on the resourceVersion of before: lists, such as conditions, are replaced as a whole, so what someone else wrote meanwhile must be seen first.
+// statusPatch returns the patch from the status of before to that of after, with the changed
+// fields; nil if they are equal. The patch requires the resourceVersion of before: it replaces
+// lists such as conditions as a whole, so it must not overwrite changes by other writers.
 func statusPatch(before, after client.Object) (patch client.Patch, fields map[string]any, err error) {
 	if sameStatus(before, after) {
 		return nil, nil, nil
 	}
 	var p client.StatusPatch
-	if before.GetResourceVersion() == after.GetResourceVersion() { // else it was written meanwhile
+	if before.GetResourceVersion() == after.GetResourceVersion() { // otherwise it was written in the meantime
 		p.Before = before
 	}
 	if p.Old, err = encodeStatus(before); err != nil {
@@ -52,10 +53,10 @@ func statusPatch(before, after client.Object) (patch client.Patch, fields map[st
 	return p, fields, err
 }
 
-// fieldsOf is an encoded status as a tree, in which whole numbers stay what they are.
+// fieldsOf parses an encoded status into a tree that preserves integers.
 func fieldsOf(status []byte) (map[string]any, error) {
 	fields, err := tree.Parse(status, nil)
-	if err != nil { // null, or unusual
+	if err != nil { // null, or unusual JSON
 		fields = nil
 		err = kjson.UnmarshalCaseSensitivePreserveInts(status, &fields)
 	}
@@ -65,7 +66,8 @@ func fieldsOf(status []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// sameStatus says that two objects have statuses that are encoded alike, without encoding them. No is perhaps.
+// sameStatus reports whether two objects have equal statuses, without encoding them. False can also
+// mean unknown.
 func sameStatus(a, b client.Object) bool {
 	u, ok := a.(*unstructured.Unstructured)
 	if v, too := b.(*unstructured.Unstructured); ok && too {
@@ -75,7 +77,7 @@ func sameStatus(a, b client.Object) bool {
 	return s.IsValid() && t.IsValid() && s.Type() == t.Type() && reflect.DeepEqual(s.Interface(), t.Interface())
 }
 
-// encodeStatus is the status of an object as JSON; "null" for none.
+// encodeStatus returns the status of an object as JSON; "null" for none.
 func encodeStatus(obj client.Object) ([]byte, error) {
 	var status any
 	if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -90,7 +92,7 @@ func encodeStatus(obj client.Object) ([]byte, error) {
 	return data, nil
 }
 
-// changes is the merge patch that leads from old to new.
+// changes returns the merge patch from old to new.
 func changes(old, new map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name := range old {
@@ -113,7 +115,7 @@ func changes(old, new map[string]any) map[string]any {
 	return patch
 }
 
-// observe notes in Status.ObservedGeneration, if there is such a field, which generation the status is about.
+// observe sets Status.ObservedGeneration, if there is such a field, to the object's generation.
 func observe(obj client.Object) {
 	if status := statusField(obj); status.IsValid() {
 		if f := status.FieldByName("ObservedGeneration"); f.IsValid() && f.CanSet() && f.CanInt() {

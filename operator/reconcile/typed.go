@@ -13,47 +13,51 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Typed reconciles objects of one Go type. The object is the reconciler's own copy. What Reconcile does to its status is written
-// once, after the return, by a patch of the status subresource, if it changed anything; that is so when Reconcile returns an error,
-// too. A field Status.ObservedGeneration is kept at the generation that was reconciled. Other changes of the copy are not written.
-// A controller with several workers has another object reconciled while the status is written (see Yielding).
+// Typed reconciles objects of one Go type. obj is a private copy. After Reconcile returns, even
+// with an error, the framework compares the status of obj and writes changes with one patch of the
+// status subresource. It sets a field Status.ObservedGeneration to the reconciled generation. It
+// does not write other changes to obj. A controller with several workers starts another object
+// while the status is being written (see Yielding).
 //
 // Objects that are being deleted are not reconciled; see Finalizer.
 type Typed[T any] interface {
 	Reconcile(ctx context.Context, obj *T) (Result, error)
 }
 
-// Finalizer is implemented by a Typed reconciler that has something to undo before an object of its kind is gone. The object then
-// gets a finalizer before its first Reconcile. When it is deleted, Finalize is called in place of Reconcile, until it returns no error
-// and asks for no RequeueAfter; then the finalizer is removed. The status is written as for Reconcile.
+// Finalizer is implemented by Typed reconcilers that must clean up before an object is deleted. The
+// framework adds a finalizer before the first Reconcile of an object. After the object is deleted,
+// it calls Finalize instead of Reconcile, until Finalize returns neither an error nor a
+// RequeueAfter; then it removes the finalizer. It writes the status as for Reconcile.
 type Finalizer[T any] interface {
 	Finalize(ctx context.Context, obj *T) (Result, error)
 }
 
-// Recorder records events about objects. It must not block. One with a method In(context.Context) Recorder is asked for that of the
-// reconcile's cluster.
+// Recorder records events about objects. It must not block. If a Recorder has a method
+// In(context.Context) Recorder, that method returns the recorder for the cluster of the reconcile.
 type Recorder interface {
 	Event(about runtime.Object, eventType, reason, message string)
 }
 
-// TypedConfig is what a typed reconciler is run with.
+// TypedConfig configures a typed reconciler.
 type TypedConfig struct {
 	// Client reads and writes the objects; required.
 	Client client.Client
-	// Finalizer is the name of the finalizer, as "example.com/thing"; required if the reconciler implements Finalizer.
+	// Finalizer is the name of the finalizer, such as "example.com/thing"; required if the
+	// reconciler implements Finalizer.
 	Finalizer string
-	// Recorder, if any, records that an object is invalid.
+	// Recorder, if not nil, records events about invalid objects.
 	Recorder Recorder
-	// Prototype has the kind, for types that do not tell it (*unstructured.Unstructured); else nil.
+	// Prototype has the kind, for Go types that don't determine it (*unstructured.Unstructured);
+	// otherwise nil.
 	Prototype client.Object
 }
 
-// For makes a Reconciler of a Typed one.
+// For returns a Reconciler that calls a Typed reconciler.
 func For[T any, P client.Pointer[T]](r Typed[T], cfg TypedConfig) (Reconciler, error) {
 	t := &typed[T, P]{cfg: cfg, reconcile: r.Reconcile}
 	if f, ok := r.(Finalizer[T]); ok {
 		if t.finalize = f.Finalize; cfg.Finalizer == "" {
-			return nil, fmt.Errorf("%T has a method Finalize: its finalizer needs a name", r)
+			return nil, fmt.Errorf("%T has a method Finalize, which needs the name of a finalizer: set TypedConfig.Finalizer", r)
 		}
 	}
 	return t, nil
@@ -64,7 +68,7 @@ type step[T any] func(ctx context.Context, obj *T) (Result, error)
 type typed[T any, P client.Pointer[T]] struct {
 	cfg       TypedConfig
 	reconcile step[T]
-	finalize  step[T] // nil if there is nothing to undo
+	finalize  step[T] // nil if the reconciler does not implement Finalizer
 	checked   checkedShapes
 }
 
@@ -72,13 +76,13 @@ func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error
 	return t.ReconcileYielding(ctx, req, func() {})
 }
 
-// ReconcileYielding yields before it writes the status.
+// ReconcileYielding calls yield before it writes the status.
 func (t *typed[T, P]) ReconcileYielding(ctx context.Context, req Request, yield func()) (Result, error) {
 	obj := P(new(T))
 	if t.cfg.Prototype != nil {
 		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
 	}
-	var before client.Object // what obj is a copy of, to compare it with
+	var before client.Object // the object that obj is a copy of, for the comparison
 	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj, client.GetOptions{Shared: &before}); err != nil {
 		return Result{}, client.IgnoreNotFound(err)
 	}
@@ -109,7 +113,8 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj
 	return Result{}, nil
 }
 
-// run calls the reconciler and writes the status. before is what obj is a copy of, if there is such.
+// run calls the reconciler and writes the status. before is the object that obj is a copy of, or
+// nil.
 func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do step[T], yield func()) (Result, error) {
 	if before == nil {
 		before = obj.DeepCopyObject().(client.Object)
@@ -128,7 +133,7 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 	if patchErr = client.IgnoreNotFound(patchErr); patchErr != nil {
 		patchErr = fmt.Errorf("write status: %w", patchErr)
 		if invalid != nil {
-			return Result{}, patchErr // the condition must get there: this is to be tried again
+			return Result{}, patchErr // the condition must be written: retry
 		}
 		if err == nil {
 			return Result{}, patchErr
@@ -138,14 +143,14 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 	return result, err
 }
 
-// writeStatus makes the status of the object what it is in obj, if it is another in before.
+// writeStatus writes the status of obj, if it differs from that of before.
 func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P, yield func()) error {
 	patch, fields, err := statusPatch(before, obj)
 	if err != nil || patch == nil {
 		return err
 	}
 	yield()
-	// The answer goes into an object that nobody else has.
+	// The response is decoded into a new object, so that caches may keep it.
 	answer := P(new(T))
 	answer.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
 	answer.SetNamespace(obj.GetNamespace())
@@ -165,7 +170,7 @@ func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj
 	return nil
 }
 
-// reject tells whoever looks at the object that it is invalid.
+// reject sets the condition and records an event for an invalid object.
 func (t *typed[T, P]) reject(ctx context.Context, obj P, invalid *InvalidError) {
 	changed := true
 	if Conditions(obj) != nil {
@@ -184,7 +189,7 @@ func (t *typed[T, P]) reject(ctx context.Context, obj P, invalid *InvalidError) 
 	}
 }
 
-// accept takes back what reject said in an earlier reconcile.
+// accept resets a condition set by reject in an earlier reconcile.
 func accept(before, obj client.Object) {
 	was, _ := GetCondition(before, ConditionAccepted)
 	if c, ok := GetCondition(obj, ConditionAccepted); ok && c == was && c.Reason == ReasonInvalid {
@@ -192,7 +197,8 @@ func accept(before, obj client.Object) {
 	}
 }
 
-// setFinalizers replaces the finalizers of the object as it was read, or conflicts.
+// setFinalizers replaces the finalizers, or returns a conflict if the object has changed since it
+// was read.
 func (t *typed[T, P]) setFinalizers(ctx context.Context, obj P, finalizers []string) error {
 	patch, err := newMergePatch(map[string]any{"metadata": map[string]any{
 		"resourceVersion": obj.GetResourceVersion(),

@@ -24,7 +24,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// A budget serves as an object with a status of all that is common: conditions, observedGeneration, numbers.
+// A budget serves as an object with a status of all that is common: conditions, observedGeneration,
+// numbers.
 type budget = policyv1.PodDisruptionBudget
 
 var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
@@ -120,7 +121,8 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 }
 
-// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to be written.
+// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to
+// be written.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	f := newFixture(t)
 	var steps []string
@@ -242,7 +244,7 @@ func TestFinalizer(t *testing.T) {
 // RUN-04
 func TestFinalizerNeedsName(t *testing.T) {
 	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
-	if err == nil || !strings.Contains(err.Error(), "needs a name") {
+	if err == nil || !strings.Contains(err.Error(), "needs the name of a finalizer") {
 		t.Errorf("got %v", err)
 	}
 }

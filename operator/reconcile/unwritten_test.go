@@ -20,7 +20,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-04: an error that is not retried is retried nevertheless until the status that goes with it is written.
+// RUN-04: an error that is not retried is retried nevertheless until the status that goes with it
+// is written.
 func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 	for name, do := range map[string]error{
 		"terminal":         reconcile.Terminal(errBroken),
@@ -61,7 +62,8 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// RUN-04: a conflict of the status write does not make a conflict of the reconciler's own error: conflicts are logged for debugging only.
+// RUN-04: a conflict of the status write does not make a conflict of the reconciler's own error:
+// conflicts are logged for debugging only.
 func TestErrorWithStatusConflict(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -105,7 +107,8 @@ func TestIsConflict(t *testing.T) {
 	}
 }
 
-// RUN-04: one answer 500 to a status write that goes with a terminal error does not leave the old status for good.
+// RUN-04: one answer 500 to a status write that goes with a terminal error does not leave the old
+// status for good.
 func TestTerminalStatusStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -1,23 +1,26 @@
-// Package reflector keeps a local copy of a collection of API objects up to date: a list, then a watch from there, for ever.
+// Package reflector keeps a local copy of a collection of API objects up to date by a list followed
+// by watches.
 //
 // # Model
 //
-// [Machine] is the protocol and nothing else: it has no clock, does no I/O and starts nothing. It is told what happened
-// (a page of a list, an event, a failure …) and answers with the deltas for the copy and with the one thing to do next.
+// [Machine] implements only the protocol: it has no clock, does no I/O and starts no goroutines.
+// Its inputs are events (a page of a list, a watch event, a failure …); its outputs are the deltas
+// for the copy and the next action.
 //
 //	          ┌────────────────────────── expired, kind gone ─────────────────────────┐
 //	          ▼                                                                       │
 //	Start → streaming ──(refused, cut short)──▶ listing ──(last page: Replace)──▶ watching ⟲ Add, Update, Delete, Bookmark
 //	          │                                                                       ▲
 //	          └──────────────(end of the initial events: Replace)────────────────────┘
-//	any failure → waiting → back to where it was: the watch resumes after the last version seen, a list begins anew
+//	any failure → waiting → back to the previous state: a watch resumes after the last version, a list starts over
 //
-// Rules of the API it relies on: a watch from version v delivers every change after v once and in order; 410 says that v is
-// too old; a bookmark says that everything up to its version was delivered; with sendInitialEvents a watch begins with the
-// present state, closed by a bookmark that is annotated k8s.io/initial-events-end (KEP-3157).
+// It relies on these rules of the API: a watch from version v delivers every change after v once
+// and in order; 410 means that v is too old; a bookmark means that all changes up to its version
+// were delivered; with sendInitialEvents, a watch starts with the current state, followed by a
+// bookmark with the annotation k8s.io/initial-events-end (KEP-3157).
 //
-// [Reflector] drives a machine: it calls the [Source], sleeps, and hands the deltas to a [Sink], all in the one goroutine that
-// calls Run.
+// [Reflector] runs a machine: it calls the [Source], waits, and passes the deltas to a [Sink], all
+// in the goroutine that calls Run.
 //
 //	r := reflector.New(reflector.Config[*corev1.Pod]{Source: pods, Sink: queue})
 //	go r.Run(ctx)

@@ -1,13 +1,13 @@
 package reflector
 
-// Failed is what Config.Failed is told.
+// Failed is the argument of Config.Failed.
 type Failed struct {
-	// Verb is what failed, by the name of the permission it needs: "list" or "watch".
+	// Verb is the failed request, by the name of its permission: "list" or "watch".
 	Verb string
 	Err  error
 }
 
 func (f *Failed) Error() string { return f.Verb + ": " + f.Err.Error() }
 
-// Unwrap is the failure itself.
+// Unwrap returns the cause.
 func (f *Failed) Unwrap() error { return f.Err }

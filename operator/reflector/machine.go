@@ -12,32 +12,34 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Input is something that happened: Start, Page, Change, Failure, Closed or Waited.
+// Input is an event: Start, Page, Change, Failure, Closed or Waited.
 type Input[T metav1.Object] interface{ input() }
 
 type (
-	// Start begins, and may come again at any time: then the collection is read anew.
+	// Start starts the machine. It may be repeated at any time, and then the collection is read
+	// again.
 	Start[T metav1.Object] struct{}
-	// Page is the answer to Next.Do == List.
+	// Page is the result of Next.Do == List.
 	Page[T metav1.Object] struct {
 		Items    []T
 		Version  string
 		Continue string
 	}
-	// Change is an event of the open watch. Errors that come as events are Failures.
+	// Change is an event of the open watch. Error events are Failures.
 	Change[T metav1.Object] struct {
 		Type watch.EventType
-		// Object of a bookmark is not looked at.
+		// Object of a bookmark is ignored.
 		Object  T
 		Version string
-		// InitialEnd is set on the bookmark that closes the initial events.
+		// InitialEnd is set for the bookmark that ends the initial events.
 		InitialEnd bool
 	}
-	// Failure is what became of a list, of opening a watch, or of an open watch.
+	// Failure is the error of a list, of opening a watch, or of an open watch.
 	Failure[T metav1.Object] struct{ Err error }
-	// Closed says that the open watch ended without an error. Early: so soon, and without an event, that something is wrong.
+	// Closed means that the open watch ended without an error. Early means that it ended so soon,
+	// without an event, that it counts as a failure.
 	Closed[T metav1.Object] struct{ Early bool }
-	// Waited says that the time to wait is over.
+	// Waited means that the wait is over.
 	Waited[T metav1.Object] struct{}
 )
 
@@ -48,22 +50,22 @@ func (Failure[T]) input() {}
 func (Closed[T]) input()  {}
 func (Waited[T]) input()  {}
 
-// Op is what a Delta does to the copy.
+// Op is the operation of a Delta.
 type Op int
 
 const (
-	// Add and Update put the object in; which of them is what the server said, not whether the copy has it.
+	// Add and Update store the object. The server chooses between them, independently of the copy.
 	Add Op = iota
 	Update
-	// Delete takes the object out; it comes with the last state.
+	// Delete removes the object; it contains the last state.
 	Delete
-	// Replace makes the copy exactly the items: what it has beyond them was deleted, unseen.
+	// Replace sets the copy to the items: other objects were deleted in the meantime.
 	Replace
-	// Bookmark says only that the copy is as of Version.
+	// Bookmark only sets the version of the copy.
 	Bookmark
 )
 
-// Delta is one change of the copy. After it, the copy is as the server's collection was at Version.
+// Delta is one change of the copy, after which the copy is at Version.
 type Delta[T metav1.Object] struct {
 	Op      Op
 	Object  T
@@ -71,21 +73,22 @@ type Delta[T metav1.Object] struct {
 	Version string
 }
 
-// Do is what a driver does next.
+// Do is the next action of a driver.
 type Do int
 
 const (
-	// Read waits for the next event of the open watch. Any other order closes the open watch first.
+	// Read waits for the next event of the open watch. All other actions close the open watch
+	// first.
 	Read Do = iota
-	// List asks for the page after Next.Continue.
+	// List reads the page after Next.Continue.
 	List
 	// Watch opens a watch after Next.Version, or one with initial events.
 	Watch
-	// Wait lets time pass: longer, the more Next.Failures came in a row, and at least Next.AtLeast.
+	// Wait waits, longer with more consecutive Next.Failures, and at least Next.AtLeast.
 	Wait
 )
 
-// Next is the one thing to do next.
+// Next is the next action.
 type Next struct {
 	Do            Do
 	Continue      string
@@ -105,27 +108,28 @@ const (
 	watching
 )
 
-// Machine is the list and watch protocol. The zero value lists with Limit 0 (everything at once) and does not stream.
-// It is not safe for concurrent use.
+// Machine implements the list and watch protocol. The zero value lists with Limit 0 (everything at
+// once) and does not use streaming lists. It is not safe for concurrent use.
 type Machine[T metav1.Object] struct {
-	// Stream begins with a streaming list, until the server refuses one.
+	// Stream starts with a streaming list, until the server rejects one.
 	Stream bool
-	// PageSize is the number of objects to ask for in one page of a list; zero is everything.
+	// PageSize is the number of objects per page of a list; zero is everything.
 	PageSize int64
 
 	state    state
-	version  string // of the copy; resume here
-	synced   bool   // version may be resumed from
-	unpaged  bool   // the continue token expired under this list: read it in one piece
-	listOnce bool   // the last streaming list was cut short: read a list this time
-	failures int    // in a row
+	version  string // of the copy; the watch resumes here
+	synced   bool   // the watch can resume at version
+	unpaged  bool   // the continue token expired during this list: read it without pages
+	listOnce bool   // the last streaming list was cut short: use a list this time
+	failures int    // consecutive failures
 
 	items   []T                          // pages so far
-	initial map[types.NamespacedName]int // where in items an initial event put its object
+	initial map[types.NamespacedName]int // index in items of the objects of initial events
 }
 
-// Step takes what happened and says what it changes and what to do next. Inputs that do not fit the state (a late event
-// of a closed watch) panic: the driver has a bug.
+// Step processes an input, and returns the changes of the copy and the next action. Inputs that are
+// invalid in the current state (such as a late event of a closed watch) panic, because the driver
+// has a bug.
 func (m *Machine[T]) Step(in Input[T]) ([]Delta[T], Next) {
 	switch in := in.(type) {
 	case Start[T]:
@@ -156,7 +160,7 @@ func (m *Machine[T]) expect(s state, in Input[T]) {
 	}
 }
 
-// begin resumes the watch, or reads the collection anew.
+// begin resumes the watch, or reads the collection again.
 func (m *Machine[T]) begin() Next {
 	m.items, m.initial = nil, nil
 	switch {
@@ -184,8 +188,8 @@ func (m *Machine[T]) page(p Page[T]) ([]Delta[T], Next) {
 	return d, m.begin()
 }
 
-// replace ends a read of the whole collection. It does not end a row of failures: a watch that is refused after each
-// successful list must not become a loop without pause.
+// replace completes the read of the collection. It does not reset the failure count: if the watch
+// is rejected after each successful list, there must be a wait.
 func (m *Machine[T]) replace(version string) []Delta[T] {
 	d := []Delta[T]{{Op: Replace, Items: m.items, Version: version}}
 	m.items, m.initial = nil, nil
@@ -205,7 +209,7 @@ func (m *Machine[T]) initialEvent(c Change[T]) ([]Delta[T], Next) {
 	key := types.NamespacedName{Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}
 	at, known := m.initial[key]
 	switch {
-	case c.Type == watch.Deleted && known: // the last takes the place of the one that is gone
+	case c.Type == watch.Deleted && known: // move the last item into the gap
 		last := len(m.items) - 1
 		moved := m.items[last]
 		m.items[at] = moved
@@ -244,7 +248,7 @@ func (m *Machine[T]) event(c Change[T]) ([]Delta[T], Next) {
 
 func (m *Machine[T]) closed(early bool) Next {
 	if m.state == streaming {
-		// Whatever answers here may not know initial events, and never end them.
+		// A proxy or old server may ignore sendInitialEvents and never end them.
 		m.listOnce = true
 		return m.wait(nil)
 	}
@@ -269,13 +273,13 @@ func (m *Machine[T]) failed(err error) Next {
 		}
 	case watching:
 		if apierrors.IsNotFound(err) {
-			m.synced = false // the kind is gone; if it comes back, it is another collection
+			m.synced = false // the kind is gone; if it returns, it is a new collection
 		}
 		if isExpired(err) {
 			m.synced = false
 			if m.failures == 0 {
 				m.failures = 1
-				return m.begin() // nothing is wrong with the server: no need to wait
+				return m.begin() // the server is healthy: don't wait
 			}
 		}
 	}
@@ -293,15 +297,15 @@ func (m *Machine[T]) wait(err error) Next {
 	return next
 }
 
-// isExpired says that the server has nothing at the version or token any longer, or that the version lies in its future
-// (it was restored from a backup, or began anew).
+// isExpired reports whether the server no longer has the version or token, or whether the version
+// is in its future (because it was restored from a backup, or started over).
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// isRefusal says that the server does not do streaming lists: it finds fault with the request, not with itself. Servers that
-// do not know sendInitialEvents refuse the resourceVersionMatch that comes with it.
+// isRefusal reports whether the server does not support streaming lists: it rejects the request.
+// Servers that don't know sendInitialEvents reject the resourceVersionMatch that it requires.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -11,24 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ListOptions say what page a Source lists: the one after Continue, of the newest state.
+// ListOptions selects a page of a Source: the one after Continue, of the newest state.
 type ListOptions struct {
 	Limit    int64
 	Continue string
 }
 
-// WatchOptions say what a Source watches: what comes after Version, or with InitialEvents the present state first. Bookmarks are
-// always wanted. The server should end the watch after Timeout.
+// WatchOptions selects what a Source watches: changes after Version, or with InitialEvents the
+// current state first. Bookmarks are always requested. The server should end the watch after
+// Timeout.
 type WatchOptions struct {
 	Version       string
 	InitialEvents bool
 	Timeout       time.Duration
 }
 
-// Source is the collection on the server. Errors are apierrors where the server made them.
+// Source is the collection on the server. Errors from the server must be apierrors.
 type Source[T metav1.Object] interface {
 	List(ctx context.Context, opts ListOptions) (Page[T], error)
-	// Watch returns events whose objects are of type T, also in bookmarks.
+	// Watch returns events with objects of type T, also for bookmarks.
 	Watch(ctx context.Context, opts WatchOptions) (watch.Interface, error)
 }
 
@@ -37,51 +38,53 @@ type Sink[T metav1.Object] interface {
 	Add(obj T)
 	Update(obj T)
 	Delete(obj T)
-	// Replace is told the whole collection as of version.
+	// Replace sets the complete collection as of version.
 	Replace(items []T, version string)
-	// Bookmark is told that the copy is as of version.
+	// Bookmark reports that the copy is as of version.
 	Bookmark(version string)
-	// Resync is called at every resync period.
+	// Resync is called once per resync period.
 	Resync()
 }
 
-// Config says what to reflect, and where.
+// Config configures a Reflector.
 type Config[T metav1.Object] struct {
 	Source Source[T]
 	Sink   Sink[T]
-	// Transform, if set, changes each object before the sink sees it, to keep less of it. It must leave the name, namespace and
-	// resourceVersion, and may change and return its argument.
+	// Transform, if not nil, changes each object before the sink gets it, to save memory. It may
+	// modify and return its argument. It must not change name, namespace and resourceVersion.
 	Transform func(T) T
 	// Resync, if positive, is the period of Sink.Resync.
 	Resync time.Duration
-	// Pages begins with a list in pages, instead of one that the server streams.
+	// Pages starts with a paged list instead of a streaming list.
 	Pages bool
-	// PageSize of lists in pages, which are also what is read from servers that refuse to stream them; by default 500.
+	// PageSize is the page size of lists, which are also used if the server rejects streaming
+	// lists; 500 if zero.
 	PageSize int64
-	// WatchTimeout is how long a watch is asked to last, up to twice as long; by default 5 minutes.
+	// WatchTimeout is the minimum timeout of a watch, which is up to twice as long; 5 minutes if
+	// zero.
 	WatchTimeout time.Duration
-	// Failed, if set, is told of each failure, before the wait that follows it, by a *Failed.
+	// Failed, if not nil, is called with a *Failed for each failure, before the following wait.
 	Failed func(error)
-	// Opened, if set, is told of each watch that the server has accepted.
+	// Opened, if not nil, is called for each watch that the server has accepted.
 	Opened func()
-	// Renew, if set, ends a wait, or closes the open watch and opens another one that continues it, for each value. It is for a caller that has
-	// found out that the watch is behind: its connection may be dead.
+	// Renew, if not nil, ends a wait, or reopens the watch after the last event, for each value
+	// received. Use it if the watch is known to be behind, because its connection may be dead.
 	Renew <-chan struct{}
 }
 
-// Forever is a WatchTimeout longer than any process lives, for watches that need not be renewed.
+// Forever is a WatchTimeout for watches that need no renewal.
 const Forever = 50 * 365 * 24 * time.Hour
 
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	// A watch that ends sooner, without an event, counts as a failure.
+	// A watch that ends earlier, without an event, counts as a failure.
 	minWatch = time.Second
-	// A watch that the server does not end in time is given up after this much longer.
+	// A watch that the server does not end in time is closed after this additional time.
 	watchGrace = 30 * time.Second
 )
 
-// Reflector drives a Machine.
+// Reflector runs a Machine.
 type Reflector[T metav1.Object] struct {
 	cfg     Config[T]
 	machine Machine[T]
@@ -93,7 +96,7 @@ type Reflector[T metav1.Object] struct {
 	deadline *time.Timer
 }
 
-// New makes a reflector.
+// New returns a reflector.
 func New[T metav1.Object](cfg Config[T]) *Reflector[T] {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 500
@@ -104,7 +107,7 @@ func New[T metav1.Object](cfg Config[T]) *Reflector[T] {
 	return &Reflector[T]{cfg: cfg, machine: Machine[T]{Stream: !cfg.Pages, PageSize: cfg.PageSize}}
 }
 
-// Run reflects until ctx ends, and returns its error. It must not be called twice.
+// Run runs until ctx ends, and returns its error. It must be called only once.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	var resync <-chan time.Time
 	if r.cfg.Resync > 0 {
@@ -174,7 +177,8 @@ func (r *Reflector[T]) list(ctx context.Context, next Next) Input[T] {
 }
 
 func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
-	timeout := r.cfg.WatchTimeout + rand.N(r.cfg.WatchTimeout) // spread, so that many watches do not end together
+	// random, so that many watches don't end together
+	timeout := r.cfg.WatchTimeout + rand.N(r.cfg.WatchTimeout)
 	stream, err := r.cfg.Source.Watch(ctx, WatchOptions{Version: next.Version, InitialEvents: next.InitialEvents, Timeout: timeout})
 	if err != nil {
 		return err
@@ -187,7 +191,7 @@ func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	return nil
 }
 
-// closeWatch ends the open watch and waits until it has ended.
+// closeWatch closes the open watch and waits until it has ended.
 func (r *Reflector[T]) closeWatch() {
 	if r.stream == nil {
 		return
@@ -243,7 +247,7 @@ func (r *Reflector[T]) input(ctx context.Context, event watch.Event) Input[T] {
 	return c
 }
 
-// failure reports, unless it is only the end of ctx.
+// failure calls Failed, unless ctx has ended.
 func (r *Reflector[T]) failure(ctx context.Context, what string, err error) Input[T] {
 	if ctx.Err() == nil && r.cfg.Failed != nil && !isExpired(err) {
 		r.cfg.Failed(&Failed{Verb: what, Err: err})
@@ -269,8 +273,8 @@ func (r *Reflector[T]) wait(ctx context.Context, next Next, resync <-chan time.T
 	}
 }
 
-// backoff doubles with each failure up to a bound, and is then drawn from nothing to all of it ("full jitter"), because
-// those who failed together would otherwise come back together.
+// backoff doubles with each failure up to a maximum, and returns a random duration up to that
+// ("full jitter"), so that clients that failed together don't retry together.
 func backoff(failures int) time.Duration {
 	d := maxBackoff
 	if failures < 7 {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// script is a source that does what it is told: each call takes the next answer. Calls are written down with their time.
+// script is a source with predefined results: each call returns the next one. It records calls with
+// their time.
 type script struct {
 	answers []any // an error, a Page, or a watch.Interface
 	calls   []string

@@ -3,8 +3,8 @@ package store
 import "errors"
 
 var (
-	// ErrNoIndex is wrapped when an index is asked that was never added.
+	// ErrNoIndex is wrapped by errors about an index that does not exist.
 	ErrNoIndex = errors.New("no such index")
-	// ErrIndexExists is wrapped when an index is added twice under one name.
+	// ErrIndexExists is wrapped by errors about an index that is added twice.
 	ErrIndexExists = errors.New("index exists")
 )

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Expiring is a map whose objects are gone some time after they were put in. There is no goroutine that removes them: what has
-// expired is not found, and is removed by the next Put that comes a lifetime after the last removal.
+// Expiring is a map whose objects expire. It has no goroutine: Get and List ignore expired objects,
+// and a Put removes them if the last removal was at least a lifetime ago.
 type Expiring[K comparable, T any] struct {
 	key  func(T) K
 	life func(T) time.Duration
@@ -21,12 +21,12 @@ type expiring[T any] struct {
 	until time.Time
 }
 
-// NewExpiring makes an empty store. key is the identity of an object, life how long it stays.
+// NewExpiring returns an empty store. key returns the identity of an object, life its lifetime.
 func NewExpiring[K comparable, T any](key func(T) K, life func(T) time.Duration) *Expiring[K, T] {
 	return &Expiring[K, T]{key: key, life: life, items: map[K]expiring[T]{}}
 }
 
-// Put puts an object in, for its whole life from now.
+// Put adds an object, with its full lifetime from now.
 func (e *Expiring[K, T]) Put(obj T) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +42,7 @@ func (e *Expiring[K, T]) Put(obj T) {
 	e.items[e.key(obj)] = expiring[T]{obj, now.Add(life)}
 }
 
-// Get finds an object that has not expired.
+// Get returns an object that has not expired.
 func (e *Expiring[K, T]) Get(key K) (obj T, had bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *Expiring[K, T]) Delete(key K) {
 	delete(e.items, key)
 }
 
-// List is all objects that have not expired, in no order.
+// List returns all objects that have not expired, in no particular order.
 func (e *Expiring[K, T]) List() []T {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Heap is a queue that gives out the smallest object first, each key once.
+// Heap is a queue that returns the smallest object first. Each key is in it once.
 type Heap[K comparable, T any] struct {
 	ready chan struct{}
 
@@ -14,12 +14,12 @@ type Heap[K comparable, T any] struct {
 	items items[K, T]
 }
 
-// NewHeap makes an empty heap. key is the identity of an object, less the order.
+// NewHeap returns an empty heap. key returns the identity of an object; less is the order.
 func NewHeap[K comparable, T any](key func(T) K, less func(a, b T) bool) *Heap[K, T] {
 	return &Heap[K, T]{ready: make(chan struct{}, 1), items: items[K, T]{key: key, less: less, at: map[K]int{}}}
 }
 
-// Put puts an object in, or in the place of the one that has its key.
+// Put adds an object, or replaces the one with the same key.
 func (h *Heap[K, T]) Put(obj T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,7 +32,7 @@ func (h *Heap[K, T]) Put(obj T) {
 	h.signal()
 }
 
-// Delete takes the object of a key out, and returns it.
+// Delete removes the object of a key, and returns it.
 func (h *Heap[K, T]) Delete(key K) (obj T, had bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,7 +43,7 @@ func (h *Heap[K, T]) Delete(key K) (obj T, had bool) {
 	return heap.Remove(&h.items, at).(T), true
 }
 
-// Get finds an object, and leaves it in.
+// Get returns an object without removing it.
 func (h *Heap[K, T]) Get(key K) (obj T, had bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *Heap[K, T]) Get(key K) (obj T, had bool) {
 	return h.items.objs[at], true
 }
 
-// Peek is the smallest object, which stays in.
+// Peek returns the smallest object without removing it.
 func (h *Heap[K, T]) Peek() (obj T, any bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,21 +64,21 @@ func (h *Heap[K, T]) Peek() (obj T, any bool) {
 	return h.items.objs[0], true
 }
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (h *Heap[K, T]) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.items.objs)
 }
 
-// Pop waits for an object and takes the smallest out. The error is that of ctx.
+// Pop waits for an object, removes the smallest and returns it. The error is that of ctx.
 func (h *Heap[K, T]) Pop(ctx context.Context) (T, error) {
 	for {
 		h.mu.Lock()
 		if len(h.items.objs) > 0 {
 			obj := heap.Pop(&h.items).(T)
 			if len(h.items.objs) > 0 {
-				h.signal() // for another Pop that waits
+				h.signal() // for another waiting Pop
 			}
 			h.mu.Unlock()
 			return obj, nil
@@ -100,7 +100,7 @@ func (h *Heap[K, T]) signal() {
 	}
 }
 
-// items is a container/heap that knows where each key is.
+// items is a heap.Interface with an index of the keys.
 type items[K comparable, T any] struct {
 	key  func(T) K
 	less func(a, b T) bool

@@ -7,18 +7,19 @@ import (
 	"sync"
 )
 
-// Index gives the values under which an object is found; none if it is not to be found.
+// Index returns the values under which an object is indexed; none if it is not in the index.
 type Index[T any] func(obj T) []string
 
-// Config says what an Indexer holds.
+// Config configures an Indexer.
 type Config[K comparable, T any] struct {
-	// Key is the identity of an object; required.
+	// Key returns the identity of an object; required.
 	Key func(T) K
-	// Indexes are there from the beginning.
+	// Indexes are the initial indexes.
 	Indexes map[string]Index[T]
 }
 
-// Indexer is a thread-safe map of objects with indexes. An index function is called under the lock: it must not use the Indexer.
+// Indexer is a thread-safe map of objects with indexes. An index function is called under the lock:
+// it must not use the Indexer.
 //
 //	items:    key → object
 //	indexes:  name → value → set of keys
@@ -35,7 +36,7 @@ type index[K comparable, T any] struct {
 	keys map[string]map[K]struct{}
 }
 
-// NewIndexer makes an empty Indexer.
+// NewIndexer returns an empty Indexer.
 func NewIndexer[K comparable, T any](cfg Config[K, T]) *Indexer[K, T] {
 	x := &Indexer[K, T]{key: cfg.Key, items: map[K]T{}, indexes: map[string]*index[K, T]{}}
 	for name, of := range cfg.Indexes {
@@ -44,7 +45,7 @@ func NewIndexer[K comparable, T any](cfg Config[K, T]) *Indexer[K, T] {
 	return x
 }
 
-// Put sets an object, and returns the one that had its key before.
+// Put adds an object, and returns the previous one with the same key.
 func (x *Indexer[K, T]) Put(obj T) (old T, had bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,7 +74,7 @@ func (x *Indexer[K, T]) Delete(key K) (old T, had bool) {
 	return old, had
 }
 
-// Replace makes objs the whole content, at once.
+// Replace sets the content to objs, atomically.
 func (x *Indexer[K, T]) Replace(objs []T) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,7 +87,7 @@ func (x *Indexer[K, T]) Replace(objs []T) {
 	}
 }
 
-// Get finds an object.
+// Get returns the object of a key.
 func (x *Indexer[K, T]) Get(key K) (T, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -94,28 +95,28 @@ func (x *Indexer[K, T]) Get(key K) (T, bool) {
 	return obj, ok
 }
 
-// List is all objects, in no order.
+// List returns all objects, in no particular order.
 func (x *Indexer[K, T]) List() []T {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return slices.AppendSeq(make([]T, 0, len(x.items)), maps.Values(x.items))
 }
 
-// Keys is all keys, in no order.
+// Keys returns all keys, in no particular order.
 func (x *Indexer[K, T]) Keys() []K {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return slices.AppendSeq(make([]K, 0, len(x.items)), maps.Keys(x.items))
 }
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (x *Indexer[K, T]) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return len(x.items)
 }
 
-// AddIndex adds an index over what is there and what will come. The error wraps ErrIndexExists.
+// AddIndex adds an index of existing and future objects. The error wraps ErrIndexExists.
 func (x *Indexer[K, T]) AddIndex(name string, of Index[T]) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,14 +129,15 @@ func (x *Indexer[K, T]) AddIndex(name string, of Index[T]) error {
 	return nil
 }
 
-// HasIndex says that there is an index of that name.
+// HasIndex reports whether an index exists.
 func (x *Indexer[K, T]) HasIndex(name string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.indexes[name] != nil
 }
 
-// IndexOf is the values under which an index finds obj, which need not be in the store. The error wraps ErrNoIndex.
+// IndexOf returns the values of an index for obj, which need not be in the store. The error wraps
+// ErrNoIndex.
 func (x *Indexer[K, T]) IndexOf(name string, obj T) ([]string, error) {
 	x.mu.RLock()
 	i := x.indexes[name]
@@ -146,7 +148,8 @@ func (x *Indexer[K, T]) IndexOf(name string, obj T) ([]string, error) {
 	return i.of(obj), nil
 }
 
-// ByIndex is the objects that an index finds under a value, in no order. The error wraps ErrNoIndex.
+// ByIndex returns the objects that an index has under a value, in no particular order. The error
+// wraps ErrNoIndex.
 func (x *Indexer[K, T]) ByIndex(name, value string) ([]T, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -162,7 +165,7 @@ func (x *Indexer[K, T]) ByIndex(name, value string) ([]T, error) {
 	return objs, nil
 }
 
-// IndexValues is all values an index has, in no order. The error wraps ErrNoIndex.
+// IndexValues returns all values of an index, in no particular order. The error wraps ErrNoIndex.
 func (x *Indexer[K, T]) IndexValues(name string) ([]string, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

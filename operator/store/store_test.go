@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/operator/internal/randomtest"
 	"kelson.dev/operator/store"
 )
 
@@ -87,7 +88,7 @@ func errOf(_ any, err error) error { return err }
 
 // MACH-04: whatever happens, an index finds what a search would.
 func TestIndexesAgree(t *testing.T) {
-	seed := rand.Uint64()
+	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	x := store.NewIndexer(store.Config[string, thing]{Key: key})
 	if err := x.AddIndex("tag", tags); err != nil {
@@ -207,7 +208,7 @@ func TestExpiring(t *testing.T) { // MACH-04
 		if _, ok := e.Get("one"); ok {
 			t.Error("it has expired")
 		}
-		e.Put(thing{name: "two", n: 2}) // lives anew
+		e.Put(thing{name: "two", n: 2}) // its lifetime starts again
 		time.Sleep(90 * time.Second)
 		if _, ok := e.Get("two"); !ok {
 			t.Error("it has not expired")

@@ -10,28 +10,30 @@ import (
 const (
 	Add    = "add"    // an object was seen for the first time
 	Update = "update" // an object changed
-	Delete = "delete" // an object is gone
-	Sync   = "sync"   // an object was there when the controller started
-	Resync = "resync" // a controller looks at everything again
-	Retry  = "retry"  // the reconcile before returned an error
-	After  = "after"  // the reconcile before asked for it
-	Other  = "other"  // something outside the API server
+	Delete = "delete" // an object was deleted
+	Sync   = "sync"   // an object existed when the controller started
+	Resync = "resync" // periodic repetition for all objects
+	Retry  = "retry"  // the previous reconcile returned an error
+	After  = "after"  // the previous reconcile requested it
+	Other  = "other"  // an event outside of the API server
 )
 
-// Cause is an event that put an object into the queue. Kind and Key are those of the object the event is about, which need not be the
-// one that is reconciled; they are empty for Retry and After.
+// Cause is an event that queued an object. Kind and Key are those of the object that the event is
+// about, which can be different from the reconciled one; they are empty for Retry and After.
 type Cause struct {
 	Event           string
 	Cluster         string // of the object, as in reconcile.Request
 	Kind            string
 	Key             client.Key
 	ResourceVersion string
-	// By is the reconcile that made the change; 0 if it was not one of this process, or is too long ago.
+	// By is the ID of the reconcile that made the change; 0 if it was not made by a reconcile of
+	// this process, or too long ago.
 	By uint64
-	// Manager made the change, by the managedFields of the object: the name of an operator, or of a tool such as kubectl-edit. It
-	// is empty where that is not known.
+	// Manager is the field manager that made the change, from managedFields: the name of an
+	// operator, or of a tool such as kubectl-edit. It is empty if unknown.
 	Manager string
-	// Fields are those that changed, as "spec.replicas, status.phase"; only of objects that change suspiciously often.
+	// Fields are the changed fields, such as "spec.replicas, status.phase"; only for objects that
+	// change suspiciously often.
 	Fields string
 }
 
@@ -39,13 +41,13 @@ type Cause struct {
 type Causes struct {
 	list []Cause
 	more int
-	own  bool // list was made by Merge, and may be changed by the next
+	own  bool // Merge allocated list, so the next Merge may modify it
 }
 
-// maxCauses is how many causes of one reconcile are kept.
+// maxCauses bounds the causes kept per reconcile.
 const maxCauses = 16
 
-// Because is a set of causes.
+// Because returns a set of causes.
 func Because(causes ...Cause) Causes {
 	if len(causes) == 1 {
 		return Causes{list: causes} // the common case
@@ -53,16 +55,15 @@ func Because(causes ...Cause) Causes {
 	return Causes{}.Merge(Causes{list: causes})
 }
 
-// Merge is the union of two sets, the older first. Of several events about one object the newest is kept, and After only if there
-// is nothing else. It uses c up: only the result
-// may be used afterwards.
+// Merge returns the union of two sets, the older first. Of several events about one object it keeps
+// the newest, and After only if there is no other cause. The caller must not use c afterwards.
 func (c Causes) Merge(newer Causes) Causes {
 	merged := Causes{list: c.list, more: c.more + newer.more, own: true}
 	if !c.own {
 		merged.list = append(make([]Cause, 0, len(c.list)+len(newer.list)), c.list...)
 	}
 	if len(newer.list) > 0 {
-		// What was to happen later happens now, and not because its time has come.
+		// The reconcile happens now because of the new event, not because of the timer.
 		merged.list = slices.DeleteFunc(merged.list, func(o Cause) bool { return o.Event == After })
 	}
 	for _, n := range newer.list {
@@ -75,7 +76,7 @@ func (c Causes) Merge(newer Causes) Causes {
 		switch {
 		case i >= 0:
 			if n.Event == Update && (merged.list[i].Event == Add || merged.list[i].Event == Sync) {
-				n.Event = merged.list[i].Event // still the first time that it is seen
+				n.Event = merged.list[i].Event // the object is still new to the controller
 			}
 			merged.list[i] = n
 		case len(merged.list) < maxCauses:
@@ -87,13 +88,13 @@ func (c Causes) Merge(newer Causes) Causes {
 	return merged
 }
 
-// succeeds says whether one event makes another about the same object superfluous.
+// succeeds reports whether event n makes event o about the same object redundant.
 func succeeds(n, o Cause) bool {
 	return n.Event == o.Event || n.Kind != "" && o.Kind != ""
 }
 
-// All are the causes that were kept, oldest first. They must not be changed.
+// All returns the causes that were kept, oldest first. Callers must not modify them.
 func (c Causes) All() []Cause { return c.list }
 
-// More is the number of further ones that were not kept.
+// More returns the number of causes that were not kept.
 func (c Causes) More() int { return c.more }

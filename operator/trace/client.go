@@ -10,7 +10,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Client is c with an account of its writes: each is noted in the reconcile whose context it was made with. A nil Tracer returns c.
+// Client returns a client that records the writes through c in the reconcile of their context. A
+// nil Tracer returns c.
 func (t *Tracer) Client(c client.Client) client.Client {
 	if t == nil {
 		return c
@@ -23,7 +24,7 @@ type recording struct {
 	tracer *Tracer
 }
 
-// MapperIn is that of the client whose writes are noted.
+// MapperIn returns the mapper of the wrapped client.
 func (r *recording) MapperIn(ctx context.Context) (meta.RESTMapper, error) {
 	return client.MapperIn(ctx, r.Client)
 }
@@ -36,18 +37,18 @@ func (r *recording) kind(obj client.Object) string {
 	return kind.Kind
 }
 
-// write makes a write and notes it.
+// write performs and records a write.
 func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, do func() error) error {
 	return r.writeBody(ctx, verb, subresource, obj, nil, do)
 }
 
-// writeBody is write where something else than obj may be sent, and obj is left as it is then.
+// writeBody is write for writes that may send body instead of obj, and then don't modify obj.
 func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, do func() error) error {
 	span, _ := ctx.Value(spanKey{}).(*Span)
 	before, cluster := obj.GetResourceVersion(), reconcile.Cluster(ctx)
 	end := span.startWrite(ctx, verb, subresource)
 	err := do()
-	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may have given the name
+	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may set a generated name
 	end(kind, key, err)
 	w := Write{Verb: verb, Subresource: subresource, Cluster: cluster, Kind: kind, Key: key, Err: err}
 	if err == nil {

@@ -2,8 +2,8 @@ package trace
 
 import "strings"
 
-// Forget drops what is known of the objects of a cluster that is gone: who wrote them, and how often. Another cluster of that name begins
-// anew.
+// Forget drops what is recorded about the objects of a disengaged cluster, so that a new cluster of
+// that name starts without it.
 func (t *Tracer) Forget(cluster string) {
 	if t == nil {
 		return
@@ -19,6 +19,6 @@ func (t *Tracer) Forget(cluster string) {
 	for _, a := range t.loops.activities.Drop(of) {
 		t.loops.calm(a)
 	}
-	// Loops were told by the names of their objects, as subject.String has them.
+	// Reported loops are keyed by the names of their objects, in the format of subject.String.
 	t.loops.told.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })
 }

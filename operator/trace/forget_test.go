@@ -48,7 +48,7 @@ func TestForget(t *testing.T) {
 		time.Sleep(time.Second)
 		flap("west")
 		if told != 2 {
-			t.Error("the loop in west was told twice within a minute")
+			t.Error("the loop in west was reported twice within a minute")
 		}
 		flap("east")
 		if told != 3 {

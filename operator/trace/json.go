@@ -8,18 +8,20 @@ import (
 	"time"
 )
 
-// JSON is a Sink that writes each record as a line of JSON:
+// JSON returns a Sink that writes each record as a line of JSON:
 //
 //	{"id":8,"run":"5f1c09ab","time":"2026-01-02T15:04:05.123456Z","controller":"at","kind":"At","namespace":"default","name":"tea",
 //	 "causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57","by":7}],
 //	 "writes":[{"verb":"patch","subresource":"status","kind":"At","namespace":"default","name":"tea","resourceVersion":"58","changed":true}],
 //	 "requeueAfter":"1m0s","duration":"1.2ms"}
 //
-// A run is one writer: ids count from 1 in each. Fields that are empty are left out; "moreCauses" counts those that were not kept, "error" is the text of an error. Durations are
-// those of time.ParseDuration. Errors of the writer are ignored: an operator does its work also when nobody listens.
+// "run" identifies the writer; IDs start at 1 in each run. Empty fields are omitted. "moreCauses"
+// is the number of causes that were not kept, "error" is the text of an error. Durations have the
+// format of time.ParseDuration. Errors of the writer are ignored, so that they don't affect the
+// operator.
 func JSON(w io.Writer) Sink {
 	random := make([]byte, 4)
-	_, _ = rand.Read(random) // never fails
+	_, _ = rand.Read(random) // always succeeds
 	run := hex.EncodeToString(random)
 	return Func(func(r Record) {
 		record := Line(r)
@@ -32,10 +34,11 @@ func JSON(w io.Writer) Sink {
 	})
 }
 
-// LineRecord is a Record as a line of JSON has it: who reads the lines decodes them into it.
+// LineRecord is a Record in the JSON format. Readers decode lines into it.
 type LineRecord struct {
-	ID           uint64      `json:"id"`
-	Run          string      `json:"run,omitempty"` // tells runs of operators apart, which each count from 1
+	ID uint64 `json:"id"`
+	// distinguishes runs of operators, whose IDs each start at 1
+	Run          string      `json:"run,omitempty"`
 	Time         time.Time   `json:"time"`
 	Controller   string      `json:"controller"`
 	Cluster      string      `json:"cluster,omitempty"`
@@ -77,7 +80,7 @@ type LineWrite struct {
 	Error           string `json:"error,omitempty"`
 }
 
-// Line is a record in the form in which it is written.
+// Line converts a record to the JSON format.
 func Line(r Record) LineRecord {
 	l := LineRecord{
 		ID: r.ID, Time: r.Time.UTC(), Controller: r.Controller, Kind: r.Kind, Namespace: r.Request.Namespace, Name: r.Request.Name,

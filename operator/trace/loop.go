@@ -9,76 +9,78 @@ import (
 	"time"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
-// Loop is an operator that keeps itself busy: either reconciles cause each other by what they write, without end; or a reconcile
-// undoes what somebody else does, who undoes it again.
+// Loop describes a hot loop: reconciles that cause each other by their writes without end, or a
+// reconcile that reverts the changes of another writer, who makes them again.
 type Loop struct {
-	// Controllers are those of this process that take part, Managers all whose writes do, by their name in managedFields.
+	// Controllers are the controllers of this process in the loop; Managers are all writers in it,
+	// by their name in managedFields.
 	Controllers []string `json:"controllers"`
 	Managers    []string `json:"managers,omitempty"`
-	// Objects are those that are written, as "Pod default/web".
+	// Objects are the written objects, such as "Pod default/web".
 	Objects []string `json:"objects"`
-	// Fields are those that change again and again, as "Pod default/web: spec.replicas (3 → 5 → 3)".
+	// Fields are the fields that change repeatedly, such as "Pod default/web: spec.replicas (3 → 5
+	// → 3)".
 	Fields []string `json:"fields,omitempty"`
-	// Reconciles is how many there were in this row, in the time Within.
+	// Reconciles is the number of reconciles in the loop, within the time Within.
 	Reconciles int           `json:"reconciles"`
 	Within     time.Duration `json:"within"`
 }
 
-// String is one line for people.
+// String returns a description in one line.
 func (l Loop) String() string {
-	s := fmt.Sprintf("%d reconciles of %s in %s write %s again and again", l.Reconciles, strings.Join(l.Controllers, " and "),
+	s := fmt.Sprintf("%d reconciles of %s in %s repeatedly write %s", l.Reconciles, strings.Join(l.Controllers, " and "),
 		l.Within.Round(time.Millisecond), strings.Join(l.Objects, " and "))
 	if len(l.Managers) > 1 {
 		s += ", by " + strings.Join(l.Managers, " and ")
 	}
 	if len(l.Fields) > 0 {
-		s += "; what flaps: " + strings.Join(l.Fields, ", ")
+		s += "; flapping fields: " + strings.Join(l.Fields, ", ")
 	}
 	return s
 }
 
-// Thresholds. An object that is written suspiciously often is looked at closely; a chain of reconciles, or a field that returns to what it
-// was, is a loop when it is long, or returns often, and fast.
+// Thresholds. Objects that are written often are examined closely. A loop is a chain of reconciles
+// that is long and fast, or a field that often returns to an earlier value.
 const (
 	loopWindow    = time.Minute
-	suspectWrites = 5  // of one object, in a window
+	suspectWrites = 5  // of one object, within loopWindow
 	loopHops      = 20 // reconciles that cause each other
 	loopPace      = 5 * time.Second
-	loopReturns   = 4 // of one field, in a window
-	maxNamed      = 6 // things of a kind that a Loop names
+	loopReturns   = 4 // of one field, within loopWindow
+	maxNamed      = 6 // bounds each list in a Loop
 )
 
-// loops finds hot loops.
+// loops detects hot loops.
 type loops struct {
-	suspects atomic.Int32 // how many activities are suspicious: none, most of the time
+	suspects atomic.Int32 // number of suspicious activities, usually 0
 
 	mu         sync.Mutex
-	activities recent.Map[subject, *activity]
-	chains     recent.Map[uint64, chain] // by reconcile
-	told       recent.Map[string, time.Time]
+	activities boundedmap.Map[subject, *activity]
+	chains     boundedmap.Map[uint64, chain] // by reconcile
+	told       boundedmap.Map[string, time.Time]
 }
 
-// activity is what happened to an object that this process writes, in a window.
+// activity records the changes within loopWindow to an object that this process writes.
 type activity struct {
 	since      time.Time
 	writes     int
 	suspicious bool
 	writers    []string         // controllers
-	managers   []string         // whose changes were seen
+	managers   []string         // whose changes were observed
 	fields     map[string]*flap // by path
 }
 
-// flap is what became of a field.
+// flap records the changes of a field.
 type flap struct {
 	values  []string // the last few, oldest first
 	changes int
-	returns int // how often the new value was one of these
+	returns int // how often the new value was one of values
 }
 
-// chain is a row of reconciles of which each was caused by a write of the one before.
+// chain is a sequence of reconciles, each caused by a write of the previous one.
 type chain struct {
 	began       time.Time
 	hops        int
@@ -86,7 +88,7 @@ type chain struct {
 	objects     []subject
 }
 
-// reconciled looks at a reconcile and says whether it is part of a loop.
+// reconciled examines a reconcile, and returns a Loop if it is part of one.
 func (l *loops) reconciled(r Record) *Loop {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +100,7 @@ func (l *loops) reconciled(r Record) *Loop {
 		}
 	}
 	if c.hops > 1 && time.Since(c.began) > time.Duration(c.hops)*loopPace {
-		c = chain{began: r.Time, hops: 1} // it takes its time
+		c = chain{began: r.Time, hops: 1} // slow enough to be harmless
 	}
 	c.controllers = with(c.controllers, r.Controller)
 	flapping := false
@@ -129,7 +131,7 @@ func (l *loops) reconciled(r Record) *Loop {
 	return l.loop(r, c)
 }
 
-// loop describes what was found, unless that was told within the last minute.
+// loop describes a loop, or returns nil if the same one was reported within the last minute.
 func (l *loops) loop(r Record, c chain) *Loop {
 	found := &Loop{Controllers: c.controllers, Reconciles: c.hops, Within: time.Since(c.began)}
 	for _, s := range c.objects {
@@ -172,7 +174,7 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 	return a
 }
 
-// calm ends the suspicion of an activity that is over, or forgotten for others.
+// calm resets the suspicion when an activity ends or is evicted.
 func (l *loops) calm(a *activity) {
 	if a.suspicious {
 		a.suspicious = false
@@ -180,7 +182,8 @@ func (l *loops) calm(a *activity) {
 	}
 }
 
-// Suspicious says whether an object is written so often that its changes are worth a closer look. It is quick.
+// Suspicious reports whether an object is written so often that its changes should be recorded in
+// detail. It is cheap.
 func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	if t == nil || t.loops.suspects.Load() == 0 {
 		return false
@@ -194,13 +197,13 @@ func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	return ok && a.suspicious
 }
 
-// Change is one field that an update changed, with its values as JSON, shortened.
+// Change is a field that an update changed, with its values as JSON, truncated.
 type Change struct {
 	Path          string
 	Before, After string
 }
 
-// Changed notes what an update of a suspicious object changed, and by whom.
+// Changed records the changes by an update of a suspicious object, and its field manager.
 func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, changes []Change) {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
@@ -234,7 +237,7 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 	}
 }
 
-// flapping says whether fields return to what they were, again and again.
+// flapping reports whether a field has often returned to an earlier value.
 func (a *activity) flapping() bool {
 	for _, f := range a.fields {
 		if f.returns >= loopReturns {
@@ -244,7 +247,7 @@ func (a *activity) flapping() bool {
 	return false
 }
 
-// flapped are the fields that change most: those that return if there are any, else those that change each time.
+// flapped returns the fields that return to earlier values most, or else those that change most.
 func (a *activity) flapped() []string {
 	var returning, changing []string
 	for path, f := range a.fields {
@@ -273,7 +276,8 @@ func (s subject) String() string {
 	return s.kind + " " + name
 }
 
-// with is a list with a member, in a copy if it has to be added, and not beyond what is named.
+// with returns list with member added in a copy, if it is missing and list has fewer than maxNamed
+// members.
 func with[T comparable](list []T, member T) []T {
 	if slices.Contains(list, member) || len(list) >= maxNamed {
 		return list

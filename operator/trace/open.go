@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Env is the environment variable that names where an operator's account goes: "fd:3" for an open file descriptor, "file:path" for a
-// file that is appended to, or several of them, separated by commas.
+// Env is the environment variable that says where an operator writes its trace: "fd:3" for an open
+// file descriptor, "file:path" for a file to append to, or several of these, separated by commas.
 const Env = "KELSON_TRACE"
 
-// Open opens the places that a value of Env names. It is nil for the empty value.
+// Open opens the destinations in a value of Env. It returns nil for the empty value.
 func Open(places string) (io.WriteCloser, error) {
 	if places == "" {
 		return nil, nil
@@ -30,7 +30,7 @@ func Open(places string) (io.WriteCloser, error) {
 	return all, nil
 }
 
-// several are written to one after the other: that one of them is gone is no matter for the others.
+// several writes to all its members; an error of one does not affect the others.
 type several []io.WriteCloser
 
 func (s several) Write(p []byte) (int, error) {

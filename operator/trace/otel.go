@@ -10,7 +10,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// startSpan begins the OpenTelemetry span of a reconcile. It is a root: what led to it is linked, since there may be several.
+// startSpan starts the OpenTelemetry span of a reconcile. It is a root span: its causes are links,
+// since there can be several.
 func (t *Tracer) startSpan(ctx context.Context, r Record) (context.Context, oteltrace.Span) {
 	ctx, span := t.otel.Start(ctx, "reconcile "+r.Controller, oteltrace.WithNewRoot(), oteltrace.WithTimestamp(r.Time), oteltrace.WithAttributes(
 		attribute.String("controller", r.Controller), attribute.String("k8s.object.kind", r.Kind),
@@ -45,7 +46,7 @@ func (t *Tracer) endSpan(span oteltrace.Span, r Record) {
 	span.End(oteltrace.WithTimestamp(r.Time.Add(r.Duration)))
 }
 
-// startWrite begins the span of a write; the result ends it.
+// startWrite starts the span of a write; end ends it.
 func (s *Span) startWrite(ctx context.Context, verb, subresource string) (end func(kind string, key client.Key, err error)) {
 	if s == nil || s.otel == nil || !s.otel.IsRecording() {
 		return func(string, client.Key, error) {}

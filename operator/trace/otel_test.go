@@ -94,7 +94,7 @@ func TestSpans(t *testing.T) {
 			t.Fatalf("got %q, want %q", names, want)
 		}
 		if !p.spans[1].parent.Equal(p.spans[0].self) || p.spans[0].parent.IsValid() || p.spans[2].parent.IsValid() {
-			t.Error("writes belong to their reconcile, and reconciles to nobody")
+			t.Error("writes are children of their reconcile, and reconciles are roots")
 		}
 		if links := p.spans[2].links; len(links) != 1 || !links[0].SpanContext.Equal(p.spans[0].self) {
 			t.Errorf("the second is linked to %v", links)

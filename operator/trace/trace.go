@@ -1,15 +1,17 @@
-// Package trace keeps the account of what an operator does: why each reconcile ran, what it wrote, and what that led to.
+// Package trace records what an operator does: why each reconcile ran, what it wrote, and what that
+// caused.
 //
 // # Model
 //
-// Every reconcile makes one [Record]. Its causes are the events that put the object into the queue, merged and bounded; its writes are
-// those that went through a client wrapped by [Tracer.Client]. An event that carries the resourceVersion which an earlier reconcile
-// wrote names that reconcile ([Cause].By): so the chain closes, on any API server.
+// Every reconcile produces one [Record]. Its causes are the events that queued the object, merged
+// and bounded; its writes are those made through a client from [Tracer.Client]. If the
+// resourceVersion in an event was written by an earlier reconcile, the cause names that reconcile
+// ([Cause].By). This links causes and effects on any API server.
 //
 //	write of reconcile 7 ──▶ API server ──▶ watch event, same resourceVersion ──▶ cause (By: 7) of reconcile 8
 //
-// A reconcile whose own writes cause it again and again, or that undoes what somebody else does, is a hot loop: [Loop] names the objects,
-// controllers and fields.
+// A reconcile that is repeatedly caused by its own writes, or that reverts the changes of another
+// writer, is a hot loop: [Loop] names the objects, controllers and fields.
 //
 // # Use
 //
@@ -19,11 +21,12 @@
 //	// … writes through c with ctx …
 //	span.End(result, err)
 //
-// A nil *Tracer keeps no account and costs nothing.
+// A nil *Tracer records nothing and costs nothing.
 //
 // # Concurrency
 //
-// Everything here is safe for concurrent use. Records reach the sink one at a time, in the order in which the reconciles end.
+// All types are safe for concurrent use. The sink receives records one at a time, in the order in
+// which the reconciles end.
 package trace
 
 import (
@@ -38,46 +41,46 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Record is the account of one reconcile.
+// Record describes one reconcile.
 type Record struct {
-	ID         uint64            // counts the reconciles of the process, from 1
-	Time       time.Time         // of the beginning
+	ID         uint64            // numbers the reconciles of the process, from 1
+	Time       time.Time         // of the start
 	Controller string            // its name
 	Kind       string            // of the object reconciled
-	Request    reconcile.Request // the object's name
+	Request    reconcile.Request // the name of the object
 	Causes     Causes
 	Writes     []Write
 	Result     reconcile.Result
 	Err        error
 	Duration   time.Duration
-	// Loop is set on a reconcile that turned out to be part of a hot loop.
+	// Loop is set if the reconcile turned out to be part of a hot loop.
 	Loop *Loop
 }
 
-// Write is one write to the API server that a reconcile made.
+// Write is one write to the API server by a reconcile.
 type Write struct {
 	Verb            string // create, update, patch, apply, delete or deletecollection
 	Subresource     string
 	Cluster         string
 	Kind            string
 	Key             client.Key
-	ResourceVersion string // that the write resulted in; empty if it failed
-	Changed         bool   // false: the server found everything as it should be. True where that is not known.
+	ResourceVersion string // resulting from the write; empty if it failed
+	Changed         bool   // false if the write left the object unchanged; true if unknown
 	Err             error
 }
 
-// Sink takes records. It must be quick, and must not keep the slices.
+// Sink receives records. It must not block, and must not retain the slices.
 type Sink interface {
 	Reconciled(Record)
 }
 
-// Func is a function as a Sink.
+// Func adapts a function to a Sink.
 type Func func(Record)
 
 // Reconciled calls f.
 func (f Func) Reconciled(r Record) { f(r) }
 
-// Tee gives each record to several sinks.
+// Tee returns a Sink that passes each record to several sinks.
 func Tee(sinks ...Sink) Sink {
 	return Func(func(r Record) {
 		for _, s := range sinks {
@@ -86,27 +89,28 @@ func Tee(sinks ...Sink) Sink {
 	})
 }
 
-// Config describes a Tracer.
+// Config configures a Tracer.
 type Config struct {
-	// Sink, if any, takes the records.
+	// Sink, if not nil, receives the records.
 	Sink Sink
-	// Loops, if set, is told of hot loops (see Loop), of each once a minute at most.
+	// Loops, if not nil, is called for hot loops (see Loop), at most once a minute for each.
 	Loops func(Loop)
-	// Provider, if any, makes OpenTelemetry spans: one per reconcile, with links to those that led to it, and one per write.
+	// Provider, if not nil, creates OpenTelemetry spans: one per reconcile, with links to its
+	// causes, and one per write.
 	Provider oteltrace.TracerProvider
 }
 
-// Tracer makes records. A nil Tracer makes none.
+// Tracer creates records. A nil Tracer creates none.
 type Tracer struct {
 	cfg    Config
-	otel   oteltrace.Tracer // nil if there are to be no spans
+	otel   oteltrace.Tracer // nil without spans
 	ids    atomic.Uint64
 	sinkMu sync.Mutex
 	known  versions
 	loops  loops
 }
 
-// New makes a tracer; nil if nobody listens.
+// New returns a tracer, or nil if the Config has no receiver.
 func New(cfg Config) *Tracer {
 	if cfg.Sink == nil && cfg.Loops == nil && cfg.Provider == nil {
 		return nil
@@ -119,7 +123,7 @@ func New(cfg Config) *Tracer {
 	return t
 }
 
-// Span is a reconcile under way.
+// Span is a reconcile in progress.
 type Span struct {
 	tracer *Tracer
 	mu     sync.Mutex
@@ -133,7 +137,7 @@ type (
 	tracerKey struct{}
 )
 
-// NewContext returns a context in which sources find the tracer.
+// NewContext returns a context that carries the tracer for sources.
 func NewContext(ctx context.Context, t *Tracer) context.Context {
 	if t == nil {
 		return ctx
@@ -141,16 +145,17 @@ func NewContext(ctx context.Context, t *Tracer) context.Context {
 	return context.WithValue(ctx, tracerKey{}, t)
 }
 
-// FromContext is the tracer of a context; nil if there is none.
+// FromContext returns the tracer of a context; nil if there is none.
 func FromContext(ctx context.Context) *Tracer {
 	t, _ := ctx.Value(tracerKey{}).(*Tracer)
 	return t
 }
 
-// Keeps says whether somebody reads the records, and not only loops are looked for.
+// Keeps reports whether records are used, not only loop detection.
 func (t *Tracer) Keeps() bool { return t != nil && (t.cfg.Sink != nil || t.otel != nil) }
 
-// Start begins the account of a reconcile; r says which. Writes made with the context it returns belong to it.
+// Start starts the record of the reconcile that r describes. Writes made with the returned context
+// belong to it.
 func (t *Tracer) Start(ctx context.Context, r Record) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -163,7 +168,7 @@ func (t *Tracer) Start(ctx context.Context, r Record) (context.Context, *Span) {
 	return context.WithValue(ctx, spanKey{}, s), s
 }
 
-// End closes the account and gives it to the sink.
+// End completes the record and passes it to the sink.
 func (s *Span) End(result reconcile.Result, err error) {
 	if s == nil {
 		return
@@ -177,7 +182,8 @@ func (s *Span) End(result reconcile.Result, err error) {
 	r := s.record
 	s.mu.Unlock()
 	r.Result, r.Err, r.Duration = result, err, time.Since(r.Time)
-	// Only now: the event of a write can arrive before the answer to it, and is then a cause before its writer is known.
+	// Resolve causes only now: the event of a write can arrive before the response to it, when its
+	// writer is not recorded yet.
 	r.Causes = s.tracer.known.resolve(r.Causes, r.ID)
 	if s.otel != nil {
 		s.tracer.endSpan(s.otel, r)
@@ -193,7 +199,7 @@ func (s *Span) End(result reconcile.Result, err error) {
 	s.tracer.cfg.Sink.Reconciled(r)
 }
 
-// ID is the number of the reconcile under way; 0 outside of one.
+// ID returns the ID of the current reconcile; 0 outside of one.
 func ID(ctx context.Context) uint64 {
 	if s, ok := ctx.Value(spanKey{}).(*Span); ok {
 		return s.record.ID
@@ -201,7 +207,7 @@ func ID(ctx context.Context) uint64 {
 	return 0
 }
 
-// maxWrites bounds what is kept of a reconcile that writes without end.
+// maxWrites bounds the recorded writes of one reconcile.
 const maxWrites = 1000
 
 func (s *Span) note(w Write) {

@@ -7,11 +7,11 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/recent"
+	"kelson.dev/operator/internal/boundedmap"
 )
 
-// written is what identifies a state of an object. Kinds and names are told apart although one resourceVersion is one write with
-// etcd: other servers may count per kind.
+// written identifies a state of an object. It includes kind and name because resourceVersions are
+// unique with etcd, but other servers may count per kind.
 type written struct {
 	cluster         string
 	kind            string
@@ -24,16 +24,17 @@ type subject struct {
 	key           client.Key
 }
 
-// versions remembers which reconcile wrote which state, and the last known resourceVersion of objects. Both are bounded.
+// versions records which reconcile wrote which state, and the last known resourceVersion of
+// objects. Both are bounded.
 type versions struct {
 	mu      sync.Mutex
-	writers recent.Map[written, uint64]
-	last    recent.Map[subject, string]
-	spans   recent.Map[uint64, oteltrace.SpanContext] // of reconciles
+	writers boundedmap.Map[written, uint64]
+	last    boundedmap.Map[subject, string]
+	spans   boundedmap.Map[uint64, oteltrace.SpanContext] // of reconciles
 }
 
-// wrote notes the result of a write and says whether it changed anything: whether the resourceVersion is another than before, which is
-// the one given, or else the last that was seen.
+// wrote records the result of a write, and reports whether the resourceVersion changed. before is
+// the version before the write; if empty, the last one seen is used.
 func (v *versions) wrote(by uint64, s subject, before, after string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -56,7 +57,7 @@ func (v *versions) saw(s subject, resourceVersion string) {
 	v.last.Set(s, resourceVersion)
 }
 
-// resolve fills in who made the changes that caused a reconcile: earlier ones.
+// resolve sets By of the causes that earlier reconciles wrote.
 func (v *versions) resolve(c Causes, reconcile uint64) Causes {
 	v.mu.Lock()
 	defer v.mu.Unlock()

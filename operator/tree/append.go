@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// Append adds a tree to dst as JSON, byte for byte as encoding/json writes it: the names of an object in order, "<", ">" and "&" escaped. known may be nil.
-// The error is one of what is no part of a tree: another Go type, or a number that JSON does not have.
+// Append adds a tree to dst as JSON, byte for byte as encoding/json writes it: the names of an
+// object in order, "<", ">" and "&" escaped. known may be nil. The error is one of what is no part
+// of a tree: another Go type, or a number that JSON does not have.
 func Append(dst []byte, value any, known Bytes) ([]byte, error) {
 	switch v := value.(type) {
 	case map[string]any:

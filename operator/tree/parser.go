@@ -12,7 +12,7 @@ import (
 // maxDepth is that of encoding/json.
 const maxDepth = 10000
 
-// A Parser goes through JSON, for whoever wants to read a part of it.
+// A Parser scans JSON, for callers that need only a part of it.
 type Parser struct {
 	Data  []byte
 	At    int // where it is in Data
@@ -229,14 +229,15 @@ func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 	return nil, false, ErrUnusual
 }
 
-// plainUntil is where, from n on, something comes in a string that is no plain ASCII: its end, an escape, a control character or a byte of another
-// character. It looks at eight bytes at a time.
+// plainUntil is where, from n on, something comes in a string that is no plain ASCII: its end, an
+// escape, a control character or a byte of another character. It looks at eight bytes at a time.
 func plainUntil(data []byte, n int) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(data); n += 8 {
 		x := binary.LittleEndian.Uint64(data[n:])
 		quote, escape := x^('"'*each), x^('\\'*each)
-		// A byte's high bit is set if it is zero, or below a space: of the lowest such byte for sure, and that one counts.
+		// A byte's high bit is set if it is zero, or below a space: of the lowest such byte for
+		// sure, and that one counts.
 		found := ((quote-each)&^quote | (escape-each)&^escape | (x-' '*each)&^x | x) & high
 		if found != 0 {
 			return n + bits.TrailingZeros64(found)/8
@@ -250,7 +251,8 @@ func plainUntil(data []byte, n int) int {
 	return n
 }
 
-// Each calls yield with every key of the object that comes next, escapes and all; yield must go behind the value.
+// Each calls yield with every key of the object that comes next, escapes and all; yield must go
+// behind the value.
 func (p *Parser) Each(yield func(key []byte) error) error {
 	return p.each(func(key []byte, _ bool) error { return yield(key) })
 }
@@ -299,7 +301,8 @@ func (p *Parser) each(yield func(key []byte, escaped bool) error) error {
 	}
 }
 
-// Elements calls yield with every value of the array that comes next, of which it checks no more than where it ends.
+// Elements calls yield with every value of the array that comes next, of which it checks no more
+// than where it ends.
 func (p *Parser) Elements(yield func(raw []byte)) error {
 	if err := p.Take('['); err != nil {
 		return err
@@ -330,7 +333,8 @@ func (p *Parser) Elements(yield func(raw []byte)) error {
 	}
 }
 
-// Find is the encoded value of a key of the object that comes next, the rest of which it goes over to see where it ends.
+// Find is the encoded value of a key of the object that comes next, the rest of which it goes over
+// to see where it ends.
 func (p *Parser) Find(name string) (found []byte, err error) {
 	err = p.Each(func(key []byte) error {
 		p.space()

@@ -2,17 +2,19 @@ package tree
 
 import "slices"
 
-// Rebase makes the changes that lead from old to new in base, of which old is what somebody has seen: members, and elements of lists, may be in base
-// that are not in old, and these stay. Nothing that is passed is changed; the result shares parts with it.
+// Rebase makes the changes that lead from old to new in base, of which old is what somebody has
+// seen: members, and elements of lists, may be in base that are not in old, and these stay. Nothing
+// that is passed is changed; the result shares parts with it.
 //
 //	base  {"lamps":[{"name":"a","watts":60},{"name":"b","watts":40}],"keeper":"Ida"}
 //	old   {"lamps":[{"name":"a"},{"name":"b"}]}
 //	new   {"lamps":[{"name":"b","lit":true}]}
 //	      {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
 //
-// An element of new takes the place of the element of old that is equal; or else of the one with the same identity, which is what its members
-// "name", "type", "id" and the like say; or else, if neither says any and the lists are of one length, of the one at its position. An element that takes
-// no other's place is what new says.
+// An element of new replaces the equal element in old; or else of the one with the same identity,
+// which is what its members "name", "type", "id" and the like say; or else, if neither says any and
+// the lists are of one length, of the one at its position. An element that takes no other's place
+// is what new says.
 func Rebase(base, old, new any) any {
 	if Same(old, new) {
 		return base
@@ -74,7 +76,8 @@ func rebaseList(base, old, new []any) []any {
 	return result
 }
 
-// placesOf finds for each element of new the one of old whose place it takes; -1 if there is none.
+// placesOf returns, for each element of new, the index of the element in old that it replaces; -1
+// if none.
 func placesOf(old, new []any) []int {
 	places, taken := make([]int, len(new)), make([]bool, len(old))
 	for n := range places {
@@ -124,7 +127,8 @@ func identities(list []any) []map[string]any {
 	return all
 }
 
-// identifying are the names of members that tell elements of lists apart, those first that do it best.
+// identifying are the names of members that tell elements of lists apart, those first that do it
+// best.
 var identifying = []string{"uid", "id", "key", "name", "type", "hostname", "host", "address", "ip", "podName", "nodeName", "port", "path", "index", "url", "image"}
 
 // identity has the members of an element that tell it apart from others.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Same says whether two trees are equal. Numbers of different kinds are not.
+// Same reports whether two trees are equal. Numbers of different types are not equal.
 func Same(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -43,8 +43,9 @@ func Same(a, b any) bool {
 	return false
 }
 
-// Differ says that two trees surely mean different things: one has a member or an element that the other has not, or a string, a whole number or a boolean is
-// another one. What may be two ways to say the same (nothing and something empty, numbers of two kinds) is no difference.
+// Differ reports whether two trees certainly differ: one has a member or element that the other
+// lacks, or a string, integer or boolean has a different value. Values that may be equivalent
+// (missing and empty, numbers of different types) do not count as different.
 func Differ(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

@@ -1,41 +1,43 @@
-// Package tree reads and writes JSON objects as trees of map[string]any, []any, string, bool, int64, float64 and nil, which is what
-// unstructured objects are made of.
+// Package tree reads and writes JSON objects as trees of map[string]any, []any, string, bool,
+// int64, float64 and nil, the content of unstructured objects.
 //
 //	object, err := tree.Parse(data, nil)
 //	if err != nil {
-//		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object) // it knows what to say of what is wrong
+//		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &object) // returns a good error message
 //	}
 //	data, err = tree.Append(nil, object, nil)
 //
-// Both give what the decoder of apimachinery and encoding/json give, several times as fast, because they know what they make. What is
-// out of the ordinary they leave to these: Parse ends with [ErrUnusual], and it is for the caller to ask again there.
+// The results are those of apimachinery's decoder and of encoding/json, in a fraction of the time,
+// because the package supports only these types. For unusual input, Parse returns [ErrUnusual], and
+// the caller must use the decoder.
 //
-// Everything here may be used by several goroutines at once, if what is shared may be.
+// All functions are safe for concurrent use, if the Sharing is.
 package tree
 
 import "errors"
 
-// ErrUnusual is what is wrong with JSON that is malformed, or that this package does not read: numbers and strings that the two decoders would have
-// to agree about, and names that come twice.
+// ErrUnusual is returned for malformed JSON and for input that this package does not support:
+// numbers and strings in unusual notations, and duplicate names.
 var ErrUnusual = errors.New("unusual JSON")
 
-// Sharing is what trees that are read have in common. A nil Sharing shares nothing.
+// Sharing provides values that decoded trees share. A nil Sharing shares nothing.
 type Sharing interface {
-	// Text is b as a string, perhaps one that was given before.
+	// Text returns b as a string, possibly an earlier one.
 	Text(b []byte) string
-	// Fields is an earlier tree of the same bytes as the value of a key fieldsV1, which are most of what is alike in objects. Nobody may change it.
+	// Fields returns an earlier tree with the same encoding as the value of a key fieldsV1; these
+	// are the largest equal parts of objects. Callers must not modify it.
 	Fields(raw []byte) (tree map[string]any, ok bool)
-	// Keep offers a tree to be what Fields gives from now on. The tree may be kept, raw not.
+	// Keep offers a tree for later results of Fields. The tree may be retained, raw may not.
 	Keep(raw []byte, tree map[string]any)
 }
 
-// Bytes tells what the trees of some maps look like when they are written, because they were read from that or written before. It
-// is asked for values of keys fieldsV1.
+// Bytes provides the known encoding of some maps, because they were decoded from it or encoded
+// before. It is called for values of keys fieldsV1.
 type Bytes interface {
 	Bytes(tree map[string]any) (raw []byte, ok bool)
 }
 
-// Parse reads a JSON object. On an error it is [ErrUnusual].
+// Parse decodes a JSON object. An error is [ErrUnusual].
 func Parse(data []byte, share Sharing) (map[string]any, error) {
 	p := Parser{Data: data, Share: share}
 	value, err := p.Value()

@@ -47,7 +47,8 @@ func (p pool) Bytes(fields map[string]any) ([]byte, bool) {
 	return nil, false
 }
 
-// FuzzParse: what is read is what apimachinery reads, and what that refuses is unusual. What was read is written as encoding/json does it.
+// FuzzParse: what is read is what apimachinery reads, and what that refuses is unusual. What was
+// read is written as encoding/json does it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{widget, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
 		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`, `{"fieldsV1":{"a":01}}`,

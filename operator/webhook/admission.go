@@ -10,17 +10,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Request is what the API server asks: may this be done, and how?
+// Request is an admission request from the API server.
 type Request struct {
 	admissionv1.AdmissionRequest
 }
 
-// Response is the answer.
+// Response is the response to an admission request.
 type Response struct {
 	Allowed bool
-	// Status tells why something is not allowed.
+	// Status says why the request is denied.
 	Status *metav1.Status
-	// Patch changes the object, in the order of its operations.
+	// Patch changes the object; the operations are applied in order.
 	Patch []Operation
 	// Warnings are shown to the user.
 	Warnings []string
@@ -33,28 +33,29 @@ type Handler interface {
 	Handle(ctx context.Context, req Request) Response
 }
 
-// HandlerFunc is a function as a Handler.
+// HandlerFunc adapts a function to a Handler.
 type HandlerFunc func(ctx context.Context, req Request) Response
 
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, req Request) Response { return f(ctx, req) }
 
-// Allowed lets a request pass.
+// Allowed returns a Response that allows a request.
 func Allowed(warnings ...string) Response { return Response{Allowed: true, Warnings: warnings} }
 
-// Denied refuses a request, as 403 Forbidden.
+// Denied returns a Response that denies a request with 403 Forbidden.
 func Denied(message string) Response {
 	return Response{Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
 	}}
 }
 
-// Errored refuses a request that could not be judged.
+// Errored returns a Response for a request that could not be processed.
 func Errored(code int32, err error) Response {
 	return Response{Status: &metav1.Status{Status: metav1.StatusFailure, Code: code, Message: err.Error()}}
 }
 
-// Refused is the answer for an error of a webhook: the status of an API error, or 403 for any other.
+// Refused returns a Response for an error of a webhook: the status of an API error, or 403 for
+// other errors.
 func Refused(err error) Response {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		s := status.Status()
@@ -65,7 +66,8 @@ func Refused(err error) Response {
 
 type requestKey struct{}
 
-// RequestFrom is the admission request under way: who asks, for which operation, and whether it is a dry run.
+// RequestFrom returns the admission request being processed: the user, the operation, whether it is
+// a dry run, and more.
 func RequestFrom(ctx context.Context) (Request, bool) {
 	req, ok := ctx.Value(requestKey{}).(Request)
 	return req, ok

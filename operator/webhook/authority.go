@@ -18,32 +18,35 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// AuthorityConfig describes an Authority.
+// AuthorityConfig configures an Authority.
 type AuthorityConfig struct {
-	// Client reaches the Secret in which replicas share the certificates; it must ask the server. Nil: they are kept in memory.
+	// Client accesses the Secret through which replicas share the certificates; it must read from
+	// the server. If nil, certificates are kept in memory.
 	Client client.Client
-	// Secret is the name and namespace of the Secret. It is made if it does not exist.
+	// Secret is the name and namespace of the Secret. It is created if it does not exist.
 	Secret client.Key
 	// Names are the DNS names and IP addresses of the server.
 	Names []string
-	// Life of a serving certificate; 90 days if zero. It is renewed after two thirds of it. A certificate authority has forty of them.
+	// Life is the lifetime of a serving certificate; 90 days if zero. It is renewed after two
+	// thirds of that time. A certificate authority lives forty times as long.
 	Life time.Duration
-	// Log is where it tells what it does; slog.Default() if nil.
+	// Log receives the log; slog.Default() if nil.
 	Log *slog.Logger
 }
 
-// Authority makes and renews the certificates of a webhook server, and is the authority that signs them.
+// Authority issues and renews the certificates of a webhook server, and is the certificate
+// authority that signs them.
 type Authority struct {
 	cfg AuthorityConfig
 
 	mu      sync.Mutex
 	bundle  *bundle
 	cert    *tls.Certificate
-	changed chan struct{} // closed, and replaced, at each change
-	ready   chan struct{} // closed at the first
+	changed chan struct{} // closed and replaced on each change
+	ready   chan struct{} // closed when the first certificate is available
 }
 
-// NewAuthority makes an authority. It has certificates once it runs.
+// NewAuthority returns an authority. It issues certificates when it runs.
 func NewAuthority(cfg AuthorityConfig) *Authority {
 	if cfg.Life == 0 {
 		cfg.Life = 90 * 24 * time.Hour
@@ -54,10 +57,11 @@ func NewAuthority(cfg AuthorityConfig) *Authority {
 	return &Authority{cfg: cfg, changed: make(chan struct{}), ready: make(chan struct{})}
 }
 
-// Ready is closed when there is a certificate.
+// Ready returns a channel that is closed when there is a certificate.
 func (a *Authority) Ready() <-chan struct{} { return a.ready }
 
-// CABundle is what clients are to trust, as PEM, or nil; the channel is closed when that has changed.
+// CABundle returns the certificates that clients must trust, in PEM, or nil before there are any.
+// changed is closed when they change.
 func (a *Authority) CABundle() (pem []byte, changed <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,21 +71,21 @@ func (a *Authority) CABundle() (pem []byte, changed <-chan struct{}) {
 	return pem, a.changed
 }
 
-// GetCertificate is the present certificate.
+// GetCertificate returns the current certificate.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cert == nil {
-		return nil, errors.New("there is no certificate yet")
+		return nil, errors.New("no webhook certificate yet")
 	}
 	return a.cert, nil
 }
 
-// retryAfter is the pause after the Secret could not be read or written.
+// retryAfter is the delay after an error of the Secret.
 const retryAfter = 2 * time.Second
 
-// Run makes certificates and renews them until ctx ends. It follows the Secret: what another replica renewed, or someone deleted, is
-// seen at once.
+// Run issues and renews certificates until ctx ends. It watches the Secret, so that it reacts at
+// once if another replica renews the certificates or the Secret is deleted.
 func (a *Authority) Run(ctx context.Context) error {
 	touched := make(chan struct{}, 1)
 	if a.cfg.Client != nil {
@@ -94,7 +98,7 @@ func (a *Authority) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			a.cfg.Log.Error("the certificate of the webhooks can't be kept", "secret", a.cfg.Secret.String(), "err", err)
+			a.cfg.Log.Error("cannot renew the webhook certificate; retrying", "secret", a.cfg.Secret.String(), "err", err)
 			wait = retryAfter
 		}
 		timer := time.NewTimer(wait)
@@ -109,7 +113,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// follow tells of each change of the Secret, until ctx ends; the result waits for the end.
+// follow sends to touched on each change of the Secret, until ctx ends; wait waits for that.
 func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait func()) {
 	secrets, err := informer.New(informer.Config{Client: a.cfg.Client, Log: a.cfg.Log, Scope: informer.Scope{
 		Namespaces: []string{a.cfg.Secret.Namespace}, Fields: fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),
@@ -121,7 +125,7 @@ func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait f
 		_, _ = inf.AddHandler(anyChange(func() {
 			select {
 			case touched <- struct{}{}:
-			default: // it is to look already
+			default: // a change is already pending
 			}
 		}))
 	}
@@ -130,7 +134,7 @@ func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait f
 	return running.Wait
 }
 
-// refresh brings the certificates up to date and says for how long they are.
+// refresh updates the certificates and returns the time until the next refresh.
 func (a *Authority) refresh(ctx context.Context) (time.Duration, error) {
 	b, err := a.load(ctx)
 	if err != nil {
@@ -153,10 +157,10 @@ func (a *Authority) use(b *bundle) {
 	if first {
 		close(a.ready)
 	}
-	a.cfg.Log.Info("the webhooks have a certificate", "until", b.serving.cert.NotAfter)
+	a.cfg.Log.Info("webhook certificate in use", "until", b.serving.cert.NotAfter)
 }
 
-// load is the bundle that is valid now: the kept one, or a new one that is kept from now on.
+// load returns the valid bundle: the stored one, or a new one that it has stored.
 func (a *Authority) load(ctx context.Context) (*bundle, error) {
 	if a.cfg.Client == nil {
 		a.mu.Lock()
@@ -174,7 +178,7 @@ func (a *Authority) load(ctx context.Context) (*bundle, error) {
 		var kept *bundle
 		if len(secret.Data) > 0 {
 			if kept, err = decodeBundle(secret.Data); err != nil {
-				a.cfg.Log.Warn("the Secret of the webhooks' certificate is not usable and is made anew", "secret", a.cfg.Secret.String(), "err", err)
+				a.cfg.Log.Warn("invalid Secret of the webhook certificate; replacing it", "secret", a.cfg.Secret.String(), "err", err)
 			}
 		}
 		b, err := kept.renewed(time.Now(), a.cfg.Names, a.cfg.Life)
@@ -195,14 +199,14 @@ func (a *Authority) load(ctx context.Context) (*bundle, error) {
 		case err == nil:
 			return b, nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && exists:
-			// Another replica was faster: its certificate will do.
+			// Another replica was first: use its certificate.
 		default:
-			return nil, fmt.Errorf("keep certificate: %w", err)
+			return nil, fmt.Errorf("store webhook certificate in a Secret: %w", err)
 		}
 	}
 }
 
-// anyChange is an informer.Handler that is told of everything in the same way.
+// anyChange is an informer.Handler that calls the function for every event.
 type anyChange func()
 
 func (f anyChange) OnAdd(client.Object, bool)    { f() }

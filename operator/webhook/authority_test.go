@@ -74,7 +74,7 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 		must(t, c.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(secretKey)}))
 		anew := same("after the Secret was deleted")
 		if bytes.Equal(anew.Certificate[0], renewed.Certificate[0]) {
-			t.Error("the Secret was not made anew")
+			t.Error("the Secret was not recreated")
 		}
 		secret, err := client.Get[corev1.Secret](t.Context(), c, secretKey)
 		must(t, err)
@@ -145,7 +145,7 @@ func TestDirectoryIsReadAnew(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); bytes.Equal(now.Certificate[0], first.Certificate[0]) {
-			t.Error("not read anew")
+			t.Error("not reloaded")
 		}
 		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
 		time.Sleep(2 * time.Second)

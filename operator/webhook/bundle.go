@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// The keys of a Secret that keeps a bundle. The first two are those of the type kubernetes.io/tls.
+// Keys of a Secret with a bundle. The first two are those of the type kubernetes.io/tls.
 const (
 	certKey   = "tls.crt"
 	keyKey    = "tls.key"
@@ -26,38 +26,40 @@ const (
 	caKeyKey  = "ca.key" // in the same order
 )
 
-// bundle is what replicas share: certificate authorities, oldest first, and a serving certificate that one of them signed.
+// bundle is the state that replicas share: certificate authorities, oldest first, and a serving
+// certificate that one of them signed.
 type bundle struct {
 	authorities []pair
 	serving     pair
 }
 
-// pair is a certificate and its key.
+// pair is a certificate and its private key.
 type pair struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func (p pair) lasts(now time.Time) time.Duration { return p.cert.NotAfter.Sub(now) }
+func (p pair) remaining(now time.Time) time.Duration { return p.cert.NotAfter.Sub(now) }
 
-// caLives is the life of an authority, in lives of serving certificates.
+// caLives is the lifetime of an authority, in lifetimes of serving certificates.
 const caLives = 40
 
-// renewed is b, with what must be new by now: a serving certificate for names after two thirds of its life; an authority when the newest
-// has four lives of a serving certificate left, so that it is trusted everywhere for three of them before it is used. It is b itself if
-// all is well.
+// renewed returns b with expiring certificates replaced, or b itself if there are none. It replaces
+// the serving certificate after two thirds of its life. It adds an authority when the newest one
+// has four lifetimes of a serving certificate left, so that clients have three of them to learn to
+// trust the new authority before it signs.
 func (b *bundle) renewed(now time.Time, names []string, life time.Duration) (*bundle, error) {
 	if b == nil {
 		b = &bundle{}
 	}
 	n := &bundle{serving: b.serving}
 	for _, ca := range b.authorities {
-		if ca.lasts(now) > 0 {
+		if ca.remaining(now) > 0 {
 			n.authorities = append(n.authorities, ca)
 		}
 	}
 	changed := len(n.authorities) != len(b.authorities)
-	if last := len(n.authorities) - 1; last < 0 || n.authorities[last].lasts(now) < 4*life {
+	if last := len(n.authorities) - 1; last < 0 || n.authorities[last].remaining(now) < 4*life {
 		ca, err := newAuthority(now, caLives*life)
 		if err != nil {
 			return nil, err
@@ -67,8 +69,8 @@ func (b *bundle) renewed(now time.Time, names []string, life time.Duration) (*bu
 	if !n.serves(now, names, life) {
 		signer := n.authorities[len(n.authorities)-1]
 		for _, ca := range n.authorities {
-			if ca.lasts(now) > life {
-				signer = ca // the oldest that will do: the one that is known longest
+			if ca.remaining(now) > life {
+				signer = ca // the oldest one that lives long enough: clients have trusted it longest
 				break
 			}
 		}
@@ -84,7 +86,7 @@ func (b *bundle) renewed(now time.Time, names []string, life time.Duration) (*bu
 	return n, nil
 }
 
-// due is when renewed is to be asked again.
+// due returns when to call renewed again.
 func (b *bundle) due(life time.Duration) time.Time {
 	due := b.serving.cert.NotAfter.Add(-life / 3)
 	if ca := b.authorities[len(b.authorities)-1].cert.NotAfter.Add(-4 * life); ca.Before(due) {
@@ -98,10 +100,10 @@ func (b *bundle) due(life time.Duration) time.Time {
 	return due.Add(time.Second)
 }
 
-// serves says whether the serving certificate will do for now.
+// serves reports whether the serving certificate can stay in use.
 func (b *bundle) serves(now time.Time, names []string, life time.Duration) bool {
 	c := b.serving.cert
-	if c == nil || b.serving.lasts(now) <= life/3 || now.Before(c.NotBefore) {
+	if c == nil || b.serving.remaining(now) <= life/3 || now.Before(c.NotBefore) {
 		return false
 	}
 	for _, name := range names {
@@ -112,7 +114,7 @@ func (b *bundle) serves(now time.Time, names []string, life time.Duration) bool 
 	return slices.ContainsFunc(b.authorities, func(ca pair) bool { return c.CheckSignatureFrom(ca.cert) == nil })
 }
 
-// pem is the certificates that are to be trusted.
+// pem returns the certificates that clients must trust.
 func (b *bundle) pem() []byte {
 	var out []byte
 	for _, ca := range b.authorities {
@@ -129,7 +131,7 @@ func (b *bundle) equal(o *bundle) bool {
 	return b != nil && o != nil && b.serving.cert.Equal(o.serving.cert) && bytes.Equal(b.pem(), o.pem())
 }
 
-// encode is the bundle as the data of a Secret.
+// encode returns the bundle as the data of a Secret.
 func (b *bundle) encode() (map[string][]byte, error) {
 	data := map[string][]byte{caCertKey: b.pem(), certKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.serving.cert.Raw})}
 	for _, p := range append(slices.Clone(b.authorities), b.serving) {
@@ -147,7 +149,8 @@ func (b *bundle) encode() (map[string][]byte, error) {
 	return data, nil
 }
 
-// decodeBundle reads what encode made. An error means that it is not of this package's making, or damaged.
+// decodeBundle decodes the output of encode. An error means that another program wrote the data, or
+// that it is damaged.
 func decodeBundle(data map[string][]byte) (*bundle, error) {
 	authorities, err := decodePairs(data[caCertKey], data[caKeyKey])
 	if err != nil {
@@ -158,7 +161,7 @@ func decodeBundle(data map[string][]byte) (*bundle, error) {
 		return nil, fmt.Errorf("serving certificate: %w", err)
 	}
 	if len(authorities) == 0 || len(serving) != 1 {
-		return nil, fmt.Errorf("%d certificate authorities and %d serving certificates: want one at least, and one", len(authorities), len(serving))
+		return nil, fmt.Errorf("%d certificate authorities and %d serving certificates: want at least one, and exactly one", len(authorities), len(serving))
 	}
 	return &bundle{authorities: authorities, serving: serving[0]}, nil
 }
@@ -173,7 +176,7 @@ func decodePairs(certs, keys []byte) ([]pair, error) {
 			return pairs, nil
 		}
 		if c == nil || k == nil {
-			return nil, errors.New("there are not as many certificates as keys")
+			return nil, errors.New("the numbers of certificates and keys differ")
 		}
 		cert, err := x509.ParseCertificate(c.Bytes)
 		if err != nil {
@@ -185,13 +188,13 @@ func decodePairs(certs, keys []byte) ([]pair, error) {
 		}
 		key, ok := parsed.(*ecdsa.PrivateKey)
 		if !ok || !key.PublicKey.Equal(cert.PublicKey) {
-			return nil, errors.New("a key does not belong to its certificate")
+			return nil, errors.New("a key does not match its certificate")
 		}
 		pairs = append(pairs, pair{cert, key})
 	}
 }
 
-// backdate lets certificates be valid for clocks that are behind.
+// backdate makes certificates valid for clocks that are slow.
 const backdate = time.Hour
 
 func newAuthority(now time.Time, life time.Duration) (pair, error) {
@@ -222,7 +225,7 @@ func newServing(now time.Time, life time.Duration, ca pair, names []string) (pai
 	return issue(&ca, c)
 }
 
-// issue signs a certificate; without an authority, by itself.
+// issue signs a certificate; without an authority, it is self-signed.
 func issue(ca *pair, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

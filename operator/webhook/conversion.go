@@ -17,10 +17,10 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// ConvertPath is where objects are converted.
+// ConvertPath is the path of the conversion webhook.
 const ConvertPath = "/convert"
 
-// Hub marks the version of a kind that all others can be converted to and from.
+// Hub marks the version of a kind to and from which all other versions convert.
 type Hub interface {
 	client.Object
 	Hub()
@@ -29,19 +29,20 @@ type Hub interface {
 // Convertible is a version of a kind that is not the hub: a spoke.
 type Convertible interface {
 	client.Object
-	// ConvertTo makes hub what the object is. hub is empty.
+	// ConvertTo sets hub, which is empty, from the object.
 	ConvertTo(hub Hub) error
-	// ConvertFrom makes the object what hub is. The object is empty.
+	// ConvertFrom sets the object, which is empty, from hub.
 	ConvertFrom(hub Hub) error
 }
 
-// Conversion converts objects between the versions of their kind, by way of its hub.
+// Conversion converts objects between the versions of their kind, through the hub.
 type Conversion struct{ scheme *runtime.Scheme }
 
-// NewConversion converts the kinds of a scheme that have a hub.
+// NewConversion returns a Conversion of the kinds in a scheme that have a hub.
 func NewConversion(scheme *runtime.Scheme) *Conversion { return &Conversion{scheme} }
 
-// Check says what keeps a kind from being converted: it must have one hub, and all its other versions in the scheme must be spokes.
+// Check returns an error if a kind can't be converted: it must have one hub, and all other versions
+// in the scheme must be spokes.
 func (c *Conversion) Check(kind schema.GroupKind) error {
 	if _, err := c.hub(kind); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (c *Conversion) Check(kind schema.GroupKind) error {
 		}
 		_, hub := obj.(Hub)
 		if _, spoke := obj.(Convertible); !hub && !spoke {
-			return fmt.Errorf("conversion of %s: %T is neither its hub nor has it ConvertTo and ConvertFrom", kind, obj)
+			return fmt.Errorf("conversion of %s: %T implements neither webhook.Hub nor webhook.Convertible", kind, obj)
 		}
 	}
 	return nil
@@ -69,7 +70,7 @@ func (c *Conversion) versions(kind schema.GroupKind) []schema.GroupVersionKind {
 	return all
 }
 
-// hub makes an empty one.
+// hub returns an empty hub of a kind.
 func (c *Conversion) hub(kind schema.GroupKind) (Hub, error) {
 	var found Hub
 	for _, version := range c.versions(kind) {
@@ -90,7 +91,7 @@ func (c *Conversion) hub(kind schema.GroupKind) (Hub, error) {
 	return found, nil
 }
 
-// Convert makes an object of another version, given as JSON.
+// Convert returns an object, given as JSON, in another version.
 func (c *Conversion) Convert(raw []byte, to string) (runtime.Object, error) {
 	var head metav1.PartialObjectMetadata
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &head); err != nil {
@@ -145,10 +146,10 @@ func (c *Conversion) convert(kind schema.GroupKind, src, dst runtime.Object) err
 		}
 		return dstSpoke.ConvertFrom(hub)
 	}
-	return fmt.Errorf("%T and %T are no hub and spoke", src, dst)
+	return fmt.Errorf("%T and %T are not a hub and a spoke", src, dst)
 }
 
-// conversionReview is that of apiextensions.k8s.io/v1.
+// conversionReview is the ConversionReview of apiextensions.k8s.io/v1.
 type conversionReview struct {
 	metav1.TypeMeta `json:",inline"`
 	Request         *conversionRequest  `json:"request,omitempty"`
@@ -167,12 +168,12 @@ type conversionResponse struct {
 	Result           metav1.Status     `json:"result"`
 }
 
-// ServeHTTP answers a ConversionReview: all objects are converted, or none.
+// ServeHTTP handles a ConversionReview: it converts all objects or none.
 func (c *Conversion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var review conversionReview
 	code, err := readReview(w, r, &review)
 	if err == nil && review.Request == nil {
-		code, err = http.StatusBadRequest, errors.New("the review has no request")
+		code, err = http.StatusBadRequest, errors.New("the ConversionReview has no request")
 	}
 	if err != nil {
 		http.Error(w, err.Error(), code)
@@ -182,7 +183,7 @@ func (c *Conversion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resp.Result.Status = metav1.StatusSuccess
 	objects, err := c.convertAll(r, review.Request)
 	if err != nil {
-		reconcile.Log(r.Context()).Error("a conversion failed", "to", review.Request.DesiredAPIVersion, "err", err)
+		reconcile.Log(r.Context()).Error("conversion failed", "to", review.Request.DesiredAPIVersion, "err", err)
 		resp.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
 	} else {
 		resp.ConvertedObjects = append(resp.ConvertedObjects, objects...)
@@ -193,7 +194,7 @@ func (c *Conversion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Conversion) convertAll(r *http.Request, req *conversionRequest) (converted []json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			reconcile.Log(r.Context()).Error("a conversion panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			reconcile.Log(r.Context()).Error("conversion panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 			panicked(r.Context())
 		}

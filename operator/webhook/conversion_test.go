@@ -133,9 +133,9 @@ func TestConversion(t *testing.T) {
 func TestConversionNeedsAHub(t *testing.T) {
 	kind := schema.GroupKind{Group: "sea.example.com", Kind: "Ship"}
 	for name, versions := range map[string]map[string]runtime.Object{
-		"none of its versions is a hub": {"v1": &ShipV1{}},
-		"neither its hub nor has it":    {"v2": &Ship{}, "v4": &metav1.PartialObjectMetadata{}},
-		"it has two hubs":               {"v2": &Ship{}, "v5": &otherHub{}},
+		"none of its versions is a hub":      {"v1": &ShipV1{}},
+		"implements neither webhook.Hub nor": {"v2": &Ship{}, "v4": &metav1.PartialObjectMetadata{}},
+		"it has two hubs":                    {"v2": &Ship{}, "v5": &otherHub{}},
 	} {
 		if err := webhook.NewConversion(ships(versions)).Check(kind); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %s", err, name)

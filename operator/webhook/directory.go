@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Directory is Certificates in files that others make and renew, such as a mounted Secret. They are looked at when a client connects,
-// once a second at most; new ones are used when they are complete, and until then the old ones.
+// Directory implements Certificates with externally managed files, such as a mounted Secret. On new
+// connections, but at most once a second, it checks whether the files have changed. It uses new
+// files once certificate and key match, and the old certificate until then.
 type Directory struct {
 	certFile, keyFile string
 
@@ -20,12 +21,13 @@ type Directory struct {
 	cert   *tls.Certificate
 }
 
-// DefaultDirectory is where the field expects certificates if nothing else is said.
+// DefaultDirectory returns the default directory of controller-runtime's webhook server.
 func DefaultDirectory() string {
 	return filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs")
 }
 
-// NewDirectory reads the certificate in certName and its key in keyName; tls.crt and tls.key if these are empty.
+// NewDirectory reads the certificate in certName and its key in keyName; tls.crt and tls.key if
+// these are empty.
 func NewDirectory(dir, certName, keyName string) (*Directory, error) {
 	if certName == "" {
 		certName = certKey
@@ -40,7 +42,7 @@ func NewDirectory(dir, certName, keyName string) (*Directory, error) {
 	return d, nil
 }
 
-// stamp tells versions of the files apart.
+// stamp identifies a version of the files.
 type stamp struct {
 	cert, key fileStamp
 }
@@ -55,7 +57,7 @@ func (d *Directory) stampNow() (s stamp, err error) {
 		name string
 		into *fileStamp
 	}{{d.certFile, &s.cert}, {d.keyFile, &s.key}} {
-		info, err := os.Stat(f.name) // through links: a mounted Secret changes those
+		info, err := os.Stat(f.name) // follows symbolic links: updates of a mounted Secret replace those
 		if err != nil {
 			return stamp{}, err
 		}
@@ -64,7 +66,7 @@ func (d *Directory) stampNow() (s stamp, err error) {
 	return s, nil
 }
 
-// GetCertificate is the certificate in the files.
+// GetCertificate returns the certificate in the files.
 func (d *Directory) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,5 +84,5 @@ func (d *Directory) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	if d.cert == nil {
 		return nil, fmt.Errorf("read webhook certificate: %w", err)
 	}
-	return d.cert, nil // files that are half written are read again
+	return d.cert, nil // partially written files are read again later
 }

@@ -1,25 +1,29 @@
-// Package webhook lets an operator take part in what the API server does: it defaults and validates objects before they are stored
-// (admission), and converts them between versions (conversion).
+// Package webhook implements webhooks that the API server calls: admission webhooks, which default
+// and validate objects before they are stored, and conversion webhooks, which convert objects
+// between versions.
 //
 // # Model
 //
-//	API server ──AdmissionReview──▶ Server ──▶ Handler ◀── Default[T], Validate[T], or one's own
+//	API server ──AdmissionReview──▶ Server ──▶ Handler ◀── Default[T], Validate[T], or a custom one
 //	           ──ConversionReview─▶        ──▶ Conversion ◀── Hub and Convertible types of a scheme
 //	                                 ▲
-//	             certificates ───────┘ Authority (made here, kept in a Secret) or Directory (made by others)
+//	             certificates ───────┘ Authority (self-issued, kept in a Secret) or Directory (external)
 //	                   │
 //	                   └─CA bundle─▶ Registration ──▶ webhook configurations and CustomResourceDefinitions
 //
-// The paths are those of the field: /mutate-<group>-<version>-<kind>, /validate-<group>-<version>-<kind> and /convert, so manifests that
-// were made for controller-runtime fit.
+// The paths are those of controller-runtime: /mutate-<group>-<version>-<kind>,
+// /validate-<group>-<version>-<kind> and /convert. Manifests written for controller-runtime work
+// unchanged.
 //
 // # Certificates
 //
-// The API server trusts a webhook by the CA bundle in its configuration. An [Authority] makes both, in this process, and needs no
-// cert-manager: replicas share it by a Secret; it renews the certificate after two thirds of its life; and a new CA is in the bundle
-// for long before anything is signed with it, so nobody meets a certificate that he does not trust yet. A [Registration] writes the bundle
-// into whatever refers to this operator, whenever it is missing there. Whoever has certificates puts them into a directory ([Directory]);
-// they are read anew when the files change.
+// The API server authenticates a webhook by the CA bundle in its configuration. An [Authority]
+// issues both certificate and CA in this process, so that cert-manager is not needed. Replicas
+// share them through a Secret. The Authority renews the certificate after two thirds of its life. A
+// new CA is in the bundle long before it signs, so that no client gets a certificate that it does
+// not trust yet. A [Registration] writes the bundle into every configuration that refers to this
+// operator. Certificates from another source can be put into a directory ([Directory]), which
+// reloads them when the files change.
 //
 // # Use
 //
@@ -32,5 +36,5 @@
 //
 // # Concurrency
 //
-// Everything here is safe for concurrent use. Handlers are called once per request, each in its own goroutine.
+// All types are safe for concurrent use. Each request is handled in its own goroutine.
 package webhook

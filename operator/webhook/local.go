@@ -15,10 +15,11 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// ownName is the configuration of hooks that no manifest has.
+// ownName is the name of the configuration for hooks that are in no manifest.
 func (r *Registration) ownName() string { return "local-" + r.cfg.Name }
 
-// registerOwn makes, renews or removes the configuration of hooks that no other one refers to.
+// registerOwn creates, updates or deletes the configuration of hooks that no other configuration
+// refers to.
 func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersionKind, pem []byte) error {
 	covered, err := r.covered(ctx, kind)
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 	return r.cfg.Client.Apply(ctx, own)
 }
 
-// covered are the paths that other configurations of a kind refer to.
+// covered returns the paths that other configurations of a kind refer to.
 func (r *Registration) covered(ctx context.Context, kind schema.GroupVersionKind) (map[string]bool, error) {
 	var configs []admissionregistrationv1.WebhookClientConfig
 	if kind == mutatingConfigurations {
@@ -98,7 +99,7 @@ func (r *Registration) covered(ctx context.Context, kind schema.GroupVersionKind
 	return covered, nil
 }
 
-// webhook is a hook as the API server is told of it.
+// webhook returns a hook as an entry of a webhook configuration.
 func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.ValidatingWebhook, error) {
 	mapping, err := r.cfg.Client.Mapper().RESTMapping(h.Kind.GroupKind(), h.Kind.Version)
 	if err != nil {
@@ -123,7 +124,8 @@ func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.Vali
 	}, nil
 }
 
-// registerConversion brings the conversion of a CustomResourceDefinition to what it should be, if it is one of the operator's.
+// registerConversion updates the conversion webhook of a CustomResourceDefinition, if it is of one
+// of the operator's kinds.
 func (r *Registration) registerConversion(ctx context.Context, name string, pem []byte) error {
 	if !slices.ContainsFunc(r.cfg.Conversions, func(kind schema.GroupKind) bool { return strings.HasSuffix(name, "."+kind.Group) }) {
 		return nil
@@ -175,7 +177,7 @@ func (r *Registration) registerConversion(ctx context.Context, name string, pem 
 	}}})
 }
 
-// convertFields reads fields of an unstructured object.
+// convertFields decodes fields of an unstructured object.
 func convertFields(fields map[string]any, into any) error {
 	data, err := json.Marshal(fields)
 	if err != nil {

@@ -18,7 +18,7 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// MarshalJSON writes the value of what sets one, even if that is null.
+// MarshalJSON includes the value of operations that set one, even if it is null.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	if o.Op == "remove" {
 		return json.Marshal(map[string]any{"op": o.Op, "path": o.Path})
@@ -26,9 +26,9 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"op": o.Op, "path": o.Path, "value": o.Value})
 }
 
-// Diff is the patch that makes in the document raw those changes which lead from before to after. These were decoded from raw, and may
-// neither have all its fields nor only those: what the Go type does not know stays in raw, and what it merely adds by being encoded is
-// not added.
+// Diff returns the patch that makes the changes between before and after in the document raw, from
+// which both were decoded. Fields of raw that the Go type lacks stay, and fields that only the
+// encoding of the Go type adds are not added.
 func Diff(raw []byte, before, after any) ([]Operation, error) {
 	var d differ
 	documents := [3]any{}
@@ -38,7 +38,7 @@ func Diff(raw []byte, before, after any) ([]Operation, error) {
 			return nil, fmt.Errorf("make patch: %w", err)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(data))
-		decoder.UseNumber() // integers stay what they are
+		decoder.UseNumber() // preserves integers
 		if err := decoder.Decode(&documents[i]); err != nil {
 			return nil, fmt.Errorf("make patch: %w", err)
 		}
@@ -53,7 +53,7 @@ func (d *differ) add(op, path string, value any) {
 	d.patch = append(d.patch, Operation{Op: op, Path: path, Value: value})
 }
 
-// diff goes into what differs as deep as raw is built in the same way.
+// diff descends into the differences as far as the structure of raw matches.
 func (d *differ) diff(path string, raw, before, after any) {
 	if reflect.DeepEqual(before, after) {
 		return
@@ -118,7 +118,7 @@ func (d *differ) items(path string, raw, before, after []any) {
 	for i := head; i < both; i++ {
 		d.diff(path+"/"+strconv.Itoa(i), raw[i], before[i], after[i])
 	}
-	for i := oldEnd - 1; i >= both; i-- { // from the end: positions before it stay
+	for i := oldEnd - 1; i >= both; i-- { // from the end, so that earlier positions stay valid
 		d.add("remove", path+"/"+strconv.Itoa(i), nil)
 	}
 	for i := both; i < newEnd; i++ {

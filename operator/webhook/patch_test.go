@@ -17,7 +17,7 @@ func TestDiff(t *testing.T) {
 		{"one field", `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":3}}`, `[{"op":"replace","path":"/spec/b","value":3}]`},
 		{"what the type does not know stays", `{"spec":{"a":1,"new":2}}`, `{"spec":{"a":1}}`, `{"spec":{"a":1,"b":3}}`,
 			`[{"op":"add","path":"/spec/b","value":3}]`},
-		{"the zero value of a struct is no field", `{}`, `{"spec":{},"status":{}}`, `{"spec":{"a":1},"status":{}}`, `[{"op":"add","path":"/spec","value":{"a":1}}]`},
+		{"the zero value of a struct is omitted", `{}`, `{"spec":{},"status":{}}`, `{"spec":{"a":1},"status":{}}`, `[{"op":"add","path":"/spec","value":{"a":1}}]`},
 		{"removed", `{"a":1,"b":2}`, `{"a":1,"b":2,"c":0}`, `{"a":1}`, `[{"op":"remove","path":"/b"}]`},
 		{"null", `{"a":null}`, `{}`, `{"a":{"b":1}}`, `[{"op":"replace","path":"/a","value":{"b":1}}]`},
 		{"names are escaped", `{"a":{}}`, `{"a":{}}`, `{"a":{"x/y~z":"v"}}`, `[{"op":"add","path":"/a/x~1y~0z","value":"v"}]`},

@@ -28,36 +28,39 @@ type Hook struct {
 	Mutating bool
 }
 
-// RegistrationConfig describes a Registration.
+// RegistrationConfig configures a Registration.
 type RegistrationConfig struct {
-	// Client reaches the API server; it must ask the server. Required.
+	// Client accesses the API server; it must read from the server. Required.
 	Client client.Client
-	// CABundle is what clients are to trust, and tells when that changes: (*Authority).CABundle. Required.
+	// CABundle returns the certificates that clients must trust, and a channel that is closed when
+	// they change, as (*Authority).CABundle does. Required.
 	CABundle func() (pem []byte, changed <-chan struct{})
-	// Hooks are the admission webhooks, and Conversions the kinds that are converted.
+	// Hooks are the admission webhooks, and Conversions the kinds with a conversion webhook.
 	Hooks       []Hook
 	Conversions []schema.GroupKind
-	// Namespace is where the operator runs. Configurations that refer to a service there, with the path of one of the hooks, are those
-	// of the operator.
+	// Namespace is the namespace of the operator. Configurations belong to the operator if they
+	// refer to a service there and to the path of one of the hooks.
 	Namespace string
-	// URL, if any, is where the operator is reached from the API server: everything that refers to a service with such a path is made
-	// to refer to the URL instead, and hooks that nothing refers to get a configuration for as long as the operator runs. It is for an
-	// operator on the developer's machine.
+	// URL, if not empty, is the address at which the API server reaches the operator.
+	// Configurations that refer to a service with the path of a hook are changed to refer to the
+	// URL, and hooks without a configuration get one while the operator runs. It is for operators
+	// on a developer's machine.
 	URL string
 	// Name is that of the operator: the configuration that is made with URL is called after it.
 	Name string
-	// Log is where it tells what it does; slog.Default() if nil.
+	// Log receives the log; slog.Default() if nil.
 	Log *slog.Logger
 }
 
-// Registration keeps the API server's knowledge of the operator's webhooks: the CA bundle in webhook configurations and in
-// CustomResourceDefinitions, and with a URL all the rest of how they are reached.
+// Registration keeps the registration of the operator's webhooks up to date: the CA bundle in
+// webhook configurations and CustomResourceDefinitions and, with a URL, the complete client
+// configuration.
 type Registration struct {
 	cfg   RegistrationConfig
 	paths map[string]bool
 }
 
-// NewRegistration makes a registration. It does nothing until it runs.
+// NewRegistration returns a Registration. It does nothing before Run.
 func NewRegistration(cfg RegistrationConfig) *Registration {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -75,7 +78,7 @@ var (
 	definitions              = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 )
 
-// Run keeps the registration until ctx ends. It follows the configurations by their metadata.
+// Run maintains the registration until ctx ends. It watches the metadata of the configurations.
 func (r *Registration) Run(ctx context.Context) error {
 	informers, err := informer.New(informer.Config{Client: r.cfg.Client, Log: r.cfg.Log})
 	if err != nil {
@@ -108,7 +111,7 @@ func (r *Registration) Run(ctx context.Context) error {
 	return runAll(ctx, informers, controllers)
 }
 
-// forever is for what is waited for as long as the operator runs.
+// forever disables the sync timeout.
 const forever = 1 << 62
 
 func runAll(ctx context.Context, informers informer.Informers, controllers []*controller.Controller) error {
@@ -130,7 +133,7 @@ func runAll(ctx context.Context, informers informer.Informers, controllers []*co
 	return errors.Join(all...)
 }
 
-// kinds are those that have to be looked after.
+// kinds returns the kinds of the configurations to maintain.
 func (r *Registration) kinds() []schema.GroupVersionKind {
 	var mutating, validating bool
 	for _, h := range r.cfg.Hooks {
@@ -149,7 +152,8 @@ func (r *Registration) kinds() []schema.GroupVersionKind {
 	return kinds
 }
 
-// bundleSource looks at everything again when the CA bundle has changed, and at what is to be there although it is not.
+// bundleSource enqueues all objects, and the own configuration even if it does not exist, when the
+// CA bundle changes.
 func (r *Registration) bundleSource(informers informer.Informers, obj client.Object) controller.Source {
 	return controller.SourceFunc(func(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
 		inf, err := informers.For(obj)
@@ -178,11 +182,11 @@ func (r *Registration) bundleSource(informers informer.Informers, obj client.Obj
 	})
 }
 
-// register brings one object to what it should be.
+// register updates one configuration.
 func (r *Registration) register(ctx context.Context, kind schema.GroupVersionKind, name string) error {
 	pem, _ := r.cfg.CABundle()
 	if len(pem) == 0 {
-		return nil // it comes again when there is one
+		return nil // bundleSource enqueues the object again when there is a bundle
 	}
 	if kind == definitions {
 		return r.registerConversion(ctx, name, pem)
@@ -211,7 +215,7 @@ func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Ope
 	if len(patch) == 0 {
 		return nil
 	}
-	// What was looked at, and nothing else, is changed.
+	// Fail if the object has changed since it was read.
 	patch = append([]Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, patch...)
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -225,7 +229,7 @@ func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Ope
 	return nil
 }
 
-// read is a configuration, and how each of its webhooks is reached.
+// read returns a configuration and the client configurations of its webhooks.
 func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, name string) (client.Object, []admissionregistrationv1.WebhookClientConfig, error) {
 	var configs []admissionregistrationv1.WebhookClientConfig
 	if kind == mutatingConfigurations {
@@ -244,7 +248,8 @@ func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, n
 	return obj, configs, err
 }
 
-// clientConfig is how a webhook of a configuration is to be reached, if it is one of the operator.
+// clientConfig returns the desired client configuration of a webhook, if it belongs to the
+// operator.
 func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
 	path := ""
 	switch {
@@ -269,7 +274,7 @@ func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConf
 	return is, true
 }
 
-// local says whether a URL is of this machine, as those of an earlier run are.
+// local reports whether a URL refers to this machine, as those of earlier runs do.
 func local(url string) bool {
 	return strings.HasPrefix(url, "https://127.0.0.1:") || strings.HasPrefix(url, "https://localhost:") || strings.HasPrefix(url, "https://[::1]:")
 }
@@ -279,14 +284,15 @@ func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {
 		(a.Service == nil) == (b.Service == nil)
 }
 
-// unregister removes what was only for this run: nobody would answer.
+// unregister deletes the configurations that were created for this run, because no server responds
+// any more.
 func (r *Registration) unregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
 		obj.SetName(r.ownName())
 		if err := client.IgnoreNotFound(r.cfg.Client.Delete(ctx, obj)); err != nil {
-			r.cfg.Log.Warn("the operator's webhook configuration is left behind", "name", obj.GetName(), "err", err)
+			r.cfg.Log.Warn("delete the operator's webhook configuration", "name", obj.GetName(), "err", err)
 		}
 	}
 }

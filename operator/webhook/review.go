@@ -15,11 +15,11 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// maxBody is more than the API server lets an object be, twice over: a review of an update has two.
+// maxBody is more than twice the size limit of objects: the review of an update contains two.
 const maxBody = 7 << 20
 
-// Review serves a Handler over HTTP: it reads an AdmissionReview and answers with one of the same version. A panic of the handler is an answer
-// with code 500, and logged.
+// Review returns an HTTP handler that reads an AdmissionReview, calls h, and responds with a review
+// of the same version. If h panics, it logs that and responds with code 500.
 func Review(h Handler) http.Handler { return reviewer{h} }
 
 type reviewer struct{ handler Handler }
@@ -30,7 +30,7 @@ func (h reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if code, err := readReview(w, r, &review); err != nil {
 		resp = Errored(int32(code), err)
 	} else if review.Request == nil {
-		resp = Errored(http.StatusBadRequest, errors.New("the review has no request"))
+		resp = Errored(http.StatusBadRequest, errors.New("the AdmissionReview has no request"))
 	} else {
 		resp = h.handle(r.Context(), Request{*review.Request})
 	}
@@ -48,7 +48,7 @@ func (h reviewer) handle(ctx context.Context, req Request) (resp Response) {
 	log := reconcile.Log(ctx).With("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "operation", string(req.Operation))
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error("a webhook panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			log.Error("webhook panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 			resp = Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v", p))
 			panicked(ctx)
 		}
@@ -76,7 +76,7 @@ func encodeResponse(r Response) *admissionv1.AdmissionResponse {
 	return out
 }
 
-// readReview reads the body of a request; the code goes with the error.
+// readReview decodes the body of a request. With an error, it returns the status code for it.
 func readReview(w http.ResponseWriter, r *http.Request, into any) (int, error) {
 	if r.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, fmt.Errorf("method %s: want POST", r.Method)
@@ -97,7 +97,7 @@ func readReview(w http.ResponseWriter, r *http.Request, into any) (int, error) {
 	return 0, nil
 }
 
-// writeJSON answers 200 also for refusals: the review says what the matter is.
+// writeJSON responds with 200 also for denials, which are in the review.
 func writeJSON(w http.ResponseWriter, answer any) {
 	data, err := json.Marshal(answer)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestReview(t *testing.T) {
 			patch: `[{"op":"add","path":"/metadata/labels","value":{"by":"jo"}}]`},
 		{name: "nothing to default", h: mutate, body: review("UPDATE", `{"metadata":{"labels":{"a":"b"}}}`, "{}"), allowed: true},
 		{name: "deletions are not defaulted", h: mutate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), allowed: true},
-		{name: "nobody's", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden who asks?"},
+		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden who asks?"},
 		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"), status: "500  panic: as asked"},
 		{name: "created", h: validate, body: review("CREATE", `{"data":{"a":"b"}}`, "null"), allowed: true, warn: "created"},
 		{name: "invalid", h: validate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"), status: `422 Invalid ConfigMap "a" is invalid`},
@@ -102,7 +102,7 @@ func TestReview(t *testing.T) {
 		{name: "deleted", h: validate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), status: "403 Forbidden a stays"},
 		{name: "connect", h: validate, body: review("CONNECT", "{}", "null"), allowed: true},
 		{name: "no ConfigMap", h: validate, body: review("CREATE", `{"data":7}`, "null"), status: "400  decode *v1.ConfigMap: "},
-		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: "400  the review has no request"},
+		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: "400  the AdmissionReview has no request"},
 		{name: "no JSON", h: validate, body: `{`, status: "400  decode review: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,24 +15,25 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Certificates are what a Server shows who it is with.
+// Certificates provides the serving certificate of a Server.
 type Certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// Config describes a Server.
+// Config configures a Server.
 type Config struct {
 	// Address is the host:port to listen at; ":9443" if empty.
 	Address string
-	// Listener, if any, is used in place of Address.
+	// Listener, if not nil, is used instead of Address.
 	Listener net.Listener
-	// Certificates are required.
+	// Certificates is required.
 	Certificates Certificates
-	// TLS, if any, changes the settings of the connections.
+	// TLS, if not nil, changes the TLS configuration.
 	TLS func(*tls.Config)
-	// Instrument, if any, wraps each handler, to measure it. panicked is to be called for each request whose handler panicked.
+	// Instrument, if not nil, wraps each handler to measure it. panicked is called for each request
+	// whose handler panicked.
 	Instrument func(path string, h http.Handler) (measured http.Handler, panicked func())
-	// Log is where the server tells what it does; slog.Default() if nil.
+	// Log receives the server's log; slog.Default() if nil.
 	Log *slog.Logger
 }
 
@@ -43,11 +44,11 @@ type Server struct {
 
 	mu        sync.Mutex
 	paths     []string
-	listening chan struct{} // closed when it listens
+	listening chan struct{} // closed when it serves
 	address   string
 }
 
-// NewServer makes a server. It does nothing until it runs.
+// NewServer returns a server. It does nothing before Listen or Run.
 func NewServer(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -60,19 +61,19 @@ func NewServer(cfg Config) *Server {
 
 type panicKey struct{}
 
-// panicked notes a panic of the handler of a request under way.
+// panicked reports a panic of a request's handler.
 func panicked(ctx context.Context) {
 	if note, ok := ctx.Value(panicKey{}).(func()); ok {
 		note()
 	}
 }
 
-// Register has a handler serve a path, which must not have one. It may be called at any time.
+// Register adds the handler of a path, which must not have one. It can be called at any time.
 func (s *Server) Register(path string, h http.Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Contains(s.paths, path) {
-		return fmt.Errorf("register webhook: %s is registered already", path)
+		return fmt.Errorf("register webhook: path %s is already registered", path)
 	}
 	s.paths = append(s.paths, path)
 	note := func() {}
@@ -87,27 +88,27 @@ func (s *Server) Register(path string, h http.Handler) error {
 	return nil
 }
 
-// Paths are those that have a handler.
+// Paths returns the registered paths.
 func (s *Server) Paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.paths)
 }
 
-// Handler serves what is registered, without a port.
+// Handler returns a handler of all registered paths, for use without a port.
 func (s *Server) Handler() http.Handler { return s.mux }
 
-// Listening is closed when the server listens.
+// Listening returns a channel that is closed when the server serves.
 func (s *Server) Listening() <-chan struct{} { return s.listening }
 
-// Address is where it listens, or empty.
+// Address returns the address at which the server listens, or "".
 func (s *Server) Address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
 }
 
-// Check is a readiness check: nil while a client would be served.
+// Check is a readiness check: it returns nil if the server serves and has a certificate.
 func (s *Server) Check(context.Context) error {
 	select {
 	case <-s.listening:
@@ -118,7 +119,7 @@ func (s *Server) Check(context.Context) error {
 	return err
 }
 
-// Listen takes the port. Run does, if it was not done before.
+// Listen opens the port. Run calls it if necessary.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +137,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// Run serves until ctx ends. Requests under way then have a few seconds.
+// Run serves until ctx ends, and then waits up to five seconds for requests in progress.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err

@@ -13,35 +13,36 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Warnings are shown to the user, each as a line.
+// Warnings are shown to the user, one per line.
 type Warnings = []string
 
-// Defaulter fills in what a user left out of an object that is created or updated. What it changes in obj is what is changed, and nothing
-// else. An error refuses the request.
+// Defaulter sets defaults in an object that is created or updated, by modifying obj. An error
+// denies the request.
 type Defaulter[T any] interface {
 	Default(ctx context.Context, obj *T) error
 }
 
-// Validator judges objects of one Go type. An error refuses the request: one of the API (such as apierrors.NewInvalid) with its status,
-// any other as 403. Updates that only take part in the deletion of an object are judged, too.
+// Validator validates objects of one Go type. An error denies the request: an API error (such as
+// from apierrors.NewInvalid) with its status, other errors with 403. Validators are also called for
+// updates of objects that are being deleted, such as the removal of a finalizer.
 type Validator[T any] interface {
 	ValidateCreate(ctx context.Context, obj *T) (Warnings, error)
 	ValidateUpdate(ctx context.Context, old, obj *T) (Warnings, error)
-	// ValidateDelete is called only if the configuration has the operation DELETE.
+	// ValidateDelete is called only if the webhook configuration has the operation DELETE.
 	ValidateDelete(ctx context.Context, obj *T) (Warnings, error)
 }
 
-// MutatePath is where objects of a kind are defaulted.
+// MutatePath returns the path of the mutating webhook of a kind.
 func MutatePath(kind schema.GroupVersionKind) string { return "/mutate-" + pathOf(kind) }
 
-// ValidatePath is where objects of a kind are validated.
+// ValidatePath returns the path of the validating webhook of a kind.
 func ValidatePath(kind schema.GroupVersionKind) string { return "/validate-" + pathOf(kind) }
 
 func pathOf(kind schema.GroupVersionKind) string {
 	return strings.ReplaceAll(kind.Group, ".", "-") + "-" + kind.Version + "-" + strings.ToLower(kind.Kind)
 }
 
-// Default is a Defaulter as a Handler. Deletions pass.
+// Default returns a Handler that calls a Defaulter. It allows deletions.
 func Default[T any, P client.Pointer[T]](d Defaulter[T]) Handler {
 	return HandlerFunc(func(ctx context.Context, req Request) Response {
 		if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
@@ -63,7 +64,8 @@ func Default[T any, P client.Pointer[T]](d Defaulter[T]) Handler {
 	})
 }
 
-// Validate is a Validator as a Handler. Operations other than CREATE, UPDATE and DELETE pass.
+// Validate returns a Handler that calls a Validator. It allows operations other than CREATE, UPDATE
+// and DELETE.
 func Validate[T any, P client.Pointer[T]](v Validator[T]) Handler {
 	return HandlerFunc(func(ctx context.Context, req Request) Response {
 		var obj, old P

@@ -1,14 +1,18 @@
-// Package workqueue is the queue between the watchers of a controller and its workers.
+// Package workqueue is the queue between the event handlers of a controller and its workers.
 //
-// A [Queue] holds keys, not work: what is to be done follows from the present state of the thing the key names. It is
+// A [Queue] holds keys, not work: the work follows from the current state of the object that a key
+// names. The queue is
 //
-//   - fair: keys of one priority are handed out in the order in which they were added;
-//   - stingy: a key that waits is there once, however often it is added; a key that is being processed is not handed to a second
-//     worker, and is queued again, once, when it was added meanwhile;
-//   - patient: a key may be added for later ([Queue.AddAfter]) or with a backoff ([Queue.AddRateLimited]); the earliest time wins;
-//   - just: higher priorities go first, and with [Config].Aging no key starves.
+//   - fair: keys of equal priority are processed in the order in which they were added;
+//   - stingy: a waiting key is in the queue once, however often it is added; a key that is being
+//     processed is not given to a second worker, and is queued again, once, if it was added in the
+//     meantime;
+//   - patient: keys can be added with a delay ([Queue.AddAfter]) or a backoff
+//     ([Queue.AddRateLimited]); the earliest time wins;
+//   - just: higher priorities come first, and with [Config].Aging no key starves.
 //
-// Every key carries a payload that says why it is there. Adds that fall together merge their payloads ([Config].Merge).
+// Every key has a payload that says why it was added. Adds of a waiting key merge their payloads
+// ([Config].Merge).
 //
 //	               AddAfter                 due
 //	┌──────┐ ───────────────────▶ waiting ───────┐
@@ -35,5 +39,6 @@
 //
 // # Concurrency
 //
-// All methods may be called from any goroutine. A queue owns no goroutine; it has one timer while something waits.
+// All methods are safe for concurrent use. A queue has no goroutine; it has one timer while keys
+// are delayed.
 package workqueue

@@ -1,8 +1,9 @@
 package workqueue
 
-// Drop takes keys out of the queue: those that are ready, that were added for later, or that were added while a worker holds them. The
-// limiter forgets them. What a worker holds stays with it until Done, and is not queued again unless it is added again. The result is how
-// many were taken out. which is called while the queue is locked, and must not call it.
+// Drop removes keys from the queue: ready ones, delayed ones, and those added again while a worker
+// has them. It also resets their backoff. A key that a worker has stays with it until Done, and is
+// not queued again unless it is added again. Drop returns the number of removed keys. which is
+// called while the queue is locked, and must not call it.
 func (q *Queue[T, P]) Drop(which func(key T) bool) (dropped int) {
 	keys, dropped := q.drop(which)
 	for _, key := range keys {

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// MACH-06: keys are taken out wherever they are, and begin anew when they come back.
+// MACH-06: keys are removed from every state, and start over when they are added again.
 func TestDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &workqueue.Exponential[string]{Base: time.Minute, Max: time.Hour}
@@ -56,8 +56,8 @@ func TestDrop(t *testing.T) {
 			t.Errorf("%d were dropped the second time", n)
 		}
 
-		// A worker that holds a key gives it back, and nobody else gets it before.
-		q.Add("east/running", "anew")
+		// A worker that has a key returns it, and no other worker gets it before that.
+		q.Add("east/running", "readded")
 		if item := get(); item.Key != "west/ready" {
 			t.Errorf("got %q, want the one that is not held", item.Key)
 		} else {
@@ -65,7 +65,7 @@ func TestDrop(t *testing.T) {
 		}
 		q.Done(again)
 		q.Done(running)
-		if item := get(); item.Key != "east/running" || item.Payload != "anew" {
+		if item := get(); item.Key != "east/running" || item.Payload != "readded" {
 			t.Errorf("got %q, %q", item.Key, item.Payload)
 		} else {
 			q.Done(item)

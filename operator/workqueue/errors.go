@@ -2,5 +2,5 @@ package workqueue
 
 import "errors"
 
-// ErrShutDown is what Get returns when the queue is shut down and has nothing left to hand out.
+// ErrShutDown is returned by Get if the queue is shut down and empty.
 var ErrShutDown = errors.New("work queue is shut down")

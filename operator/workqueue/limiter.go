@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// Limiter says how long a key has to wait before it is tried again. Implementations are safe for concurrent use.
+// Limiter determines the delay before a key is retried. Implementations must be safe for concurrent
+// use.
 type Limiter[T comparable] interface {
-	// When counts a further try of the key and returns the time to wait before it.
+	// When counts a retry of the key and returns the delay before it.
 	When(key T) time.Duration
-	// Forget ends the account of a key.
+	// Forget resets the state of a key.
 	Forget(key T)
-	// NumRequeues is how often When was called for the key since it was forgotten.
+	// NumRequeues returns the number of calls of When for the key since the last Forget.
 	NumRequeues(key T) int
 }
 
-// DefaultLimiter backs off per key from 5 ms, doubling up to 1000 s, and lets all keys together pass ten times a second after a
-// burst of one hundred. These are the values of Kubernetes' own controllers.
+// DefaultLimiter returns a limiter with exponential backoff per key from 5 ms to 1000 s, and an
+// overall limit of ten keys per second with bursts of 100. These are the values of Kubernetes' own
+// controllers.
 func DefaultLimiter[T comparable]() Limiter[T] {
 	return MaxOf[T]{
 		&Exponential[T]{Base: 5 * time.Millisecond, Max: 1000 * time.Second},
@@ -25,7 +27,7 @@ func DefaultLimiter[T comparable]() Limiter[T] {
 	}
 }
 
-// Exponential doubles the time of each further try of a key, from Base up to Max.
+// Exponential doubles the delay of a key with each retry, from Base up to Max.
 type Exponential[T comparable] struct {
 	Base, Max time.Duration
 
@@ -33,7 +35,7 @@ type Exponential[T comparable] struct {
 	tries map[T]int
 }
 
-// When returns Base times two to the number of earlier tries, at most Max.
+// When returns Base times two to the power of the number of earlier retries, at most Max.
 func (l *Exponential[T]) When(key T) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,37 +44,38 @@ func (l *Exponential[T]) When(key T) time.Duration {
 	}
 	n := l.tries[key]
 	l.tries[key] = n + 1
-	// Base << n would not fit when Base exceeds Max >> n.
+	// Base << n would overflow if Base exceeds Max >> n.
 	if n > 62 || l.Base > l.Max>>n {
 		return l.Max
 	}
 	return l.Base << n
 }
 
-// Forget begins anew for a key.
+// Forget resets the delay of a key.
 func (l *Exponential[T]) Forget(key T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.tries, key)
 }
 
-// NumRequeues is the number of tries of a key.
+// NumRequeues returns the number of retries of a key.
 func (l *Exponential[T]) NumRequeues(key T) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tries[key]
 }
 
-// Bucket lets all keys together pass once per Every, and Burst more when it was idle. It keeps no account per key.
+// Bucket is a token bucket for all keys together, with one token per Every and bursts of Burst. It
+// has no state per key.
 type Bucket[T comparable] struct {
 	Every time.Duration
 	Burst int
 
 	mu   sync.Mutex
-	next time.Time // when the token of the next caller would come if there were no burst
+	next time.Time // when the next token would be available without a burst
 }
 
-// When takes a token and returns the time until it is there.
+// When takes a token and returns the time until it is available.
 func (l *Bucket[T]) When(T) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +83,7 @@ func (l *Bucket[T]) When(T) time.Duration {
 	if l.next.Before(now) {
 		l.next = now
 	}
-	// A bucket of n tokens is one whose caller may be n-1 tokens early.
+	// In a bucket of n tokens, a caller may be n-1 tokens early.
 	wait := l.next.Sub(now) - time.Duration(max(l.Burst, 1)-1)*l.Every
 	l.next = l.next.Add(l.Every)
 	return max(wait, 0)
@@ -89,13 +92,13 @@ func (l *Bucket[T]) When(T) time.Duration {
 // Forget does nothing.
 func (l *Bucket[T]) Forget(T) {}
 
-// NumRequeues is always zero.
+// NumRequeues always returns zero.
 func (l *Bucket[T]) NumRequeues(T) int { return 0 }
 
-// MaxOf asks several limiters and takes the longest time and the greatest count.
+// MaxOf combines limiters, and returns the longest delay and the greatest count.
 type MaxOf[T comparable] []Limiter[T]
 
-// When asks all of them.
+// When calls all limiters.
 func (l MaxOf[T]) When(key T) time.Duration {
 	var d time.Duration
 	for _, each := range l {
@@ -104,14 +107,14 @@ func (l MaxOf[T]) When(key T) time.Duration {
 	return d
 }
 
-// Forget tells all of them.
+// Forget calls all limiters.
 func (l MaxOf[T]) Forget(key T) {
 	for _, each := range l {
 		each.Forget(key)
 	}
 }
 
-// NumRequeues is the greatest of theirs.
+// NumRequeues returns the greatest count.
 func (l MaxOf[T]) NumRequeues(key T) int {
 	n := 0
 	for _, each := range l {
@@ -120,14 +123,14 @@ func (l MaxOf[T]) NumRequeues(key T) int {
 	return n
 }
 
-// Jitter lengthens the times of a limiter by a random part of up to Fraction of them, so that what failed together is not tried again
-// together.
+// Jitter increases the delays of a limiter by a random part of up to Fraction, so that keys that
+// failed together are not retried together.
 type Jitter[T comparable] struct {
 	Limiter[T]
 	Fraction float64
 }
 
-// When is the limiter's time and a random part.
+// When returns the limiter's delay plus a random part.
 func (l Jitter[T]) When(key T) time.Duration {
 	d := l.Limiter.When(key)
 	return d + time.Duration(float64(d)*l.Fraction*rand.Float64())

@@ -2,17 +2,17 @@ package workqueue
 
 import "slices"
 
-// state says whether and where an entry waits. Whether it is running is independent of that.
+// state says whether and where an entry waits. It is independent of whether the entry is running.
 type state uint8
 
 const (
-	idle    state = iota // nothing wants it: it is running or resting
+	idle    state = iota // not queued: running or resting
 	waiting              // in the heap, until it is due
 	queued               // in a level
-	held                 // wanted, but running: Done queues it
+	held                 // added while running: Done queues it
 )
 
-// entry is all that the queue knows of a key.
+// entry is the state of a key.
 type entry[T comparable, P any] struct {
 	key      T
 	payload  P
@@ -20,16 +20,16 @@ type entry[T comparable, P any] struct {
 	state    state
 	running  bool
 	due      int64 // waiting: when to queue it
-	index    int   // waiting: place in the heap
-	stamp    int64 // queued: since when; running: since when
+	index    int   // waiting: index in the heap
+	stamp    int64 // queued: when it was queued; running: when it was returned by Get
 
-	turn uint64 // counts how often it was handed out, for whatever key
+	turn uint64 // number of times Get has returned the entry, for any key
 
-	next, prev *entry[T, P] // neighbours in its list: a level, or the running
+	next, prev *entry[T, P] // neighbors in its list: a level, or the running entries
 	list       *list[T, P]  // that list
 }
 
-// list is a doubly linked list of entries, threaded through them.
+// list is a doubly linked list of entries.
 type list[T comparable, P any] struct {
 	head, tail *entry[T, P]
 	priority   int
@@ -59,7 +59,7 @@ func (l *list[T, P]) remove(e *entry[T, P]) {
 	e.list, e.prev, e.next = nil, nil, nil
 }
 
-// level is the list of a priority, made if there is none.
+// level returns the list of a priority, and creates it if necessary.
 func (q *Queue[T, P]) level(priority int) *list[T, P] {
 	i := 0
 	for ; i < len(q.levels); i++ {
@@ -78,7 +78,7 @@ func (q *Queue[T, P]) level(priority int) *list[T, P] {
 	return l
 }
 
-// unlink takes an entry out of its level, and the level away when that was its last.
+// unlink removes an entry from its level, and the level if it becomes empty.
 func (q *Queue[T, P]) unlink(e *entry[T, P]) {
 	l := e.list
 	l.remove(e)
@@ -90,7 +90,7 @@ func (q *Queue[T, P]) unlink(e *entry[T, P]) {
 	}
 }
 
-// raise gives an entry that waits a higher priority.
+// raise increases the priority of a waiting entry.
 func (q *Queue[T, P]) raise(e *entry[T, P], priority int) {
 	if priority <= e.priority {
 		return
@@ -101,7 +101,7 @@ func (q *Queue[T, P]) raise(e *entry[T, P], priority int) {
 		return
 	}
 	if q.aging > 0 && q.now()-e.stamp >= int64(priority-from)*q.aging {
-		e.priority = from // its age counts for more than a place at the end of the higher level
+		e.priority = from // its age counts more than a place at the end of the higher level
 		return
 	}
 	q.unlink(e)
@@ -109,8 +109,9 @@ func (q *Queue[T, P]) raise(e *entry[T, P], priority int) {
 	q.enqueue(e)
 }
 
-// next is the entry to hand out. Within a level the head is the oldest. Between levels, an entry of priority p that was queued at t
-// has at any later time the age-adjusted priority p + (now-t)/aging; comparing those is comparing t - p*aging, whatever the time is.
+// next returns the entry that Get returns next. Within a level, that is the oldest. Between levels,
+// an entry of priority p that was queued at time t has at time now the age-adjusted priority p +
+// (now-t)/aging, so comparing t - p*aging suffices at any time.
 func (q *Queue[T, P]) next() *entry[T, P] {
 	best := q.levels[0].head
 	if q.aging == 0 || len(q.levels) == 1 {
@@ -125,11 +126,12 @@ func (q *Queue[T, P]) next() *entry[T, P] {
 	return best
 }
 
-// maxResting bounds the entries that stay in the map although nothing wants them, as most keys come back; and so what is kept for reuse
-// when they are forgotten. They are a few megabytes, which is little beside the objects that so many keys name.
+// maxResting bounds the entries without pending work that stay in the map, because most keys come
+// back, and the entries kept for reuse. They take a few megabytes, little compared to the objects
+// of so many keys.
 const maxResting = 16384
 
-// entry finds the entry of a key, or makes one.
+// entry returns the entry of a key, and creates it if necessary.
 func (q *Queue[T, P]) entry(key T) *entry[T, P] {
 	e := q.entries[key]
 	if e != nil {
@@ -148,14 +150,15 @@ func (q *Queue[T, P]) entry(key T) *entry[T, P] {
 	return e
 }
 
-// rest is called for an entry that nothing wants any longer.
+// rest is called for an entry without pending work.
 func (q *Queue[T, P]) rest(e *entry[T, P]) {
 	if q.resting++; q.resting > maxResting {
 		q.forgetResting()
 	}
 }
 
-// forgetResting empties the map of what rests. The entries replace the spares, which there are none of if so many came to rest.
+// forgetResting removes all resting entries from the map. They replace the spares, of which there
+// are none if so many entries rest.
 func (q *Queue[T, P]) forgetResting() {
 	q.spares, q.resting = nil, 0
 	for key, e := range q.entries {

@@ -2,32 +2,34 @@ package workqueue
 
 import "time"
 
-// Metrics is told what happens in one queue. The calls are made while the queue is locked: they must be quick and must not call it.
+// Metrics receives events of one queue. The methods are called while the queue is locked: they must
+// not block, and must not call the queue.
 type Metrics interface {
-	// Depth is the number of keys that are ready to be handed out, after each change.
+	// Depth is called with the number of ready keys after each change.
 	Depth(n int)
-	// Added is called when a key begins to wait or is queued, not for adds that merge with one that is there.
+	// Added is called when a key is added to the queue, but not for adds that merge with a waiting
+	// key.
 	Added()
-	// Got is called when a key is handed out, with the time since it was ready.
+	// Got is called when Get returns a key, with the time since it was ready.
 	Got(waited time.Duration)
-	// Finished is called when a worker is done with a key, with the time since it was handed out.
+	// Finished is called by Done, with the time since Get.
 	Finished(worked time.Duration)
 	// Retried is called for each rate-limited add.
 	Retried()
 }
 
-// Stats is the state of a queue at one moment.
+// Stats is a snapshot of a queue.
 type Stats struct {
-	Ready   int // keys that could be handed out now
-	Waiting int // keys that were added for later
-	Running int // keys that workers hold
+	Ready   int // keys that Get can return now
+	Waiting int // delayed keys
+	Running int // keys between Get and Done
 
-	// Unfinished is the sum of the times for which the running keys have been held, and Longest the greatest of them.
-	// Both are kept only for a queue with Metrics or Aging.
+	// Unfinished is the sum of the times since the running keys were returned by Get, and Longest
+	// the longest of them. Both are recorded only for queues with Metrics or Aging.
 	Unfinished, Longest time.Duration
 }
 
-// Stats counts what is in the queue.
+// Stats returns a snapshot of the queue.
 func (q *Queue[T, P]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// Config describes a Queue. The zero value is useful.
+// Config configures a Queue. The zero value is useful.
 type Config[T comparable, P any] struct {
-	// Merge combines the payload of a key that waits with that of a further add. It must bound what it returns, and must not call
-	// the queue. Nil keeps the newer one.
+	// Merge combines the payload of a waiting key with that of another add. The result must be
+	// bounded. Merge must not call the queue. If nil, the newer payload is kept.
 	Merge func(old, new P) P
-	// Limiter says how long AddRateLimited waits. Nil is DefaultLimiter.
+	// Limiter determines the delay of AddRateLimited; DefaultLimiter if nil.
 	Limiter Limiter[T]
-	// Aging is the time in which a waiting key gains one level of priority, so that a key of priority p is overtaken by newer keys
-	// of priority p+n for n times Aging at most. Zero: priorities are absolute.
+	// Aging is the time after which a waiting key gains one level of priority: newer keys of
+	// priority p+n can overtake a key of priority p for at most n times Aging. If zero, priorities
+	// are absolute.
 	Aging time.Duration
-	// Metrics, if not nil, is told what happens.
+	// Metrics, if not nil, receives events of the queue.
 	Metrics Metrics
 }
 
-// Item is a key that was handed out to a worker, and why.
+// Item is a key that Get returned, with its payload.
 type Item[T comparable, P any] struct {
 	Key      T
 	Payload  P
@@ -31,13 +32,14 @@ type Item[T comparable, P any] struct {
 	turn  uint64
 }
 
-// Options of AddWith.
+// Options for AddWith.
 type Options struct {
-	// Priority: higher goes first; 0 is that of Add. A key that is there already keeps the higher one.
+	// Priority: keys with a higher priority come first; Add uses 0. A key that is already queued
+	// keeps the higher priority.
 	Priority int
-	// After is the least time to wait.
+	// After is the minimum delay.
 	After time.Duration
-	// RateLimited waits for as long as the queue's limiter says, if that is longer than After.
+	// RateLimited applies the delay of the queue's limiter, if that is longer than After.
 	RateLimited bool
 }
 
@@ -47,35 +49,36 @@ type Queue[T comparable, P any] struct {
 	limiter Limiter[T]
 	aging   int64
 	metrics Metrics
-	stamps  bool // times are taken only for a queue that uses them
+	stamps  bool // times are recorded only if aging or metrics need them
 	start   time.Time
 
 	mu           sync.Mutex
 	entries      map[T]*entry[T, P]
-	levels       []*list[T, P] // those that are not empty, highest priority first
+	levels       []*list[T, P] // nonempty levels, highest priority first
 	ready        int           // entries in levels
 	running      list[T, P]
 	runningCount int
 	waiting      waitingHeap[T, P]
 	timer        *time.Timer
-	timerDue     int64 // when the timer fires; meaningful while timerSet
+	timerDue     int64 // when the timer fires; valid while timerSet
 	timerSet     bool
 
-	// Of the workers that wait in Get, at most one at a time is on its way to the lock (waking). It wakes the next one if it
-	// finds more than it takes, so a burst of adds costs one wake-up and not one each.
+	// Of the workers that wait in Get, at most one at a time is being woken (waking). It wakes the
+	// next one if it finds more than one key, so that a burst of adds costs one wake-up instead of
+	// one each.
 	sleepers *sleeper
 	waking   bool
 
 	shut    bool
-	drained chan struct{} // closed when a draining queue is empty, or the drain is given up
+	drained chan struct{} // closed when a draining queue is empty, or the drain is aborted
 
-	resting      int          // entries in the map that nothing wants
-	spares       *entry[T, P] // that are not in the map
+	resting      int          // entries in the map with no pending work
+	spares       *entry[T, P] // entries for reuse, not in the map
 	spareLevel   *list[T, P]
 	spareSleeper *sleeper
 }
 
-// New makes a queue.
+// New returns a queue.
 func New[T comparable, P any](cfg Config[T, P]) *Queue[T, P] {
 	if cfg.Limiter == nil {
 		cfg.Limiter = DefaultLimiter[T]()
@@ -91,19 +94,20 @@ func New[T comparable, P any](cfg Config[T, P]) *Queue[T, P] {
 	}
 }
 
-// Add queues a key now. A key that was added for later is queued now instead.
+// Add queues a key now. A key that was added with a delay is queued now instead.
 func (q *Queue[T, P]) Add(key T, payload P) { q.add(key, payload, 0, 0) }
 
-// AddAfter queues a key when d has passed. It is no more than Add for a d of zero or less, and does nothing but merge the payload
-// for a key that is due sooner anyway.
+// AddAfter queues a key after d. If d is zero or negative, it is Add. If the key is due earlier, it
+// only merges the payload.
 func (q *Queue[T, P]) AddAfter(key T, payload P, d time.Duration) { q.add(key, payload, 0, d) }
 
-// AddRateLimited queues a key when its limiter lets it. Forget ends the limiter's account of the key.
+// AddRateLimited queues a key after the delay of the limiter. Forget resets the limiter for the
+// key.
 func (q *Queue[T, P]) AddRateLimited(key T, payload P) {
 	q.AddWith(key, payload, Options{RateLimited: true})
 }
 
-// AddWith queues a key as the options say.
+// AddWith queues a key according to opts.
 func (q *Queue[T, P]) AddWith(key T, payload P, opts Options) {
 	if opts.RateLimited {
 		opts.After = max(opts.After, q.limiter.When(key))
@@ -116,13 +120,14 @@ func (q *Queue[T, P]) AddWith(key T, payload P, opts Options) {
 	q.add(key, payload, opts.Priority, opts.After)
 }
 
-// Forget tells the limiter that the key succeeded (or is given up): its next backoff begins anew. It takes nothing from the queue.
+// Forget resets the backoff of a key, because it succeeded or was given up. It does not remove the
+// key from the queue.
 func (q *Queue[T, P]) Forget(key T) { q.limiter.Forget(key) }
 
-// NumRequeues is how often the key was added rate-limited since it was forgotten.
+// NumRequeues returns how often the key was added rate-limited since the last Forget.
 func (q *Queue[T, P]) NumRequeues(key T) int { return q.limiter.NumRequeues(key) }
 
-// Len is the number of keys that are ready to be handed out.
+// Len returns the number of keys that Get can return now.
 func (q *Queue[T, P]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,13 +155,13 @@ func (q *Queue[T, P]) add(key T, payload P, priority int, after time.Duration) {
 	}
 	if after > 0 && (e.state == idle || e.state == waiting) {
 		now := q.now()
-		q.postpone(e, now+min(int64(after), math.MaxInt64-now)) // "never" is a time, too
+		q.postpone(e, now+min(int64(after), math.MaxInt64-now)) // avoid overflow for very long delays
 	} else {
 		q.enqueue(e)
 	}
 }
 
-// enqueue makes an entry ready, or lets it be made so by Done when it is running.
+// enqueue makes an entry ready or, if it is running, marks it so that Done does.
 func (q *Queue[T, P]) enqueue(e *entry[T, P]) {
 	switch e.state {
 	case queued, held:
@@ -181,8 +186,8 @@ func (q *Queue[T, P]) enqueue(e *entry[T, P]) {
 	q.wake()
 }
 
-// Get hands out the next key, waiting for one if there is none. The key must be given back with Done. The error is that of ctx,
-// which is looked at first, or ErrShutDown.
+// Get returns the next key, and waits if there is none. The caller must call Done with the item.
+// The error is that of ctx, which is checked first, or ErrShutDown.
 func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	if err := ctx.Err(); err != nil {
 		return Item[T, P]{}, err
@@ -221,14 +226,14 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	return item, nil
 }
 
-// Done ends the work on a key that Get handed out; the key is queued again if it was added meanwhile. It must be called once for
-// each Get, with what that returned.
+// Done ends the work on an item from Get. The key is queued again if it was added in the meantime.
+// Done must be called once for each Get.
 func (q *Queue[T, P]) Done(item Item[T, P]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := item.entry
 	if e == nil || !e.running || e.turn != item.turn {
-		return // done already
+		return // Done was already called
 	}
 	q.running.remove(e)
 	q.runningCount--
@@ -246,8 +251,8 @@ func (q *Queue[T, P]) Done(item Item[T, P]) {
 	q.checkDrained()
 }
 
-// ShutDown ends the queue: further adds are ignored, what waits for later is dropped, and Get returns ErrShutDown once it has handed
-// out what was ready. It ends a drain that is under way, too.
+// ShutDown ends the queue: it ignores further adds and drops delayed keys, and Get returns
+// ErrShutDown after the ready keys. ShutDown also ends a drain in progress.
 func (q *Queue[T, P]) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -257,8 +262,8 @@ func (q *Queue[T, P]) ShutDown() {
 	}
 }
 
-// ShutDownWithDrain is ShutDown, and waits until the workers have given back all that was ready or running; or until ctx ends, whose
-// error it then returns; or until ShutDown is called.
+// ShutDownWithDrain is ShutDown, and waits until Done was called for all ready and running keys, or
+// ShutDown is called. If ctx ends first, it returns the error of ctx.
 func (q *Queue[T, P]) ShutDownWithDrain(ctx context.Context) error {
 	q.mu.Lock()
 	q.shutDown()
@@ -276,7 +281,7 @@ func (q *Queue[T, P]) ShutDownWithDrain(ctx context.Context) error {
 	}
 }
 
-// ShuttingDown says whether the queue was shut down.
+// ShuttingDown reports whether the queue was shut down.
 func (q *Queue[T, P]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -316,5 +321,6 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// now is the time since the queue was made, which is cheaper to keep and compare than a time.Time.
+// now returns the time since the queue was created, which is cheaper to store and compare than a
+// time.Time.
 func (q *Queue[T, P]) now() int64 { return int64(time.Since(q.start)) }

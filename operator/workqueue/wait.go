@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// postpone lets an entry wait until due, or until it is due already, whichever is sooner.
+// postpone delays an entry until due, unless it is already due earlier.
 func (q *Queue[T, P]) postpone(e *entry[T, P], due int64) {
 	if e.state == waiting {
 		if due >= e.due {
@@ -21,8 +21,8 @@ func (q *Queue[T, P]) postpone(e *entry[T, P], due int64) {
 	q.arm()
 }
 
-// arm sets the timer for the first entry that waits. A timer that fires too early finds nothing due and is set anew, so it is not
-// moved back when the first entry leaves.
+// arm sets the timer for the first delayed entry. A timer that fires too early finds nothing due
+// and is set again, so it is not changed when the first entry leaves.
 func (q *Queue[T, P]) arm() {
 	if len(q.waiting) == 0 {
 		if q.timerSet {
@@ -44,7 +44,7 @@ func (q *Queue[T, P]) arm() {
 	}
 }
 
-// fire queues all that is due.
+// fire queues all due entries.
 func (q *Queue[T, P]) fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +53,7 @@ func (q *Queue[T, P]) fire() {
 	}
 	q.timerSet = false
 	for now := q.now(); len(q.waiting) > 0 && q.waiting[0].due <= now; {
-		// Not through enqueue, which would arm the timer for each.
+		// Remove the entry here, because enqueue would arm the timer for each one.
 		e := q.waiting[0]
 		q.waiting.remove(e)
 		e.state = idle
@@ -62,7 +62,7 @@ func (q *Queue[T, P]) fire() {
 	q.arm()
 }
 
-// waitingHeap has the entry that is due first at its root. It implements heap.Interface.
+// waitingHeap is a heap.Interface with the entry that is due first at its root.
 type waitingHeap[T comparable, P any] []*entry[T, P]
 
 func (h waitingHeap[T, P]) Len() int           { return len(h) }
@@ -94,8 +94,8 @@ type sleeper struct {
 	next  *sleeper
 }
 
-// sleep waits to be woken, with the queue unlocked meanwhile. The worker that came last is woken first: it is the likeliest to have
-// its stack in a cache.
+// sleep waits to be woken, with the queue unlocked in the meantime. The last worker to sleep is
+// woken first, because its stack is most likely still cached.
 func (q *Queue[T, P]) sleep(ctx context.Context) error {
 	s := q.spareSleeper
 	if s == nil {
@@ -117,9 +117,9 @@ func (q *Queue[T, P]) sleep(ctx context.Context) error {
 	if err == nil {
 		q.waking = false
 	} else if q.removeSleeper(s) {
-		// Nobody counted on it.
+		// It was not being woken.
 	} else {
-		// It was woken for something that another one has to fetch now.
+		// It was woken for a key that another worker must take now.
 		<-s.woken
 		q.waking = false
 		if q.ready > 0 {
@@ -141,7 +141,7 @@ func (q *Queue[T, P]) removeSleeper(s *sleeper) bool {
 	return false
 }
 
-// wake wakes one worker, unless one is on its way already.
+// wake wakes one worker, unless one is already being woken.
 func (q *Queue[T, P]) wake() {
 	if s := q.sleepers; s != nil && !q.waking {
 		q.sleepers = s.next

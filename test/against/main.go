@@ -1,11 +1,12 @@
-// Command against runs a command against a kube-apiserver and an etcd of its own, which end with it: its KUBECONFIG, and
-// KELSON_TEST_KUBECONFIG for tests that take either server, name an administrator's kubeconfig.
+// Command against runs a command against its own kube-apiserver and etcd, which end with the
+// command. KUBECONFIG, and KELSON_TEST_KUBECONFIG for tests that support both servers, name an
+// administrator's kubeconfig.
 //
 //	go build -o bin/peers/ ./bench/peers/...
 //	go run ./test/against -- kubectl get namespaces
 //
-// There is nothing but the API server: no controller manager, no scheduler, no kubelet. Objects with owners are not collected, and pods stay
-// Pending.
+// Only the API server runs: no controller manager, scheduler or kubelet. Dependents are not
+// collected, and pods stay Pending.
 package main
 
 import (
@@ -94,7 +95,8 @@ func run(ctx context.Context, peers string, command []string) error {
 	return cmd.Run()
 }
 
-// writeKeys makes what the server and an administrator need, and the administrator's kubeconfig.
+// writeKeys creates the keys of the server and of an administrator, and the administrator's
+// kubeconfig.
 func writeKeys(dir, url string) (*rest.Config, error) {
 	authority, err := pki.NewAuthority("against")
 	if err != nil {
@@ -127,7 +129,7 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
 }
 
-// ready waits until the server is, and has made the namespace that everything is done in.
+// ready waits until the server is ready and has created the default namespace.
 func ready(ctx context.Context, p *child.Process, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

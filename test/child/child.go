@@ -1,4 +1,4 @@
-// Package child runs the servers that are compared, each in a process that ends with the program.
+// Package child runs servers as child processes that end with the program.
 //
 //	p, err := child.Start(dir, "bin/peers/etcd", args...)
 //	defer p.Stop(10 * time.Second)
@@ -16,18 +16,19 @@ import (
 	"time"
 )
 
-// Process is a server. Its output is kept for when it fails.
+// Process is a child process. Its output is kept for error messages.
 type Process struct {
 	Path string
 	ID   int
-	// Done is closed when it has ended.
+	// Done is closed when the process has ended.
 	Done <-chan struct{}
 
 	cmd *exec.Cmd
 	log string
 }
 
-// Start runs a binary until Stop, or until this program ends. Its output goes to a file in dir.
+// Start starts a binary that runs until Stop or the end of this program. Its output goes to a file
+// in dir.
 func Start(dir, binary string, args ...string) (*Process, error) {
 	log, err := os.Create(filepath.Join(dir, filepath.Base(binary)+".log"))
 	if err != nil {
@@ -36,7 +37,7 @@ func Start(dir, binary string, args ...string) (*Process, error) {
 	defer log.Close()
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // none outlives this program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the process must not outlive this program
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w (go build -o bin/peers/ ./bench/peers/... makes the peers)", binary, err)
 	}
@@ -45,7 +46,7 @@ func Start(dir, binary string, args ...string) (*Process, error) {
 	return &Process{Path: cmd.Path, ID: cmd.Process.Pid, Done: done, cmd: cmd, log: log.Name()}, nil
 }
 
-// Stop ends it, in order if that takes no longer than grace.
+// Stop asks the process to end, and kills it after grace.
 func (p *Process) Stop(grace time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -56,14 +57,14 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Output is the end of what it said.
+// Output returns the end of the process's output.
 func (p *Process) Output() string {
 	output, _ := os.ReadFile(p.log)
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// FreePort is a port of this machine that nobody listens at.
+// FreePort returns a port of this machine on which no process listens.
 func FreePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,3 +1,4 @@
-// Package clientgo holds client-go's own machinery against a control plane at the other end of a TLS port: informers, whose connections are
-// cut, and leader election, whose leaders resign and vanish. It contains only tests; run.sh writes what they say into docs/conformance.md.
+// Package clientgo tests client-go's machinery against a control plane on a TLS port: informers
+// whose connections are cut, and leader election with leaders that resign and disappear. It has
+// only tests; run.sh writes their results into docs/internals/conformance.md.
 package clientgo

@@ -17,13 +17,13 @@ import (
 // candidate runs for leader in the background.
 type candidate struct {
 	name    string
-	leads   chan struct{} // closed when it does
+	leads   chan struct{} // closed when the candidate becomes leader
 	ended   chan struct{}
 	retire  context.CancelFunc
 	traffic lines
 }
 
-// diary is who led and stopped leading, in order.
+// diary records which candidates started and stopped leading, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,7 +35,7 @@ func (d *diary) write(line string) {
 	d.lines = append(d.lines, line)
 }
 
-// run makes a candidate. One that resigns gives the lease back when it ends; another just ends.
+// run starts a candidate. If it resigns, it releases the lease when it ends.
 func run(t *testing.T, config *rest.Config, name string, resigns bool, d *diary) *candidate {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,8 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// API-04: a lease changes hands when its holder resigns, and when it was not renewed in time; never is there more than one leader.
+// API-04: a lease changes hands when its holder resigns, and when its holder does not renew it in
+// time. There is never more than one leader.
 func TestLeaderElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -95,7 +96,7 @@ func TestLeaderElection(t *testing.T) {
 	}
 	renewed := lease.Spec.RenewTime.Time
 	third := run(t, config, "third", true, &d)
-	second.retire() // without giving the lease back
+	second.retire() // without releasing the lease
 	wait(t, "second ended", second.ended)
 	wait(t, "third leads", third.leads)
 	if passed := time.Since(renewed); passed < 2*time.Second {

@@ -26,7 +26,7 @@ import (
 
 const patience = 30 * time.Second
 
-// overPort gives clients a control plane at a port of its own.
+// overPort returns clients of a control plane that serves on a port.
 func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testenv.New(t, opts...).Kubeconfig(t))
@@ -50,7 +50,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "x"}}}
 }
 
-// seen is what an informer's handler was told, as "+name", "~name=value", "-name".
+// seen records the events of an informer's handler as "+name", "~name=value" and "-name".
 type seen struct {
 	events chan string
 }
@@ -61,10 +61,10 @@ func (s *seen) want(t *testing.T, events ...string) {
 		select {
 		case got := <-s.events:
 			if got != want {
-				t.Fatalf("the handler was told %s, want %s", got, want)
+				t.Fatalf("handler event %s, want %s", got, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("the handler was not told %s", want)
+			t.Fatalf("missing handler event %s", want)
 		}
 	}
 }
@@ -76,7 +76,8 @@ func (s *seen) OnUpdate(_, obj any) {
 }
 func (s *seen) OnDelete(obj any) { s.events <- "-" + obj.(metav1.Object).GetName() }
 
-// API-07, API-08: an informer gets all there is, then every change, in order and once. When its connection is cut, nothing is lost.
+// API-07, API-08: an informer receives all objects, then every change, once and in order. It loses
+// nothing when its connection is cut.
 func TestInformer(t *testing.T) {
 	config := overPort(t)
 	writer := clients(t, config).CoreV1().ConfigMaps("default")
@@ -129,7 +130,7 @@ func TestInformer(t *testing.T) {
 		t.Errorf("by index: %v, %v", found, err)
 	}
 	if n := line.cut(); n == 0 {
-		t.Error("there was no connection to cut")
+		t.Error("no connection was open")
 	}
 	change("2")
 	told.want(t, "~changing=2")
@@ -137,14 +138,14 @@ func TestInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.want(t, "-changing")
-	// What leaves the selection is gone for the informer.
+	// An object that no longer matches the selector is deleted for the informer.
 	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	told.want(t, "-m000")
 }
 
-// API-07, CRD-01: an informer for objects without a Go type.
+// API-07, CRD-01: an informer of objects without a Go type.
 func TestDynamicInformer(t *testing.T) {
 	config := overPort(t, testenv.CRDs("testdata"))
 	client, err := dynamic.NewForConfig(config)
@@ -194,7 +195,7 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-// cut closes them all and says how many there were.
+// cut closes all connections and returns how many there were.
 func (l *lines) cut() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,10 +1,10 @@
 #!/bin/sh
-# client-go's informers and leader election against a control plane at a TLS port: the Go tests of this folder. Prints a table of them and
-# writes it to docs/conformance.md.
+# Runs the Go tests of this folder: client-go's informers and leader election against a control plane on a TLS port. Prints a table of them and
+# writes it to docs/internals/conformance.md.
 #
 #   test/client-go/run.sh
 #
-# The output stays in bin/client-go/log.
+# The output is in bin/client-go/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=client-go
 . "$root/test/steps.sh"

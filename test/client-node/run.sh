@@ -1,10 +1,10 @@
 #!/bin/sh
-# @kubernetes/client-node, the JavaScript client, on a server whose node really runs commands. Prints a table of the steps and writes it to
-# docs/conformance.md.
+# Tests @kubernetes/client-node, the JavaScript client, with a server whose node runs pods as processes. Prints a table of the steps and writes it to
+# docs/internals/conformance.md.
 #
 #   test/client-node/run.sh
 #
-# Needs bin/kelson (make build), and Node.js with npm, which downloads the client into bin/. The output stays in bin/client-node/log.
+# Needs bin/kelson (make build), and Node.js with npm, which downloads the client into bin/. The output is in bin/client-node/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=client-node
 . "$root/test/steps.sh"
@@ -23,7 +23,7 @@ step 'Create, read, list, replace, delete; conflicts and invalid objects in the 
 step 'JSON, merge and strategic merge patches' suite patch
 step 'Server-side apply, its conflicts, and force' suite apply
 step 'Objects of kinds without a class: a definition, and objects of it' suite objects
-step 'An informer is told what is there, and every change after' suite informer
+step 'An informer shows existing objects, and every later change' suite informer
 step 'Logs of a pod' suite logs
 step 'exec: standard input and both outputs, and the exit code' suite exec
 step 'port-forward to what listens in a pod' suite portforward

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs the test suites of Cluster API that start a control plane, unchanged, on this one, and prints a table of the results.
 #
-#   test/cluster-api/run.sh [package...]      packages as util/patch/test; none: all, and their table goes into docs/conformance.md
+#   test/cluster-api/run.sh [package...]      packages as util/patch/test; none: all, and their table goes into docs/internals/conformance.md
 #
-# Needs bin/kelson (make build; or what KELSON names) and the Go command, which downloads Cluster API and what its tests need. The suites'
-# own output stays in bin/cluster-api/<package>.log; their compiled tests stay, too. What LOCK names is locked (flock) while a suite is
+# Needs bin/kelson (make build) or the binary in $KELSON, and the Go command, which downloads Cluster API and its dependencies. The suites'
+# output is in bin/cluster-api/<package>.log; their compiled tests are kept, too. The file $LOCK is locked (flock) while a suite is
 # compiled or run. The exit code is 1 if a test failed.
 set -eu
 
@@ -15,7 +15,7 @@ work=$root/bin/$suite
 export GOWORK=off GOFLAGS=-mod=mod GINKGO_NO_COLOR=1
 turn() { if [ -n "${LOCK:-}" ]; then flock "$LOCK" "$@"; else "$@"; fi; }
 
-# A copy, because its API is a module of its own that it looks for beside its other packages.
+# A copy, because its API is a separate module, which it expects next to its other packages.
 mkdir -p "$work"
 source() { (cd "$work" && go mod download -json "$1@$version" | sed -n 's/.*"Dir": "\(.*\)",/\1/p'); }
 if [ ! -e "$work/$version/api/go.mod" ]; then
@@ -30,7 +30,7 @@ cd "$work/$version"
 packages=$(grep -rl envtest --include='*_test.go' . | xargs -n1 dirname | sort -u | sed 's|^\./||')
 [ $# -eq 0 ] || packages=$*
 
-# The folder is this run's alone: servers that a suite lost hold of are found by it, and ended.
+# The folder belongs to this run, which identifies servers that a suite left running by it and ends them.
 scratch=$(mktemp -d "$work/run.XXXXXX")
 KUBEBUILDER_ASSETS=$scratch/bin
 export KUBEBUILDER_ASSETS

@@ -2,16 +2,16 @@
 # Runs the shell suites of Kubernetes (test/cmd of k8s.io/kubernetes, which test kubectl against a server), unchanged, on this control
 # plane, and prints a table of the results.
 #
-#   test/cmd/run.sh                            all suites; writes their section of docs/conformance.md
+#   test/cmd/run.sh                            all suites; writes their section of docs/internals/conformance.md
 #   test/cmd/run.sh -run REGEXP [-keep]        those whose names match, as run_deployment_tests; -keep leaves their folders
 #   test/cmd/run.sh -list                      the suites' names
 #   -jobs N                                    at once (2)
 #   -timeout SECONDS                           for each suite (300)
 #
-# Every suite gets a server of its own, so that none depends on what another left. The exit code is 1 if one failed.
+# Every suite gets its own server, so that suites do not depend on each other. The exit code is 1 if one failed.
 #
-# Needs bin/kelson (make build; or what KELSON names), the Go command, bash 5, curl, diff, jq, openssl, and script (Debian's bsdutils);
-# no root. One suite reads a file from GitHub. The suites' output stays in bin/test-cmd/logs.
+# Needs bin/kelson (make build) or the binary in $KELSON, the Go command, bash 5, curl, diff, jq, openssl, and script (Debian's bsdutils);
+# no root. One suite reads a file from GitHub. The suites' output is in bin/test-cmd/logs.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -33,7 +33,7 @@ for tool in go curl diff jq openssl script; do
 	command -v $tool >/dev/null || { echo "$tool is needed" >&2 && exit 2; }
 done
 
-# The version is the one that the server is built from.
+# Use the version that the server is built from.
 cd "$root"
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 upstream=$work/_$version # which ./... does not reach
@@ -54,7 +54,7 @@ mkdir -p "$work/logs"
 scratch=$(mktemp -d "$work/run.XXXXXX")
 trap '[ -n "$keep" ] || rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
-# The binaries are this run's alone: they stay the same although others build.
+# Copy the binaries, so that a concurrent build does not change them.
 bin=$scratch/bin
 mkdir "$bin"
 cp "$kelson" "$bin/kelson"
@@ -62,7 +62,7 @@ cp "$here/suite.sh" "$bin/suite.sh"
 "$bin/kelson" envtest "$bin" >/dev/null
 go build -o "$bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
 
-# one suite: a line "name, outcome, seconds, why" separated by tabs, and its log
+# one runs a suite and writes its log, and a line "name, outcome, seconds, reason" separated by tabs
 one() {
 	local suite=$1 log=$work/logs/$1.log begin=$EPOCHREALTIME code=0 outcome=passed why=''
 	mkdir -p "$scratch/$suite"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Runs one suite of Kubernetes' test/cmd in its own process against a control plane of its own. test/cmd/run.sh calls it, in the folder of
+# Runs one suite of Kubernetes' test/cmd in its own process against its own control plane. test/cmd/run.sh calls it, in the folder of
 # Kubernetes' files, with
 #
 #   BIN       the folder with kelson, kubectl and kubectl-convert
 #   SUITE     the name of the suite's function, or "runTests": what upstream checks between the suites
 #   TMPDIR    an empty folder
 #
-# Upstream's files are sourced as they are. What they would start or build is replaced by functions that are defined after them.
+# Upstream's files are sourced unchanged. Functions that are defined afterwards replace what they would start or build.
 set -o errexit -o nounset -o pipefail
 
 export TERM=dumb
-# Upstream puts some files right into /tmp; all that mktemp names stay with this suite.
+# Upstream writes some files directly to /tmp; files from mktemp go to this suite's folder.
 mktemp() {
 	command mktemp "${@//#\/tmp\//$TMPDIR/}"
 }
 tput() { :; } # no colours
-# Upstream looks for GNU's sed with a pipe that breaks when grep is faster than sed.
+# Upstream detects GNU sed with a pipe that breaks if grep is faster than sed.
 sed() {
 	if [[ ${1-} == --help ]]; then echo GNU; else command sed "$@"; fi
 }
@@ -24,7 +24,7 @@ source hack/lib/init.sh
 THIS_PLATFORM_BIN=$BIN # where upstream looks for what it has built
 source hack/lib/test.sh
 
-# What hack/make-rules/test-cmd.sh tells kube-apiserver and kube-controller-manager. No pod is ever run: there is no kubelet.
+# The flags that hack/make-rules/test-cmd.sh passes to kube-apiserver and kube-controller-manager. Pods never run: there is no kubelet.
 flags=(--disable-admission-plugins="ServiceAccount,DefaultStorageClass,DefaultTolerationSeconds,MutatingAdmissionWebhook,\
 ValidatingAdmissionWebhook,StorageObjectInUseProtection" --token-auth-file=hack/testdata/auth-tokens.csv --node=none
 	--authorization-mode=RBAC,AlwaysAllow --client-ca-file=hack/testdata/ca/ca.crt
@@ -38,7 +38,7 @@ until url=$(grep -o 'https://[^,]*' "$TMPDIR/serve.out"); do
 	sleep 0.02
 done
 export SECURE_API_PORT=${url##*:}
-# kube-apiserver leaves its certificate in --cert-dir, where the suites look for one.
+# kube-apiserver writes its certificate to --cert-dir, where the suites expect it.
 "$BIN/kubectl" --kubeconfig="$TMPDIR/admin.kubeconfig" config view --raw -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' |
 	base64 -d >"$TMPDIR/apiserver.crt"
 
@@ -62,7 +62,7 @@ setup
 create_node
 export SUPPORTED_RESOURCES=('*')
 WHAT=one
-# Here upstream's node is minutes old, and known to be silent.
+# At this point, upstream's node is minutes old and has been marked as unknown.
 [[ $SUITE != run_nodes_tests ]] || sleep 62
 [[ $SUITE != runTests ]] || unset WHAT
 runTests

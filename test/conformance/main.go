@@ -1,12 +1,13 @@
-// Command conformance runs Kubernetes' own conformance specs of sig-api-machinery against a Kelson of its own and writes the outcome into
-// the documentation.
+// Command conformance runs Kubernetes' conformance specs of sig-api-machinery against its own
+// Kelson and writes the results into the documentation.
 //
 //	cd test/conformance && GOWORK=off go run . -kelson ../../bin/kelson
 //
-// The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked as they are into the test binary of this folder (suite_test.go).
-// Only the entry point is ours: upstream's links every other special interest group too, and with them kube-apiserver and the kubelet.
-// specs.txt names the specs that need no pod that really runs. The module is apart from the others, and out of go.work, because
-// nothing else needs what the specs need.
+// The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked unchanged into the test
+// binary of this folder (suite_test.go). Only the entry point is different: upstream's links every
+// other special interest group, and with them kube-apiserver and the kubelet. specs.txt names the
+// specs that need no running pod. The module is not part of go.work, because only the specs need
+// its dependencies.
 package main
 
 import (
@@ -51,7 +52,7 @@ func main() {
 	flag.Parse()
 	opts.only = regexp.MustCompile(*only)
 	if *only != "" && opts.docs != "" {
-		log.Fatal("-docs needs all specs: leave -only out")
+		log.Fatal("-docs needs all specs: omit -only")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -107,7 +108,7 @@ func names(only *regexp.Regexp) (names []string) {
 	return names
 }
 
-// serve starts a control plane with a ready simulated node. It runs until stop, which waits for its end.
+// serve starts a control plane with a ready simulated node. stop ends it and waits.
 func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), err error) {
 	kubeconfig = filepath.Join(opts.work, "kubeconfig")
 	logs, err := os.Create(filepath.Join(opts.work, "kelson.log"))
@@ -133,13 +134,13 @@ func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), e
 	ready, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("it ended at once: see %s", logs.Name())
+		return "", nil, fmt.Errorf("kelson ended early: see %s", logs.Name())
 	}
 	log.Print(strings.TrimSpace(ready))
 	return kubeconfig, stop, nil
 }
 
-// linkKubectl gives the specs the kubectl that is linked into the binary.
+// linkKubectl creates the link kubectl to the binary, which includes kubectl.
 func linkKubectl(opts options) (path string, err error) {
 	target, err := filepath.Abs(opts.kelson)
 	if err != nil {
@@ -152,7 +153,7 @@ func linkKubectl(opts options) (path string, err error) {
 	return path, nil
 }
 
-// command is asked to end, rather than killed, when ctx does.
+// command returns a command that gets SIGTERM, not SIGKILL, when ctx ends.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// result is what came of one spec.
+// result is the result of one spec.
 type result struct {
 	name    string
 	outcome outcome
-	reason  string // why it failed, in one line
+	reason  string // why the spec failed, in one line
 }
 
 type outcome string
@@ -23,12 +23,12 @@ const (
 	passed  outcome = "passed"
 	failed  outcome = "failed"
 	skipped outcome = "skipped"
-	notRun  outcome = "not run" // no such spec in the suite, or the run ended before it
+	notRun  outcome = "not run" // not in the suite, or the run ended before it
 )
 
 type results []result
 
-// junit is the part of the suite's report that matters here.
+// junit is the part of the suite's report that this command reads.
 type junit struct {
 	Cases []struct {
 		Name    string `xml:"name,attr"`
@@ -70,7 +70,8 @@ func readReport(file, name string) (result, error) {
 	return r, nil
 }
 
-// focus matches a spec by its name. Upstream's list of names leaves out two labels that the suite writes between the words.
+// focus returns a pattern that matches a spec by name. Upstream's list of names lacks two labels
+// that the suite puts between the words.
 func focus(name string) string {
 	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[(Serial|Slow)\])* `)
 }
@@ -99,12 +100,12 @@ func (rs results) counts() string {
 	return fmt.Sprintf("%d specs: %s", len(rs), strings.Join(counts, ", "))
 }
 
-// knownList has what is known to be missing: a pattern of names, a tab, and what the failing of those specs comes from.
+// knownList has the known gaps: a pattern of names, a tab, and why those specs fail.
 //
 //go:embed known.txt
 var knownList string
 
-// known is what a failed spec is known to lack, or "".
+// known returns why a failed spec is known to fail, or "".
 func known(name string) string {
 	for line := range strings.Lines(knownList) {
 		pattern, why, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -123,7 +124,7 @@ func (r result) String() string {
 	return s
 }
 
-// markdown is the section of the documentation.
+// markdown writes the section of the documentation.
 func (rs results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Kubernetes: sig-api-machinery\n\n")
@@ -154,14 +155,15 @@ func (rs results) markdown() string {
 	return b.String()
 }
 
-// short is a name without what all of them have in common.
+// short returns a name without the parts that all names share.
 func short(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "[sig-api-machinery] "), " [Conformance]")
 }
 
 const sectionBegin, sectionEnd = "<!-- sig-api-machinery: written by test/conformance -->\n", "<!-- end of sig-api-machinery -->\n"
 
-// writeSection replaces this command's section of the page, or appends it; everything else on the page stays.
+// writeSection replaces or appends this command's section of the page and leaves the rest
+// unchanged.
 func writeSection(page, section string) error {
 	data, err := os.ReadFile(page)
 	if os.IsNotExist(err) {

@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(page, []byte("# Page\n\nOurs.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time replaces
+	for range 2 { // the second run replaces the section
 		if err := writeSection(page, results.markdown()); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 
 func TestKnown(t *testing.T) {
 	if got := known("[sig-api-machinery] ResourceQuota should manage the lifecycle of a ResourceQuota [Conformance]"); got != "" {
-		t.Errorf("what passes is known to fail: %s", got)
+		t.Errorf("a passing spec is known to fail: %s", got)
 	}
 	n := 0
 	for name := range strings.Lines(specList) {

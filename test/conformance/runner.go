@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// runner runs specs, each in a process of its own: one that hangs is ended, and takes no other with it.
+// runner runs each spec in its own process, so that a spec that hangs can be killed alone.
 type runner struct {
 	options
 	kubeconfig, kubectl string
 }
 
-// serial are the specs that the suite marks [Serial]: they count what the whole cluster has, or fill it.
+// serial are the specs that the suite marks [Serial], because they count or fill the whole cluster.
 var serial = regexp.MustCompile(`^\[sig-api-machinery\] (Garbage collector|Namespaces) `)
 
 func (r *runner) run(ctx context.Context, names []string) results {
@@ -67,7 +67,7 @@ func (r *runner) spec(ctx context.Context, i int, name string) result {
 		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+r.kubectl, "--test.timeout=0",
 		"--ginkgo.focus="+focus(name), "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.junit-report="+file+".xml")
 	c.Stdout, c.Stderr = output, output
-	// An error of the process says no more than that a spec failed; why stands in the report.
+	// An error of the process only means that a spec failed; the report says why.
 	ended := c.Run()
 	got, err := readReport(file+".xml", name)
 	switch {

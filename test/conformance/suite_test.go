@@ -17,7 +17,7 @@ import (
 	_ "k8s.io/kubernetes/test/utils/ktesting/format"
 )
 
-// TestMain takes the suite's flags, as upstream's entry point does.
+// TestMain parses the suite's flags, like upstream's entry point.
 func TestMain(m *testing.M) {
 	config.CopyFlags(config.Flags, flag.CommandLine)
 	framework.RegisterCommonFlags(flag.CommandLine)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSpecs runs the specs that --ginkgo.focus chooses against the cluster of --kubeconfig.
+// TestSpecs runs the specs selected by --ginkgo.focus against the cluster of --kubeconfig.
 func TestSpecs(t *testing.T) {
 	if framework.TestContext.KubeConfig == "" {
 		t.Skip("no --kubeconfig")

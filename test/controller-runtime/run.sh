@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs the test suites of controller-runtime that start a control plane, unchanged, on this one, and prints a table of the results.
 #
-#   test/controller-runtime/run.sh [package...]      packages as pkg/cache; none: all, and their section of docs/conformance.md is written
+#   test/controller-runtime/run.sh [package...]      packages as pkg/cache; none: all, and their section of docs/internals/conformance.md is written
 #
-# Needs bin/kelson (make build; or what KELSON names) and the Go command, which downloads controller-runtime and what its tests need. The suites' own output
-# stays in bin/controller-runtime/<package>.log. The exit code is 1 if a test failed.
+# Needs bin/kelson (make build) or the binary in $KELSON, and the Go command, which downloads controller-runtime and its dependencies. The suites' output
+# is in bin/controller-runtime/<package>.log. The exit code is 1 if a test failed.
 set -eu
 
 version=v0.25.2
@@ -19,7 +19,7 @@ packages="pkg/builder pkg/cache pkg/client pkg/client/apiutil pkg/cluster pkg/co
 all=1
 [ $# -eq 0 ] || packages=$* all=
 
-# In these the suite downloads an old kube-apiserver (1.28, which can be told to have no aggregated discovery) and tests that one.
+# In these specs, the suite downloads and tests an old kube-apiserver (1.28, which can disable aggregated discovery).
 skip='/aggregatedDiscovery=false'
 
 # A copy, because the module cache is read-only and has lost the executable bits of the suites' scripts.
@@ -32,7 +32,7 @@ if [ ! -e "$work/$version/go.mod" ]; then
 	find "$work/$version.new" -name '*.sh' -exec chmod +x {} +
 	mv "$work/$version.new" "$work/$version"
 fi
-# The folder is this run's alone: some suites lose hold of servers they started, which are found by it and ended.
+# The folder belongs to this run, which identifies servers that a suite left running by it and ends them.
 KUBEBUILDER_ASSETS=$(mktemp -d "$work/assets.XXXXXX")
 export KUBEBUILDER_ASSETS
 "$kelson" envtest "$KUBEBUILDER_ASSETS" >/dev/null

@@ -2,13 +2,14 @@ package main
 
 import "regexp"
 
-// allowance is a difference that stays, and why. It must match something in a whole run, or it is out of date and the run fails, unless that is chance. Empty
-// patterns match everything.
+// allowance is an accepted difference, and why it is accepted. It must match something in a
+// complete run; otherwise it is out of date and the run fails, unless chance is set. Empty patterns
+// match everything.
 type allowance struct {
-	stream, label, where string // regular expressions, each over the whole
-	peer, kelson         string // regular expressions, each over a part
+	stream, label, where string // regular expressions that must match the whole text
+	peer, kelson         string // regular expressions that must match a part
 	why                  string
-	chance               bool // it depends on the seed, or on time, whether it shows
+	chance               bool // whether the difference shows depends on the seed or on timing
 
 	matched int
 }
@@ -21,7 +22,7 @@ func (a *allowance) matches(d *difference) bool {
 	return whole(a.stream, d.stream) && whole(a.label, d.label) && whole(a.where, d.where) && part(a.peer, d.peer) && part(a.kelson, d.kelson)
 }
 
-// allowances is the list of what stays.
+// allowances returns the list of accepted differences.
 func allowances() []*allowance {
 	const definitions = `define.*|defined|redefined?.*|definition.*|(get|delete) the clash|delete the definition|status of the definition|status without the stored version`
 	const (
@@ -41,7 +42,7 @@ func allowances() []*allowance {
 			why: "a continue token made by hand that names a first object: no server gives such a token"},
 		{label: `list \?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0`, where: "status", peer: `^200`, kelson: `^410 The provided continue parameter is too old`,
 			why: "a list can be continued for five minutes; kube-apiserver does so until etcd is compacted, which is five to ten minutes", chance: true},
-		{stream: "documents/(discovery|paths)", where: `body.*\[(` + unservedGroups + `)\]`, kelson: `^\(absent\)$`, why: "groups that docs/gaps.md names are not served"},
+		{stream: "documents/(discovery|paths)", where: `body.*\[(` + unservedGroups + `)\]`, kelson: `^\(absent\)$`, why: "groups that docs/reference/gaps.md names are not served"},
 		{stream: "documents/discovery", where: `body.*\[componentstatuses\]`, kelson: `^\(absent\)$`, why: "componentstatuses, which are out of use, are not served"},
 		{stream: "documents/discovery", kelson: `^404|404 page not found|text/plain|nosniff`, why: "documents of groups that are not served"},
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling, chance: true},
@@ -50,7 +51,7 @@ func allowances() []*allowance {
 			why: "kube-apiserver's flow control writes into a FlowSchema's status at the same time, so that the update is too late", chance: true},
 		{stream: "generated/.*", label: "(generated|mutated) apply", where: `body\.message`,
 			peer: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`, kelson: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`,
-			why: "the merge library's walk over a map, which has no order, ends at the first field that it does not know: how many errors are told is chance", chance: true},
+			why: "the merge library's walk over a map, which has no order, ends at the first unknown field, so the number of errors is random", chance: true},
 		{stream: flowSchemas, where: `status`, peer: `^409 .*the object has been modified`, kelson: `^200`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete right preconditions", where: "status", peer: `^409 .*does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete again", where: "status", peer: "^200", kelson: "^404", why: dangling, chance: true},
@@ -69,7 +70,7 @@ func allowances() []*allowance {
 		{stream: "documents/(openapi|paths)", label: `openapi v3|GET /openapi/v3|POST /openapi/v3`, where: `header (Etag|Vary)`, peer: `^$`,
 			why: "the index of OpenAPI documents has an ETag and can be had compressed"},
 		{stream: "custom/plain/instances", label: `(patch status|get( in v1)?|update) ?(\{"spec":\{"(any":null|pod":\{.*\})\}\})?`, where: `body\.metadata\.resourceVersion`,
-			peer: `^newer`, kelson: `^the same`, why: "a null that the schema does not allow is dropped before it is stored; kube-apiserver stores it, shows it to nobody, and drops it with the next write"},
+			peer: `^newer`, kelson: `^the same`, why: "a null that the schema does not allow is dropped before it is stored; kube-apiserver stores it, shows it to no client, and drops it with the next write"},
 		{stream: "documents/(openapi|paths)|custom/.*", label: `.*openapi.*`, where: `header Vary`, peer: `^Accept$`, kelson: `^Accept \| Accept-Encoding$`,
 			why: "OpenAPI documents of version 3 can be had compressed"},
 		{stream: "documents/paths", label: `.* (/debug/.*|/statusz|/flagz|/configz|/logs|/metrics/slis|/index.html|/debug/pprof/?)`, why: "diagnostic pages that are not served"},
@@ -83,7 +84,7 @@ func allowances() []*allowance {
 		{stream: "generated/batch/v1/jobs", label: "(generated|mutated) .*", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`,
 			why: "kube-apiserver's handler panics at a Job whose selector is not valid, and the connection ends", chance: true},
 		{stream: "documents/paths", label: `POST /api/v1/namespaces//pods`,
-			why: "a path with an empty namespace creates nothing; kube-apiserver goes on and looks at the body"},
+			why: "a path with an empty namespace creates nothing; kube-apiserver continues with the body"},
 		{stream: "custom/.*/verbs", label: `create (content type application/vnd\.kubernetes\.protobuf|(bad|empty|no) protobuf)`, where: "connection", peer: `INTERNAL_ERROR`,
 			why: "kube-apiserver's handler panics at a body in protobuf for a custom kind, and the connection ends"},
 		{stream: "custom/.*/verbs", label: `scale apply.*`, peer: `failed to create manager for existing fields.*request to convert CR to an invalid group/version: autoscaling/v1`,

@@ -20,13 +20,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// answer is what a side said, taken apart.
+// answer is a decoded response.
 type answer struct {
-	failed string // the request got no answer
+	failed string // the error, if there was no response
 	proto  string
 	status int
 	header http.Header
-	body   any // a JSON value, whatever the encoding was; text of what is none
+	body   any // a JSON value, decoded from any encoding, or else text
 	took   time.Duration
 }
 
@@ -68,7 +68,7 @@ func (s *side) send(ctx context.Context, st *step, m *memory) *answer {
 	return a
 }
 
-// decode makes a JSON value of a body. What can't be decoded is given as text that says so.
+// decode decodes a body to a JSON value. If it can't, it returns text that says so.
 func decode(contentType string, data []byte, events bool) any {
 	base, _, _ := strings.Cut(contentType, ";")
 	v, err := any(nil), error(nil)
@@ -123,14 +123,14 @@ func decodeCBOR(data []byte) (any, error) {
 	return decodeJSON(data)
 }
 
-// metaKinds knows what objects and lists can be shown as.
+// metaKinds has the kinds in which objects and lists can be represented.
 var metaKinds = sync.OnceValue(func() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	kinds.AddKnownTypes(metav1.SchemeGroupVersion, &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{})
 	return kinds
 })
 
-// decodeProtobuf reads the envelope and the message in it, by the Go type of its kind.
+// decodeProtobuf decodes the envelope and the message in it, with the Go type of its kind.
 func decodeProtobuf(data []byte) (any, error) {
 	rest, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
 	if !ok {

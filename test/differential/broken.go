@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// brokenDefinitions changes one thing in a definition that is fine, mostly to something wrong.
+// brokenDefinitions changes one thing in a valid definition, mostly to an invalid value.
 func brokenDefinitions(own string, _ uint64) []step {
 	b := &builder{own: own}
 	d := sampleDefinition{Definition: fieldMap{"scope": "Namespaced", "names": fieldMap{"plural": "toys", "singular": "toy", "kind": "Toy", "listKind": "ToyList"},
@@ -79,7 +79,7 @@ func brokenDefinitions(own string, _ uint64) []step {
 	return b.steps
 }
 
-// lifecycle changes a definition while it has instances, clashes with another, and deletes it.
+// lifecycle changes a definition that has instances, creates a conflicting one, and deletes it.
 func lifecycle(own string, seed uint64) []step {
 	d := readDefinitions()[0]
 	b := d.builder(own, seed)
@@ -88,7 +88,7 @@ func lifecycle(own string, seed uint64) []step {
 	b.add("definition", http.MethodGet, path, save("crd"))
 	put := func(label string, edit func(fieldMap)) {
 		b.add("redefine "+label, http.MethodPut, path, change("crd", func(o fieldMap) { set(o, nil, "metadata", "resourceVersion"); edit(o) }))
-		b.add("redefined", http.MethodGet, path, settled, save("crd"))
+		b.add("redefined", http.MethodGet, path, established, save("crd"))
 	}
 	put("nothing", func(fieldMap) {})
 	put("scope", func(o fieldMap) { set(o, "Cluster", "spec", "scope") })
@@ -114,7 +114,7 @@ func lifecycle(own string, seed uint64) []step {
 	set(clash, "others", "spec", "names", "plural")
 	set(clash, fmt.Sprintf("others.%s.example.com", own), "metadata", "name")
 	b.add("define a clash", http.MethodPost, definitionsPath, body(clash))
-	b.add("get the clash", http.MethodGet, definitionsPath+"/others."+own+".example.com", settled)
+	b.add("get the clash", http.MethodGet, definitionsPath+"/others."+own+".example.com", established)
 	b.add("list of the clash", http.MethodGet, b.root()+"/namespaces/"+own+"/others")
 	b.add("delete the clash", http.MethodDelete, definitionsPath+"/others."+own+".example.com")
 	b.add("delete the definition", http.MethodDelete, path)
@@ -125,7 +125,7 @@ func lifecycle(own string, seed uint64) []step {
 	return b.steps
 }
 
-// firstVersion is that of a definition, an empty one if there is none.
+// firstVersion returns the first version of a definition, or an empty one.
 func firstVersion(definition fieldMap) fieldMap {
 	if versions, _ := at(definition, "spec", "versions").([]any); len(versions) > 0 {
 		return versions[0].(fieldMap)
@@ -133,5 +133,5 @@ func firstVersion(definition fieldMap) fieldMap {
 	return fieldMap{}
 }
 
-// gone waits until the answer is 404.
+// gone waits until the response is 404.
 func gone(s *step) { s.gone = true }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// builder gathers the steps of a stream on one kind.
+// builder collects the steps of a stream for one kind.
 type builder struct {
 	*kind
 	own   string
@@ -25,15 +25,15 @@ func (b *builder) add(label, method, path string, opts ...option) {
 	b.steps = append(b.steps, s)
 }
 
-// body gives a step a JSON body.
+// body sets the JSON body of a step.
 func body(v any) option { return func(s *step) { s.body = jsonBody(v) } }
 
-// bytesBody gives a step a body of a content type.
+// bytesBody sets the body of a step, with a content type.
 func bytesBody(contentType, text string) option {
 	return func(s *step) { s.body = raw(text); headerOf(s, "Content-Type", contentType) }
 }
 
-// change gives a step the saved object after a change as its body.
+// change sets the body to the saved object after a change.
 func change(name string, edit func(map[string]any)) option {
 	return func(s *step) { s.body = edited(name, edit) }
 }
@@ -49,16 +49,17 @@ func headerOf(s *step, key, value string) {
 	s.header[key] = value
 }
 
-// save remembers the answer's object.
+// save saves the object in the response.
 func save(name string) option { return func(s *step) { s.save = name } }
 
-// events says that the answer is a watch.
+// events marks the response as a watch.
 func events(s *step) { s.watch = true }
 
-// coll is the path of the stream's collection, with a query.
+// coll returns the path of the stream's collection, with a query.
 func (b *builder) coll(query ...string) string { return withQuery(b.collection(b.own), query) }
 
-// listing is the path of a list of the stream's objects alone: what lives outside of namespaces is told apart by its label.
+// listing returns the path of a list of only the stream's objects: a label identifies
+// cluster-scoped ones.
 func (b *builder) listing(query ...string) string {
 	if !b.namespaced {
 		query = append([]string{"labelSelector=stream%3D" + b.own}, query...)
@@ -66,7 +67,7 @@ func (b *builder) listing(query ...string) string {
 	return b.coll(query...)
 }
 
-// named is the path of an object of the stream.
+// named returns the path of an object of the stream.
 func (b *builder) named(name string, query ...string) string {
 	return withQuery(b.collection(b.own)+"/"+b.fullName(name), query)
 }
@@ -75,7 +76,7 @@ func (b *builder) sub(name, subresource string, query ...string) string {
 	return withQuery(b.named(name)+"/"+subresource, query)
 }
 
-// fullName is a name that no other stream uses.
+// fullName returns a name that no other stream uses.
 func (b *builder) fullName(name string) string {
 	if b.namespaced {
 		return name
@@ -83,7 +84,7 @@ func (b *builder) fullName(name string) string {
 	return b.own + "-" + name
 }
 
-// obj is the sample under a name.
+// obj returns the sample with a name.
 func (b *builder) obj(name string) map[string]any {
 	return b.object(b.own, b.fullName(name))
 }
@@ -95,7 +96,7 @@ func withQuery(path string, query []string) string {
 	return path + "?" + strings.Join(query, "&")
 }
 
-// create adds the creation of an object that the following steps lean on.
+// create adds the creation of an object that later steps need.
 func (b *builder) create(name string, edit ...func(map[string]any)) {
 	obj := b.obj(name)
 	for _, e := range edit {
@@ -104,7 +105,7 @@ func (b *builder) create(name string, edit ...func(map[string]any)) {
 	b.add("create", http.MethodPost, b.coll(), body(obj), save(name))
 }
 
-// Media of patches.
+// Media types of patches.
 const (
 	jsonPatch      = "application/json-patch+json"
 	mergePatch     = "application/merge-patch+json"
@@ -113,7 +114,7 @@ const (
 	applyCBOR      = "application/apply-patch+cbor"
 )
 
-// Media of answers.
+// Media types of responses.
 const (
 	mediaProtobuf = "application/vnd.kubernetes.protobuf"
 	mediaCBOR     = "application/cbor"

@@ -12,17 +12,18 @@ import (
 	"strings"
 )
 
-// finding is one place in which two answers differ.
+// finding is one difference between two responses.
 type finding struct {
-	where        string // "status", "header Warning", "body.spec.replicas"; indices are left out
+	where        string // "status", "header Warning", "body.spec.replicas"; without indices
 	peer, kelson string
 }
 
-// comparer holds what must be consistent over a whole stream: which uid and which resource version of one side stands for which of the other.
+// comparer has what must be consistent over a whole stream: which uids and resource versions of the
+// sides correspond to each other.
 type comparer struct {
-	own       string            // the stream's name; "" compares what other streams have made, too
+	own       string            // the stream's name; "" also compares objects of other streams
 	uids      map[string]string // the peer's → Kelson's
-	kelsonUID map[string]string // and back
+	kelsonUID map[string]string // Kelson's → the peer's
 	versions  map[uint64]uint64 // the peer's revisions → Kelson's
 	found     []finding
 }
@@ -35,7 +36,7 @@ func (c *comparer) differ(where, peer, kelson string) {
 	c.found = append(c.found, finding{where, peer, kelson})
 }
 
-// answers compares two answers to one request.
+// answers compares the two responses to a request.
 func (c *comparer) answers(peer, kelson *answer) []finding {
 	c.found = nil
 	if peer.failed != "" || kelson.failed != "" {
@@ -50,7 +51,7 @@ func (c *comparer) answers(peer, kelson *answer) []finding {
 	if peer.status != kelson.status {
 		c.differ("status", statusText(peer), statusText(kelson))
 		if peer.status/100 != kelson.status/100 {
-			return c.found // the bodies have nothing in common
+			return c.found // the bodies can't be compared
 		}
 	}
 	c.headers(peer.header, kelson.header)
@@ -58,7 +59,7 @@ func (c *comparer) answers(peer, kelson *answer) []finding {
 	return c.found
 }
 
-// statusText tells an unexpected code's reason too.
+// statusText includes the reason of an unexpected status code.
 func statusText(a *answer) string {
 	text := strconv.Itoa(a.status)
 	if body, ok := a.body.(map[string]any); ok && body["kind"] == "Status" && a.status >= 300 {
@@ -67,10 +68,10 @@ func statusText(a *answer) string {
 	return text
 }
 
-// ofConnection are headers of the connection, not of the answer.
+// ofConnection are headers that depend on the connection.
 var ofConnection = []string{"Date", "Content-Length", "Connection"}
 
-// random are headers whose presence counts, not their value.
+// random are headers with random values: only their presence is compared.
 var random = []string{"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Etag", "Last-Modified", "Expires"}
 
 func (c *comparer) headers(peer, kelson http.Header) {
@@ -99,7 +100,7 @@ func (c *comparer) headers(peer, kelson http.Header) {
 	}
 }
 
-// value compares two JSON values. key is the last field name on the way.
+// value compares two JSON values. key is the last field name in the path.
 func (c *comparer) value(where, key string, peer, kelson any) {
 	switch p := peer.(type) {
 	case map[string]any:
@@ -123,7 +124,7 @@ func (c *comparer) value(where, key string, peer, kelson any) {
 	}
 }
 
-// allocated are numbers that a server picks at random.
+// allocated are numbers that a server allocates randomly.
 var allocated = map[string]bool{"nodePort": true, "healthCheckNodePort": true}
 
 func isNumber(v any) bool {
@@ -150,12 +151,12 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 		case !inKelson:
 			c.differ(at, short(p), "(absent)")
 		case (name == "uid" || name == "resourceVersion") && plain(fmt.Sprint(peer["name"])) != fmt.Sprint(peer["name"]):
-			// of several generated names the first is another on each side
+			// generated names have a different order on each side
 		case name == "resourceVersion" && c.own != "" && !isList(where, peer) && !c.belongs(peer):
-			// what the servers began with has no common order
+			// the initial objects of the servers have no common order
 		case name == "resourceVersion" && isList(where, peer):
 			if (p == "") != (k == "") || (p == "0") != (k == "0") {
-				c.differ(at, short(p), short(k)) // a list's grows with every write anywhere
+				c.differ(at, short(p), short(k)) // a list's version increases with every write
 			}
 		default:
 			c.value(at, name, p, k)
@@ -163,12 +164,12 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 	}
 }
 
-// isList says whether metadata is a list's: it has no name.
+// isList reports whether metadata is that of a list: it has no name.
 func isList(where string, meta map[string]any) bool {
 	return strings.HasSuffix(where, "metadata") && meta["name"] == nil && meta["generateName"] == nil
 }
 
-// unordered are lists that kube-apiserver makes from maps, so that their order changes from answer to answer.
+// unordered are lists that kube-apiserver creates from maps, so that their order is random.
 var unordered = map[string]bool{"resourceRules": true, "nonResourceRules": true, "causes": true}
 
 func (c *comparer) lists(where, key string, peer, kelson []any) {
@@ -204,7 +205,8 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 	}
 }
 
-// catalogues are lists in discovery documents, whose entries are found by their names: what one side lacks says nothing of the others.
+// catalogues are lists in discovery documents. Entries are compared by name, so that a missing
+// entry does not affect the others.
 var catalogues = map[string]bool{"groups": true, "resources": true, "subresources": true, "versions": true, "items": true}
 
 func (c *comparer) catalogue(where, key string, peer, kelson []any) {
@@ -225,7 +227,7 @@ func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 		return names
 	}
 	peerOnly, kelsonOnly := missing(peer, kelson), missing(kelson, peer)
-	if len(peerOnly)+len(kelsonOnly) == 0 { // one is there several times
+	if len(peerOnly)+len(kelsonOnly) == 0 { // duplicate entries
 		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
 		return
 	}
@@ -242,7 +244,7 @@ func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 	}
 }
 
-// mine leaves out what other streams made in the meantime, of a list or of a watch.
+// mine removes what other streams created meanwhile from a list or a watch.
 func (c *comparer) mine(items []any) []any {
 	return slices.DeleteFunc(slices.Clone(items), func(item any) bool {
 		if at(item, "type") != nil {
@@ -257,17 +259,18 @@ func (c *comparer) mine(items []any) []any {
 	})
 }
 
-// belongs says whether metadata is of an object of the stream.
+// belongs reports whether metadata is that of an object of the stream.
 func (c *comparer) belongs(meta map[string]any) bool {
 	return meta["namespace"] == c.own || at(meta, "labels", "stream") == c.own || strings.Contains(fmt.Sprint(meta["name"]), c.own) || meta["name"] == nil
 }
 
-// foreign says whether a name is of another stream's.
+// foreign reports whether a name belongs to another stream.
 func foreign(name, own string) bool {
 	return streamed.MatchString(name) && !strings.Contains(name, own)
 }
 
-// sortGenerated sorts a list that has generated names by what is not random in the names, then by revision.
+// sortGenerated sorts a list with generated names by the fixed part of the names, and then by
+// revision.
 func sortGenerated(items []any) {
 	name := func(item any) string { return fmt.Sprint(at(item, "metadata", "name")) }
 	revision := func(item any) uint64 {
@@ -282,8 +285,9 @@ func sortGenerated(items []any) {
 	})
 }
 
-// randomLast puts the events of objects whose names are random altogether, as those of nameless LimitRanges are, behind the others: where
-// collections are deleted by name, they come anywhere.
+// randomLast moves the events of objects with completely random names, such as those of LimitRanges
+// without a name, to the end: when collections are deleted in the order of names, such events can
+// come anywhere.
 func randomLast(events []any) []any {
 	name := func(event any) string {
 		obj := at(event, "object")
@@ -306,7 +310,7 @@ func randomLast(events []any) []any {
 	})
 }
 
-// sortManagers puts entries in an order that doesn't depend on the second they were made in.
+// sortManagers sorts entries independently of the second in which they were created.
 func sortManagers(entries []any) {
 	sort.SliceStable(entries, func(i, j int) bool { return managerKey(entries[i]) < managerKey(entries[j]) })
 }
@@ -316,7 +320,7 @@ func managerKey(entry any) string {
 	return fmt.Sprint(e["manager"], e["operation"], e["apiVersion"], e["subresource"])
 }
 
-// text compares two strings, by what they are.
+// text compares two strings, by their type.
 func (c *comparer) text(where, key, peer, kelson string) {
 	switch key {
 	case "uid":
@@ -360,7 +364,7 @@ func seen(what string, known bool) string {
 	return "a new " + what
 }
 
-// version holds the order of revisions: what is newer, older or the same on one side must be so on the other.
+// version compares the order of revisions: it must be the same on both sides.
 func (c *comparer) version(where string, peer, kelson uint64) {
 	for p, k := range c.versions {
 		if (p < peer) != (k < kelson) || (p == peer) != (k == kelson) {
@@ -391,7 +395,7 @@ var (
 	nodePort = regexp.MustCompile(`("nodePort\\*":|healthCheckNodePort\\*":|:)3[0-2]\d{3}\b`)
 	problem  = regexp.MustCompile(`(?s)^(.*: errors:)\n(.*)$`)
 	hash     = regexp.MustCompile(`hash=[0-9A-F]+`)
-	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`) // those of claim templates come in the order of a map
+	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`) // those of claim templates have the order of a map
 	token    = regexp.MustCompile(`\beyJ2Ijoi[A-Za-z0-9_-]+`)
 	streamed = regexp.MustCompile(`(?:^|[./])d-[sk]\d+-`)
 	invalid  = regexp.MustCompile(`(?s)^(.* is invalid: \[)(.*)(\])$`)
@@ -403,7 +407,7 @@ var (
 	managers = regexp.MustCompile(`managedFields\\*":\[`)
 )
 
-// plain is text without what must differ.
+// plain removes what is necessarily different from a text.
 func plain(s string) string {
 	s = uuid.ReplaceAllString(s, "<uid>")
 	s = micro.ReplaceAllString(s, "<time.micro>")
@@ -412,7 +416,7 @@ func plain(s string) string {
 	s = address.ReplaceAllString(s, "<address>")
 	s = revision.ReplaceAllString(s, "$1$2$3$5$7$9<revision>$4$6$8")
 	s = nodePort.ReplaceAllString(s, "$1<node port>")
-	if parts := problem.FindStringSubmatch(s); parts != nil { // of structured merges, in any order
+	if parts := problem.FindStringSubmatch(s); parts != nil { // errors of structured merges, in any order
 		lines := strings.Split(parts[2], "\n")
 		slices.Sort(lines)
 		s = parts[1] + "\n" + strings.Join(lines, "\n")
@@ -420,7 +424,7 @@ func plain(s string) string {
 	s = hash.ReplaceAllString(s, "hash=<hash>")
 	s = volume.ReplaceAllString(s, "volumes[]")
 	s = token.ReplaceAllString(s, "<continue>")
-	if parts := invalid.FindStringSubmatch(s); parts != nil { // what is wrong is told in the order of a map
+	if parts := invalid.FindStringSubmatch(s); parts != nil { // these errors have the order of a map
 		problems := strings.Split(parts[2], ", ")
 		slices.Sort(problems)
 		s = parts[1] + strings.Join(problems, ", ") + parts[3]
@@ -432,7 +436,8 @@ func plain(s string) string {
 	return managersSorted(age.ReplaceAllString(s, "<age>"))
 }
 
-// managersSorted sorts the entries of managedFields in a text that quotes an object, as sortManagers does.
+// managersSorted sorts the entries of managedFields in a text that quotes an object, like
+// sortManagers.
 func managersSorted(s string) string {
 	at := managers.FindStringIndex(s)
 	if at == nil {
@@ -461,7 +466,7 @@ func managersSorted(s string) string {
 	return s
 }
 
-// short shows a value in a line.
+// short shows a value in one line.
 func short(v any) string {
 	text, ok := v.(string)
 	if !ok {
@@ -473,7 +478,7 @@ func short(v any) string {
 	return text
 }
 
-// outline shows what is in a list.
+// outline summarizes a list.
 func outline(list []any) string {
 	var items []string
 	for _, item := range list {
@@ -486,7 +491,7 @@ func outline(list []any) string {
 	return text
 }
 
-// describe names an event or an object; anything else stands for itself.
+// describe returns the name of an event or an object, and other values unchanged.
 func describe(item any) any {
 	m, ok := item.(map[string]any)
 	if !ok {

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Orders that no server keeps don't differ; what stands in the lists does.
+// Random orders are not differences; the contents of the lists are compared.
 func TestOrders(t *testing.T) {
 	for _, test := range []struct {
 		name, peer, kelson string
@@ -43,7 +43,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// What one catalogue lacks is named, and hides nothing else.
+// An entry that is missing in one catalogue is reported, and does not hide other differences.
 func TestCatalogue(t *testing.T) {
 	side := func(text string) any {
 		v, err := decodeJSON([]byte(text))
@@ -59,7 +59,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// What no two servers can have in common is left out of texts, what matters stays.
+// plain removes only what is necessarily different.
 func TestPlain(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -81,7 +81,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// A seed gives the same requests every time, another one others.
+// The same seed generates the same requests, and another seed other ones.
 func TestGeneratedBySeed(t *testing.T) {
 	schema := fieldMap{"type": "object", "properties": fieldMap{
 		"spec": fieldMap{"type": "object", "required": []any{"ports"}, "properties": fieldMap{
@@ -100,6 +100,6 @@ func TestGeneratedBySeed(t *testing.T) {
 		t.Error("two runs of a seed differ")
 	}
 	if text(1) == text(2) {
-		t.Error("two seeds give the same")
+		t.Error("two seeds generate the same requests")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// creates sends new objects, whole and broken.
+// creates sends new objects, valid and invalid.
 func (b *builder) creates() {
 	post := func(label string, v any, opts ...option) {
 		b.add("create "+label, http.MethodPost, b.coll(), append([]option{body(v)}, opts...)...)
@@ -62,7 +62,7 @@ func (b *builder) generated() map[string]any {
 	return obj
 }
 
-// badBodies are bodies that can't be read, or that are something else.
+// badBodies are bodies that can't be decoded, or have another type.
 func (b *builder) badBodies() {
 	text := mustJSON(b.obj("x"))
 	for label, body := range inOrder(map[string]string{
@@ -98,7 +98,7 @@ func (b *builder) badBodies() {
 	}
 }
 
-// badMetadata are objects whose metadata is unusual or wrong.
+// badMetadata are objects with unusual or invalid metadata.
 func (b *builder) badMetadata() {
 	long := strings.Repeat("a", 254)
 	for label, name := range inOrder(map[string]string{"upper": "UPPER", "underscore": "a_b", "slash": "a/b", "dot": ".", "dots": "..", "long": long, "dash": "-a", "space": "a b",
@@ -140,7 +140,7 @@ func (b *builder) badMetadata() {
 	}
 }
 
-// fieldValidation sends unknown and double fields under all directives.
+// fieldValidation sends unknown and duplicate fields with all directives.
 func (b *builder) fieldValidation() {
 	text := mustJSON(b.obj("x"))
 	object := strings.Replace(text, `{`, `{"unknown":1,`, 1)
@@ -171,7 +171,7 @@ func (b *builder) fieldValidation() {
 	}
 }
 
-// encodings sends the same object in every encoding, and broken ones.
+// encodings sends the same object in every encoding, and invalid encodings.
 func (b *builder) encodings() {
 	y, _ := yaml.JSONToYAML([]byte(mustJSON(b.obj("yaml"))))
 	b.add("create yaml", http.MethodPost, b.coll(), bytesBody(mediaYAML, string(y)))
@@ -202,7 +202,7 @@ func (b *builder) encodings() {
 	}
 }
 
-// inOrder yields a map in the order of its keys: a stream is the same every time.
+// inOrder iterates over a map in the order of its keys, so that streams are deterministic.
 func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -213,7 +213,7 @@ func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// toGo turns JSON numbers into numbers that CBOR knows.
+// toGo converts JSON numbers to numbers that CBOR can encode.
 func toGo(v any) any {
 	var out any
 	data := []byte(mustJSON(v))
@@ -241,7 +241,7 @@ func whole(v any) any {
 	return v
 }
 
-// protobuf encodes an object by the Go type of its kind.
+// protobuf encodes an object with the Go type of its kind.
 func (b *builder) protobuf(obj map[string]any) ([]byte, error) {
 	kind := schema.GroupVersionKind{Group: b.group, Version: b.version, Kind: b.kind.kind}
 	typed, err := scheme.Scheme.New(kind)
@@ -253,7 +253,7 @@ func (b *builder) protobuf(obj map[string]any) ([]byte, error) {
 	}
 	message, ok := typed.(interface{ Marshal() ([]byte, error) })
 	if !ok {
-		return nil, fmt.Errorf("%T is no protobuf message", typed)
+		return nil, fmt.Errorf("%T is not a protobuf message", typed)
 	}
 	data, err := message.Marshal()
 	if err != nil {

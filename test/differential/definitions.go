@@ -26,14 +26,14 @@ func readDefinitions() []sampleDefinition {
 	for doc := range strings.SplitSeq(definitionText, "\n---\n") {
 		var d sampleDefinition
 		if err := yaml.Unmarshal([]byte(doc), &d); err != nil {
-			panic(fmt.Sprintf("definitions.yaml: %v", err)) // it is part of the program
+			panic(fmt.Sprintf("definitions.yaml: %v", err)) // the file is embedded
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// definitionStreams are those on custom kinds, and on definitions that are wrong.
+// definitionStreams are the streams of custom kinds and of invalid definitions.
 func definitionStreams(seed uint64) []*stream {
 	var streams []*stream
 	for _, d := range readDefinitions() {
@@ -46,7 +46,7 @@ func definitionStreams(seed uint64) []*stream {
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// object is the definition, in a group of the stream's own.
+// object returns the definition, in the stream's own group.
 func (d *sampleDefinition) object(own string) fieldMap {
 	spec := clone(d.Definition)
 	spec["group"] = own + ".example.com"
@@ -54,12 +54,12 @@ func (d *sampleDefinition) object(own string) fieldMap {
 	return fieldMap{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fieldMap{"name": plural + "." + own + ".example.com"}, "spec": spec}
 }
 
-// name is the definition's, as it stands in its path.
+// name returns the definition's name in paths.
 func (d *sampleDefinition) name(own string) string {
 	return at(d.object(own), "metadata", "name").(string)
 }
 
-// kind is one version of the custom kind.
+// kind returns one version of the custom kind.
 func (d *sampleDefinition) kind(own, version string) *kind {
 	return &kind{group: own + ".example.com", version: version, resource: at(d.Definition, "names", "plural").(string), kind: at(d.Definition, "names", "kind").(string),
 		namespaced: d.Definition["scope"] == "Namespaced", subresources: d.Subresources,
@@ -72,17 +72,17 @@ func (d *sampleDefinition) builder(own string, seed uint64) *builder {
 	b := &builder{kind: d.kind(own, version), own: own, rnd: newRand(seed, d.Name)}
 	b.steps = append(b.steps, inNamespace(own))
 	b.add("define", http.MethodPost, definitionsPath, body(d.object(own)), always)
-	b.add("defined", http.MethodGet, definitionsPath+"/"+d.name(own), always, settled)
+	b.add("defined", http.MethodGet, definitionsPath+"/"+d.name(own), always, established)
 	return b
 }
 
 // always keeps a step when a stream is shrunk.
 func always(s *step) { s.always = true }
 
-// settled waits until a definition is established.
-func settled(s *step) { s.settled = true }
+// established waits until a definition is established.
+func established(s *step) { s.established = true }
 
-// verbs are the same requests that built-in kinds get.
+// verbs sends the same requests as for built-in kinds.
 func (d *sampleDefinition) verbs(own string, seed uint64) []step {
 	b := d.builder(own, seed)
 	b.create("first")
@@ -101,7 +101,7 @@ func (d *sampleDefinition) verbs(own string, seed uint64) []step {
 	return b.steps
 }
 
-// instances sends what the schema should take and what it shouldn't, in every version.
+// instances sends objects that the schema should accept or refuse, in every version.
 func (d *sampleDefinition) instances(own string, seed uint64) []step {
 	b := d.builder(own, seed)
 	for _, media := range []string{"", asTable, asDiscovery, mediaProtobuf} {
@@ -144,10 +144,10 @@ func (d *sampleDefinition) instances(own string, seed uint64) []step {
 	return b.steps
 }
 
-// soon tries again for a while: the peer publishes in the background.
+// soon retries for a while, because the peer publishes asynchronously.
 func soon(s *step) { s.soon = true }
 
-// replaced is a body made of the saved object by a function.
+// replaced creates a body from the saved object with a function.
 func replaced(name string, change func(fieldMap) fieldMap) option {
 	return func(s *step) {
 		s.body = func(m *memory) []byte {
@@ -160,7 +160,7 @@ func replaced(name string, change func(fieldMap) fieldMap) option {
 	}
 }
 
-// merged is an object after a merge patch.
+// merged returns an object after a merge patch.
 func merged(obj, patch fieldMap) fieldMap {
 	c := clone(obj)
 	for key, value := range patch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// markdown is the page that a whole run writes.
+// markdown writes the page of a complete run.
 func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Where Kelson differs from kube-apiserver

@@ -13,7 +13,8 @@ const (
 	asDiscoveryBeta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
 
-// documentStreams compare what a server says of itself: discovery, OpenAPI, health, version, and paths that aren't there.
+// documentStreams compare the documents of a server: discovery, OpenAPI, health, version, and
+// unknown paths.
 func documentStreams(ctx context.Context, peer *side) ([]*stream, error) {
 	get := func(label, path string, accept ...string) step {
 		s := step{label: label, method: http.MethodGet, path: path}

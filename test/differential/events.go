@@ -11,8 +11,8 @@ import (
 	cborframes "k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
-// decodeEvents reads the frames of a watch. Bookmarks are left out except the one that ends the initial events: when the others come is
-// the server's choice.
+// decodeEvents decodes the frames of a watch. It leaves out bookmarks, whose time is the server's
+// choice, except the one after the initial events.
 func decodeEvents(base string, data []byte) (any, error) {
 	var frames []any
 	switch base {
@@ -74,7 +74,8 @@ func decodeEvents(base string, data []byte) (any, error) {
 	return events, nil
 }
 
-// decodeProtobufEvent reads one frame: a WatchEvent whose object is a message with an envelope of its own.
+// decodeProtobufEvent decodes one frame: a WatchEvent whose object is a message with its own
+// envelope.
 func decodeProtobufEvent(data []byte) (any, error) {
 	var event metav1.WatchEvent
 	if err := event.Unmarshal(data); err != nil {

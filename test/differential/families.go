@@ -2,7 +2,7 @@ package main
 
 import "net/http"
 
-// familyStream asks for Services of one and of two families of addresses, and changes what they have.
+// familyStream creates and changes Services with one and two IP families.
 func familyStream(k *kind, seed uint64) *stream {
 	return &stream{name: "services/families", steps: func(own string) []step {
 		b := &builder{kind: k, own: own, rnd: newRand(seed, "families")}

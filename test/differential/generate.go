@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// generatedSteps is how many objects a stream invents.
+// generatedSteps is the number of generated objects per stream.
 const generatedSteps = 40
 
-// generatedStreams send objects that are made by chance of the schemas the peer publishes, of all kinds, whether there is a sample or not.
+// generatedStreams send objects generated from the peer's schemas, of all kinds, with or without a
+// sample.
 func generatedStreams(ctx context.Context, peer *side, kinds []*kind, seed uint64) []*stream {
 	docs := &documents{side: peer, schemas: map[string]fieldMap{}}
 	var streams []*stream
 	for _, k := range kinds {
-		schemas, own := docs.of(ctx, k)
+		schemas, own := docs.schemasOf(ctx, k)
 		if own == nil || !k.can("create") {
 			continue
 		}
@@ -23,8 +24,8 @@ func generatedStreams(ctx context.Context, peer *side, kinds []*kind, seed uint6
 	return streams
 }
 
-// generated are the requests on one kind. What lives outside of namespaces is tried without being stored: it would change how the servers
-// treat what other streams do.
+// generated are the requests for one kind. Cluster-scoped objects are sent as dry runs, because
+// they could affect other streams.
 func generated(k *kind, schemas, schema fieldMap, own string, seed uint64) []step {
 	b := &builder{kind: k, own: own, rnd: newRand(seed, "generated "+k.String())}
 	v := &inventor{schemas: schemas, rnd: b.rnd}
@@ -80,7 +81,7 @@ func generated(k *kind, schemas, schema fieldMap, own string, seed uint64) []ste
 	return b.steps
 }
 
-// invent makes an object with the identity of another.
+// invent generates an object with the identity of another.
 func (v *inventor) invent(schema, like fieldMap) fieldMap {
 	obj, ok := v.object(schema, "", 0).(fieldMap)
 	if !ok {

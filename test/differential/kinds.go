@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kind is one version of a resource, as the peer's discovery shows it.
+// kind is one version of a resource in the peer's discovery.
 type kind struct {
 	group, version, resource, kind string
 	namespaced                     bool
 	verbs                          []string
 	subresources                   []string
-	sample                         map[string]any // nil: none is known
+	sample                         map[string]any // nil: there is none
 }
 
-// apiVersion is what objects of the kind say.
+// apiVersion returns the apiVersion of the kind's objects.
 func (k *kind) apiVersion() string {
 	if k.group == "" {
 		return k.version
@@ -35,10 +35,10 @@ func (k *kind) apiVersion() string {
 	return k.group + "/" + k.version
 }
 
-// String names the kind in reports: "apps/v1/deployments".
+// String returns the kind's name in reports: "apps/v1/deployments".
 func (k *kind) String() string { return k.apiVersion() + "/" + k.resource }
 
-// root is the path of the group and version.
+// root returns the path of the group version.
 func (k *kind) root() string {
 	if k.group == "" {
 		return "/api/" + k.version
@@ -46,7 +46,7 @@ func (k *kind) root() string {
 	return "/apis/" + k.group + "/" + k.version
 }
 
-// collection is the path of the objects, in a namespace where they are in one.
+// collection returns the path of the objects, in a namespace if the kind is namespaced.
 func (k *kind) collection(namespace string) string {
 	if !k.namespaced {
 		return k.root() + "/" + k.resource
@@ -92,7 +92,7 @@ func discover(ctx context.Context, s *side) ([]*kind, error) {
 	return kinds, nil
 }
 
-// at reads a field deep in a JSON value, nil if there is none.
+// at returns a nested field of a JSON value, or nil.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		m, _ := v.(map[string]any)
@@ -112,7 +112,7 @@ func texts(v any) (list []string) {
 //go:embed samples.yaml
 var sampleText string
 
-// readSamples gives the samples by apiVersion and kind.
+// readSamples returns the samples by apiVersion and kind.
 func readSamples() (map[string]map[string]any, error) {
 	request, err := certificateRequest()
 	if err != nil {
@@ -134,7 +134,8 @@ func readSamples() (map[string]map[string]any, error) {
 	return samples, nil
 }
 
-// certificateRequest makes a request for a client certificate, as it stands in a CertificateSigningRequest.
+// certificateRequest creates a request for a client certificate, in the form that
+// CertificateSigningRequests contain.
 func certificateRequest() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -147,7 +148,7 @@ func certificateRequest() (string, error) {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// object is the kind's sample under a name, belonging to a stream.
+// object returns the kind's sample with a name that belongs to a stream.
 func (k *kind) object(own, name string) map[string]any {
 	obj := clone(k.sample)
 	replaceOwn(obj, own)
@@ -161,7 +162,7 @@ func (k *kind) object(own, name string) map[string]any {
 	return obj
 }
 
-// label makes a label value of a name.
+// label converts a name to a label value.
 func label(name string) string { return name[max(0, len(name)-60):] }
 
 func replaceOwn(v any, own string) {

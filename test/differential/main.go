@@ -1,14 +1,16 @@
-// Command differential sends the same requests to kube-apiserver and to Kelson and compares the answers field by field: code, headers,
-// body. What differs and is not on the list of what is known to differ (allowed.go) makes it fail.
+// Command differential sends the same requests to kube-apiserver and to Kelson and compares the
+// responses field by field: code, headers and body. It fails if there are differences that are not
+// in the list of accepted ones (allowed.go).
 //
 //	go build -o bin/peers/ ./bench/peers/... && go run ./test/differential -kelson bin/kelson -peers bin/peers
 //
-// The requests come from the peer's discovery and OpenAPI documents, from one sample of each kind (samples.yaml) and from a seed: per kind
-// and version what should succeed and what should fail, with every verb, encoding and option. A stream is one kind's requests; it works in
-// a namespace of its own. Only what no two servers can have in common is left out of the comparison: uids and resource versions must stand
-// for each other and keep their order, times must have the same form.
+// The requests come from the peer's discovery and OpenAPI documents, from one sample of each kind
+// (samples.yaml) and from a seed. For each kind and version there are requests that should succeed
+// and that should fail, with every verb, encoding and option. A stream has the requests for one
+// kind, in its own namespace. The comparison leaves out only what is necessarily different: uids
+// and resource versions must correspond and have the same order, and times must have the same form.
 //
-// One stream is sent again with -run NAME -seed N; -shrink finds the fewest requests that show a difference.
+// -run NAME -seed N repeats one stream. -shrink finds the fewest requests that show a difference.
 package main
 
 import (
@@ -90,7 +92,7 @@ func differential(ctx context.Context, opts options) (err error) {
 		}
 		all = append(all, r.streams(ctx, streams, opts.parallel, fmt.Sprintf("s%d", seed))...)
 		if ctx.Err() != nil {
-			opts.docs = "" // what was seen is told, but it is not the whole
+			opts.docs = "" // the run is incomplete: report, but don't write the page
 			break
 		}
 	}
@@ -101,7 +103,7 @@ func differential(ctx context.Context, opts options) (err error) {
 	return errors.Join(ctx.Err(), rep.finish(opts))
 }
 
-// plan makes the streams of a seed.
+// plan returns the streams of a seed.
 func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams []*stream, err error) {
 	kinds, err := discover(ctx, r.peer)
 	if err != nil {
@@ -142,7 +144,7 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 	return chosen, nil
 }
 
-// newRand is the source of chance of a stream.
+// newRand returns the random source of a stream.
 func newRand(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))

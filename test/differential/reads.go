@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// accepts are Accept headers, good and bad.
+// accepts are Accept headers, valid and invalid.
 var accepts = []struct{ label, media string }{
 	{"none", ""}, {"any", "*/*"}, {"json", "application/json"}, {"protobuf", mediaProtobuf}, {"cbor", mediaCBOR}, {"yaml", mediaYAML},
 	{"table", asTable}, {"partial", asPartial}, {"partial list", asPartialList},
@@ -26,7 +26,7 @@ var accepts = []struct{ label, media string }{
 	{"q zero", "application/json;q=0"}, {"text", "text/plain"}, {"application any", "application/*"},
 }
 
-// reads asks for objects that are there and that are not, in all forms.
+// reads reads existing and missing objects, in all representations.
 func (b *builder) reads() {
 	if !b.can("get") {
 		return
@@ -40,7 +40,7 @@ func (b *builder) reads() {
 		"resourceVersion=-1", "unknown=1", "timeoutSeconds=x", "dryRun=All", "includeObject=None"} {
 		b.add("get ?"+query, http.MethodGet, b.named("a", query))
 	}
-	if b.resource == "configmaps" { // the peer waits three seconds for what is to come
+	if b.resource == "configmaps" { // the peer waits three seconds for future revisions
 		b.add("get future", http.MethodGet, b.named("a", "resourceVersion=99999999999"))
 		b.add("list future", http.MethodGet, b.listing("resourceVersion=99999999999"))
 		b.add("list exact future", http.MethodGet, b.listing("resourceVersion=99999999999&resourceVersionMatch=Exact"))
@@ -85,7 +85,7 @@ func (b *builder) wrongMethods() {
 	}
 }
 
-// lists asks with selectors, limits and revisions, good and bad.
+// lists lists with selectors, limits and revisions, valid and invalid.
 func (b *builder) lists() {
 	for _, query := range []string{
 		"labelSelector=name%3Da", "labelSelector=name+in+(a,b)", "labelSelector=name+notin+(a)", "labelSelector=!name", "labelSelector=name!%3Da",
@@ -111,7 +111,7 @@ func (b *builder) lists() {
 	} {
 		label := strings.ReplaceAll(query, b.own, "OWN")
 		var opts []option
-		if strings.HasPrefix(query, "watch=x") { // that is a yes
+		if strings.HasPrefix(query, "watch=x") { // any value means true
 			opts = append(opts, events)
 		}
 		b.add("list ?"+label, http.MethodGet, b.listing(query), opts...)

@@ -2,7 +2,7 @@ package main
 
 import "net/http"
 
-// deletes removes objects, with all options.
+// deletes deletes objects, with all options.
 func (b *builder) deletes() {
 	if !b.can("delete") {
 		return
@@ -64,7 +64,7 @@ func (b *builder) deletes() {
 	b.add("get after plain", http.MethodGet, b.named("h"))
 }
 
-// finalizers keep a deleted object until they are gone.
+// finalizers delays deletions with finalizers, and removes them.
 func (b *builder) finalizers() {
 	b.create("f", func(o fieldMap) { set(o, []any{"example.com/one", "example.com/two"}, "metadata", "finalizers") })
 	b.add("delete with finalizers, dry run", http.MethodDelete, b.named("f", "dryRun=All"))
@@ -84,7 +84,7 @@ func (b *builder) finalizers() {
 	b.add("patch released", http.MethodPatch, b.named("f"), bytesBody(mergePatch, `{}`))
 }
 
-// deleteCollections removes many at once.
+// deleteCollections deletes many objects at once.
 func (b *builder) deleteCollections() {
 	if !b.can("deletecollection") {
 		b.add("deletecollection not allowed", http.MethodDelete, b.coll("labelSelector=stream%3Dnothing"))

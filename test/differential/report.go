@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// report gathers the differences of a run by what they have in common.
+// report groups the differences of a run.
 type report struct {
 	groups    []*group
 	allowed   []*allowance
-	unmatched []*allowance // of a whole run
+	unmatched []*allowance // in a complete run
 	streams   int
 	requests  int
 	took      time.Duration
 }
 
-// group are differences that look alike: the same label and place, the same two values.
+// group has differences with the same label and place and the same two values.
 type group struct {
 	key     string
 	first   []difference
@@ -69,7 +69,8 @@ func allowed(d *difference, list []*allowance) bool {
 	return false
 }
 
-// generalize takes the words of one kind out of a text, so that what all kinds have in common is counted together.
+// generalize removes the words of one kind from a text, so that the same difference of all kinds is
+// counted together.
 func generalize(stream, text string) string {
 	parts := strings.Split(stream, "/")
 	resource := parts[len(parts)-1]
@@ -82,7 +83,7 @@ func generalize(stream, text string) string {
 	return text
 }
 
-// write puts all groups into a file.
+// write writes all groups to a file.
 func (r *report) write(file string) error {
 	var b strings.Builder
 	for _, g := range r.groups {
@@ -94,7 +95,7 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
-// finish tells the outcome.
+// finish returns the result of the run.
 func (r *report) finish(opts options) error {
 	file := filepath.Join(opts.work, "report.txt")
 	if err := r.write(file); err != nil {
@@ -126,7 +127,7 @@ func (r *report) finish(opts options) error {
 	case whole && len(r.unmatched) > 0:
 		var errs []error
 		for _, a := range r.unmatched {
-			errs = append(errs, fmt.Errorf("allowed.go: nothing differs so any more: %s", a.why))
+			errs = append(errs, fmt.Errorf("allowed.go: no difference matches any longer: %s", a.why))
 		}
 		return errors.Join(errs...)
 	}

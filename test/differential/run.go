@@ -28,7 +28,8 @@ type runner struct {
 	mu           sync.Mutex
 }
 
-// stream sends the chosen steps of a stream to both sides and gives what differs. nil chooses all.
+// stream sends the chosen steps of a stream to both sides and returns the differences; nil chooses
+// all steps.
 func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[int]bool) []difference {
 	peer, kelson, c := newMemory(), newMemory(), newComparer(own)
 	var all []difference
@@ -63,12 +64,12 @@ func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[i
 	return all
 }
 
-// await sends a step, again and again while what it waits for has not come to pass.
+// await sends a step, repeatedly until the state that it waits for is reached.
 func (s *side) await(ctx context.Context, st *step, m *memory) *answer {
 	a := s.send(ctx, st, m)
 	for try := 0; try < 50; try++ {
 		switch {
-		case st.settled && a.status == http.StatusOK && !settledDefinition(a.body):
+		case st.established && a.status == http.StatusOK && !definitionEstablished(a.body):
 		case st.gone && a.status == http.StatusOK:
 		default:
 			return a
@@ -79,8 +80,8 @@ func (s *side) await(ctx context.Context, st *step, m *memory) *answer {
 	return a
 }
 
-// settledDefinition says whether a definition's names were judged.
-func settledDefinition(v any) bool {
+// definitionEstablished reports whether the names of a definition were accepted or refused.
+func definitionEstablished(v any) bool {
 	conditions, _ := at(v, "status", "conditions").([]any)
 	var accepted, established any
 	for _, c := range conditions {
@@ -116,10 +117,10 @@ func (r *runner) streams(ctx context.Context, all []*stream, parallel int, round
 
 var notName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// ownName is a name for a stream's namespace and objects.
+// ownName returns the name of a stream's namespace and objects.
 func ownName(s *stream, round string) string {
 	name := notName.ReplaceAllString(strings.ToLower(s.name), "-")
-	if len(name) > 32 { // what is left must tell streams apart whose names end alike
+	if len(name) > 32 { // the rest must still distinguish streams with the same ending
 		h := fnv.New32a()
 		h.Write([]byte(s.name))
 		name = fmt.Sprintf("%08x-%s", h.Sum32(), strings.TrimLeft(name[len(name)-23:], "-"))
@@ -127,7 +128,7 @@ func ownName(s *stream, round string) string {
 	return strings.Trim(fmt.Sprintf("d-%s-%s", round, strings.Trim(name, "-")), "-")
 }
 
-// inNamespace makes the namespace of a stream.
+// inNamespace creates the namespace of a stream.
 func inNamespace(own string) step {
 	return step{label: "setup", method: http.MethodPost, path: "/api/v1/namespaces", always: true,
 		body: jsonBody(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": own}})}

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// documents are the schemas that a server publishes, by the path of their group version.
+// documents has the schemas that a server publishes, by the path of their group version.
 type documents struct {
 	side    *side
 	schemas map[string]fieldMap
 }
 
-// of gives the schemas of a kind's group version, and the kind's own; nil if it has none.
-func (d *documents) of(ctx context.Context, k *kind) (schemas, own fieldMap) {
+// schemasOf returns the schemas of a kind's group version, and the kind's own, or nil.
+func (d *documents) schemasOf(ctx context.Context, k *kind) (schemas, own fieldMap) {
 	schemas, ok := d.schemas[k.root()]
 	if !ok {
 		a := d.side.send(ctx, &step{method: http.MethodGet, path: "/openapi/v3" + k.root()}, newMemory())
@@ -35,7 +35,7 @@ func (d *documents) of(ctx context.Context, k *kind) (schemas, own fieldMap) {
 	return schemas, nil
 }
 
-// inventor makes values that fit a schema, mostly.
+// inventor generates values that mostly match a schema.
 type inventor struct {
 	schemas fieldMap
 	rnd     *rand.Rand
@@ -60,7 +60,7 @@ func (v *inventor) resolve(schema fieldMap) (resolved fieldMap, name string) {
 	}
 }
 
-// value invents a value of a schema. field is the name of the field it is for, depth how deep that is.
+// value generates a value of a schema. field is the name of its field, and depth the nesting level.
 func (v *inventor) value(schema fieldMap, field string, depth int) any {
 	schema, name := v.resolve(schema)
 	if v.chance(2) {
@@ -112,7 +112,7 @@ func (v *inventor) object(schema fieldMap, field string, depth int) any {
 	}
 	required := texts(schema["required"])
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		wanted := 60 / (depth + 1) // of what may be left out
+		wanted := 60 / (depth + 1) // of optional fields
 		if slices.Contains(required, name) {
 			wanted = 97
 		}
@@ -147,7 +147,7 @@ func (v *inventor) list(schema fieldMap, field string, depth int) any {
 	for range pick(v, 0, 1, 1, 1, 2) {
 		list = append(list, v.value(items, field, depth+1))
 	}
-	if len(list) > 0 && v.chance(10) { // twice the same
+	if len(list) > 0 && v.chance(10) { // a duplicate
 		list = append(list, cloneAny(list[0]))
 	}
 	return list
@@ -164,7 +164,7 @@ func (v *inventor) integer(field string) any {
 	return pick[any](v, 1, 2, 5, 10, 0, 100, -1, 2147483647, 2147483648)
 }
 
-// known are texts that fit fields of a name.
+// known are texts that are valid in fields of a certain name.
 var known = map[string][]string{
 	"name": {"web", "data", "main", "x.y"}, "namespace": {"default"}, "image": {"example.com/app:1"}, "mountPath": {"/data", "/tmp"}, "path": {"/healthz", "/x", "relative"},
 	"host": {"example.com", "*.example.com"}, "hosts": {"example.com"}, "key": {"key", "app", "example.com/key"}, "apiGroup": {"", "apps", "example.com"}, "apiVersion": {"v1", "apps/v1"},
@@ -192,12 +192,12 @@ func (v *inventor) text(field, format string) string {
 	return pick(v, "abc", "example.com/x", "a-b", "1")
 }
 
-// wrong is a value that hardly fits anything.
+// wrong returns a value that is rarely valid.
 func (v *inventor) wrong() any {
 	return pick[any](v, nil, "text", -1, 1.5, true, []any{}, fieldMap{}, []any{nil}, fieldMap{"a": nil})
 }
 
-// mutated changes something somewhere in an object, outside of its metadata.
+// mutated changes one value in an object, outside of its metadata.
 func (v *inventor) mutated(obj fieldMap, schema fieldMap) fieldMap {
 	c := clone(obj)
 	for range pick(v, 1, 1, 2, 3) {
@@ -227,7 +227,7 @@ func (v *inventor) mutated(obj fieldMap, schema fieldMap) fieldMap {
 	return c
 }
 
-// absent are fields that an object hasn't.
+// absent returns fields that an object does not have.
 func (v *inventor) absent(obj, properties fieldMap) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if _, has := obj[name]; !has && name != "metadata" && name != "status" {
@@ -237,7 +237,7 @@ func (v *inventor) absent(obj, properties fieldMap) (names []string) {
 	return names
 }
 
-// mutate gives another value in place of one, or none.
+// mutate replaces or removes a value.
 func (v *inventor) mutate(value any, schema fieldMap, field string, depth int) (next any, keep bool) {
 	resolved, _ := v.resolve(schema)
 	switch value := value.(type) {

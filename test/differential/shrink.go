@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// shrink finds, for the first difference of each group, the fewest requests of its stream that still show it.
+// shrink finds, for the first difference of each group, the fewest requests of its stream that show
+// it.
 func (r *runner) shrink(ctx context.Context, rep *report, streams []*stream) {
 	byName := map[string]*stream{}
 	for _, s := range streams {
@@ -19,7 +20,8 @@ func (r *runner) shrink(ctx context.Context, rep *report, streams []*stream) {
 	}
 }
 
-// shrunk halves what comes before the request as long as the difference stays, then tries each alone.
+// shrunk halves the requests before the last one as long as the difference remains, and then tries
+// to remove each one.
 func (r *runner) shrunk(ctx context.Context, s *stream, d *difference, round string) string {
 	tries := 0
 	shows := func(before []int) bool {

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// side is one of the two servers, and an administrator's way to it.
+// side is one of the two servers, with an administrator's client.
 type side struct {
 	name   string
 	url    string
@@ -29,7 +29,8 @@ type servers struct {
 	processes    []*child.Process
 }
 
-// serverFlags are the settings that both sides share. It is envtest's choice: service accounts would need a controller for their tokens.
+// serverFlags are the flags of both sides. They follow envtest, which disables service accounts
+// because they need a controller.
 func serverFlags(dir string, admission string) []string {
 	return []string{
 		"--bind-address", "127.0.0.1", "--authorization-mode", "RBAC", "--allow-privileged=true",
@@ -37,11 +38,12 @@ func serverFlags(dir string, admission string) []string {
 		"--client-ca-file", filepath.Join(dir, "ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24,fd00::/112",
 		"--disable-admission-plugins", admission, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", filepath.Join(dir, "sa.key"), "--service-account-signing-key-file", filepath.Join(dir, "sa.key"),
-		"--feature-gates", "CBORServingAndStorage=true", // Kelson always speaks it
+		"--feature-gates", "CBORServingAndStorage=true", // Kelson always supports CBOR
 	}
 }
 
-// startServers starts etcd, kube-apiserver and Kelson, and waits until both answer. Their logs stay in dir.
+// startServers starts etcd, kube-apiserver and Kelson, and waits until both servers are ready.
+// Their logs are in dir.
 func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ *servers, err error) {
 	s := &servers{}
 	defer func() {
@@ -96,7 +98,8 @@ func newClient(config *tls.Config) *http.Client {
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// writeKeys makes an authority for both sides, with what the servers and the administrator need.
+// writeKeys creates an authority for both sides, with the keys of the servers and the
+// administrator.
 func writeKeys(dir string) (*tls.Config, error) {
 	authority, err := pki.NewAuthority("differential")
 	if err != nil {
@@ -135,14 +138,14 @@ func (s *servers) start(dir, binary string, args ...string) (*child.Process, err
 	return p, err
 }
 
-// stop ends what was started, the last first.
+// stop stops the processes in reverse order.
 func (s *servers) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		s.processes[i].Stop(10 * time.Second)
 	}
 }
 
-// ready waits until a server is ready, and has made what every cluster has: the streams count on it.
+// ready waits until a server is ready and has created the initial objects that streams rely on.
 func ready(ctx context.Context, p *child.Process, s *side) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -9,31 +9,32 @@ import (
 	"strings"
 )
 
-// stream is a list of requests that leans on nothing but itself: it works in a namespace of its own and gives its objects names of their
-// own. So any part of it can be sent again under another name, which is how a difference is brought down to the requests it takes.
+// stream is an independent list of requests: it has its own namespace and unique object names. Any
+// part of it can be repeated under another name; shrink uses this to reduce a difference to the
+// requests that cause it.
 type stream struct {
 	name string
-	// steps makes the requests for an own name. The same seed gives the same requests.
+	// steps returns the requests for a name. The same seed returns the same requests.
 	steps func(own string) []step
 }
 
 // step is one request.
 type step struct {
-	label  string // what it tries; differences are gathered by it
+	label  string // what the step tests; differences are grouped by it
 	method string
-	path   string // with the query; may hold placeholders, see memory.fill
+	path   string // with the query; may have placeholders, see memory.fill
 	header map[string]string
-	body   func(*memory) []byte // nil: none
-	save   string               // the object in the answer is remembered by this name
-	watch  bool                 // the answer is a stream of events
-	always bool                 // others lean on it: it is never left out
-	// What the peer does in the background is waited for, for some seconds.
-	settled bool // until the answer, a definition, has its conditions
-	gone    bool // until there is nothing
-	soon    bool // until both answer alike
+	body   func(*memory) []byte // nil: no body
+	save   string               // saves the object in the response under this name
+	watch  bool                 // the response is a stream of events
+	always bool                 // other steps need it: it is never left out
+	// What to wait for, for some seconds, because the peer does it asynchronously.
+	established bool // until the definition in the response has its conditions
+	gone        bool // until the response is 404
+	soon        bool // until both responses are equal
 }
 
-// memory is what one side's answers of a stream have told so far.
+// memory has the data of one side's responses in a stream.
 type memory struct {
 	objects map[string]map[string]any
 	tokens  map[string]string // continue tokens
@@ -45,7 +46,8 @@ func newMemory() *memory {
 
 var placeholder = regexp.MustCompile(`\{(uid|rv|continue|olduid):([a-z0-9-]+)\}`)
 
-// fill replaces placeholders: {uid:a} and {rv:a} of the object saved as a, {continue:a} of a list saved as a.
+// fill replaces placeholders: {uid:a} and {rv:a} of the object saved as a, {continue:a} of a list
+// saved as a.
 func (m *memory) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)
@@ -69,7 +71,7 @@ func (m *memory) metadata(name, key, otherwise string) string {
 	return otherwise
 }
 
-// keep remembers the object of an answer.
+// keep saves the object of a response.
 func (m *memory) keep(name string, body any) {
 	obj, ok := body.(map[string]any)
 	if !ok || obj["kind"] == "Status" {
@@ -81,7 +83,7 @@ func (m *memory) keep(name string, body any) {
 	m.tokens[name] = token
 }
 
-// object gives a private copy of a saved object.
+// object returns a copy of a saved object.
 func (m *memory) object(name string) map[string]any {
 	return clone(m.objects[name])
 }
@@ -107,12 +109,12 @@ func cloneAny(v any) any {
 	return v
 }
 
-// raw is a body given as it is, with placeholders.
+// raw returns a body that is sent unchanged except for placeholders.
 func raw(text string) func(*memory) []byte {
 	return func(m *memory) []byte { return []byte(m.fill(text)) }
 }
 
-// jsonBody is a body of a value, with placeholders in its strings.
+// jsonBody returns the JSON of a value, with placeholders in its strings.
 func jsonBody(v any) func(*memory) []byte {
 	return raw(mustJSON(v))
 }
@@ -120,12 +122,12 @@ func jsonBody(v any) func(*memory) []byte {
 func mustJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("encode body: %v", err)) // what streams are made of can always be encoded
+		panic(fmt.Sprintf("encode body: %v", err)) // values in streams can be encoded
 	}
 	return string(data)
 }
 
-// edited is the saved object after a change; what was never saved gives an empty one.
+// edited returns the saved object after a change, or of an empty object if it was not saved.
 func edited(name string, edit func(map[string]any)) func(*memory) []byte {
 	return func(m *memory) []byte {
 		obj := m.object(name)
@@ -139,7 +141,7 @@ func edited(name string, edit func(map[string]any)) func(*memory) []byte {
 	}
 }
 
-// set changes a field deep in an object, making what is missing on the way. A nil value removes it.
+// set sets a nested field of an object and creates missing parents. nil removes the field.
 func set(obj map[string]any, value any, path ...string) {
 	for _, key := range path[:len(path)-1] {
 		next, ok := obj[key].(map[string]any)
@@ -156,14 +158,14 @@ func set(obj map[string]any, value any, path ...string) {
 	}
 }
 
-// with is a copy of an object with one field changed.
+// with returns a copy of an object with one field changed.
 func with(obj map[string]any, value any, path ...string) map[string]any {
 	c := clone(obj)
 	set(c, value, path...)
 	return c
 }
 
-// String shows the request as it is sent to the side that has this memory.
+// String returns the request as it is sent to the side with this memory.
 func (s *step) String(m *memory) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", s.method, m.fill(s.path))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// subviews reads and writes the subresources of an object that have its shape, and scale.
+// subviews reads and writes the subresources with the object's own type, and scale.
 func (b *builder) subviews() {
 	b.create("v")
 	for _, sub := range b.subresources {
@@ -112,7 +112,7 @@ func (b *builder) scales() {
 	b.add("scale patch json", http.MethodPatch, path, bytesBody(jsonPatch, `[{"op":"replace","path":"/spec/replicas","value":3}]`))
 	apply := fieldMap{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": fieldMap{"name": b.fullName("v")}, "spec": fieldMap{"replicas": 8}}
 	dry := "dryRun="
-	if strings.HasSuffix(b.group, ".example.com") { // the sides answer differently: it leaves no traces
+	if strings.HasSuffix(b.group, ".example.com") { // a dry run, because the sides differ
 		dry += "All"
 	}
 	b.add("scale apply", http.MethodPatch, withQuery(path, []string{"fieldManager=sc", dry}), bytesBody(applyYAML, mustJSON(apply)))
@@ -122,7 +122,7 @@ func (b *builder) scales() {
 	b.add("get after scale", http.MethodGet, b.named("v"))
 }
 
-// watches reads what happened in the stream, in several forms. Each lasts a second.
+// watches reads the stream's events, in several forms. Each watch lasts a second.
 func (b *builder) watches() {
 	if !b.can("watch") {
 		return
@@ -145,7 +145,7 @@ func (b *builder) watches() {
 	b.add("watch bad timeout", http.MethodGet, b.listing("watch=1&timeoutSeconds=x"))
 }
 
-// kindStream is what is tried on one kind. Groups of steps can be chosen, all by default.
+// kindStream has the requests for one kind. Groups of steps can be selected; the default is all.
 func kindStream(k *kind, seed uint64) *stream {
 	return &stream{name: k.String(), steps: func(own string) []step {
 		b := &builder{kind: k, own: own, rnd: newRand(seed, k.String())}

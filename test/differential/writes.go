@@ -10,7 +10,7 @@ import (
 
 type fieldMap = map[string]any
 
-// updates replaces objects, rightly and wrongly.
+// updates replaces objects, with valid and invalid requests.
 func (b *builder) updates() {
 	if !b.can("update") {
 		return
@@ -100,7 +100,7 @@ func setNull(obj fieldMap, path ...string) {
 	obj[path[len(path)-1]] = nil
 }
 
-// specFields are the fields of the sample beside its type and metadata, two levels deep.
+// specFields are the fields of the sample other than type and metadata, two levels deep.
 func (b *builder) specFields() (fields []string) {
 	for name, value := range inOrder(b.sample) {
 		if name == "apiVersion" || name == "kind" || name == "metadata" {
@@ -118,7 +118,7 @@ func (b *builder) specFields() (fields []string) {
 	return fields
 }
 
-// invalid sends new objects with one field wrong.
+// invalid sends new objects with one invalid field.
 func (b *builder) invalid() {
 	for _, field := range b.specFields() {
 		path := strings.Split(field, ".")
@@ -132,7 +132,7 @@ func (b *builder) invalid() {
 	}
 }
 
-// patches changes objects by all four kinds of patches, rightly and wrongly.
+// patches patches objects with all four patch types, valid and invalid.
 func (b *builder) patches() {
 	if !b.can("patch") {
 		return
@@ -214,7 +214,7 @@ func (b *builder) patches() {
 	}
 }
 
-// applies is server-side apply.
+// applies sends server-side apply requests.
 func (b *builder) applies() {
 	if !b.can("patch") {
 		return

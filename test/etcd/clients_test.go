@@ -22,42 +22,43 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// clients use ConfigMaps of one namespace through some servers, and remember everything that they were told. Slices are guarded by mu.
+// clients use ConfigMaps of one namespace through some servers, and record all responses and
+// events. mu guards the slices.
 type clients struct {
 	t       *testing.T
 	servers []typed.ConfigMapInterface
 	began   time.Time
-	acked   atomic.Uint64 // the newest revision that somebody was told
+	acked   atomic.Uint64 // the newest acknowledged revision
 
 	mu       sync.Mutex
 	uses     []porcupine.Operation
-	told     map[uint64]string // revision → what was written at it, as answers and events say
+	told     map[uint64]string // revision → what was written at it, from responses and events
 	segments []segment
 	unknown  int
 	expired  int
 }
 
-// segment is what one watch carried: all after a revision until another.
+// segment is what one watch received: all events after a revision until another.
 type segment struct {
 	after, until uint64
 	revisions    []uint64
 }
 
-// use is one use of one key.
+// use is one operation on a key.
 type use struct {
 	key, verb     string
-	expect, value string // the payload that an update or a deletion is over, and the one it leaves
+	expect, value string // the payload that an update or deletion replaces, and the new one
 }
 
-// outcome is what came of a use.
+// outcome is the result of a use.
 type outcome struct {
 	kind string // ok, refused or unknown
-	saw  string // of a get: the payload; "": nothing is there
+	saw  string // payload of a get; "" means not found
 }
 
 const clientKeys = 4
 
-// connect makes clients of servers.
+// connect creates clients of servers.
 func connect(t *testing.T, servers ...*server) *clients {
 	t.Helper()
 	c := &clients{t: t, began: time.Now(), told: map[uint64]string{}}
@@ -80,12 +81,12 @@ func (c *clients) any(r *rand.Rand) typed.ConfigMapInterface {
 	return c.servers[r.IntN(len(c.servers))]
 }
 
-// work uses keys until the end, each time through any server.
+// work uses keys until the end, each time through a random server.
 func (c *clients) work(ctx context.Context, r *rand.Rand, who int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		u := use{key: fmt.Sprint("k", r.IntN(clientKeys)), verb: "get"}
 		now := c.do(ctx, r, who, u, nil)
-		if now != nil { // it was answered
+		if now != nil { // the server responded
 			u.value = fmt.Sprint(who, ".", i)
 			switch u.expect = now.Data["payload"]; {
 			case now.Name == "" || r.IntN(8) == 0:
@@ -108,7 +109,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// do does one thing and notes what came of it. Of a get it returns the object, an empty one where there is none, and nil where there was no answer.
+// do performs one use and records its outcome. For a get it returns the object, an empty one if it
+// does not exist, and nil if there was no response.
 func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *corev1.ConfigMap) *corev1.ConfigMap {
 	ask, cancel := context.WithTimeout(ctx, 6*time.Second)
 	defer cancel()
@@ -136,7 +138,7 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 	case u.verb == "get" && apierrors.IsNotFound(err):
 		got = &corev1.ConfigMap{}
 	case u.verb == "get":
-		return nil // it says nothing
+		return nil // unknown outcome
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 		o.kind = "refused"
 	case err != nil:
@@ -154,12 +156,12 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 			c.t.Errorf("%s of %s got revision %d after %d had been acknowledged", u.verb, u.key, revision, told)
 		}
 		c.tell(revision, u.key+" "+u.value)
-		c.acked.Store(max(c.acked.Load(), revision)) // under mu
+		c.acked.Store(max(c.acked.Load(), revision)) // while mu is held
 	}
 	return got
 }
 
-// tell notes what was written at a revision. The caller holds mu.
+// tell records what was written at a revision. The caller holds mu.
 func (c *clients) tell(revision uint64, what string) {
 	if other, twice := c.told[revision]; twice && other != what {
 		c.t.Errorf("revision %d is of %q and of %q", revision, other, what)
@@ -175,8 +177,8 @@ func number(t *testing.T, revision string) uint64 {
 	return n
 }
 
-// follow lists and watches until it has seen the end. A watch that breaks goes on at any server from where it was; one that is told that
-// its past is gone lists anew.
+// follow lists and watches until it has seen the end. When a watch breaks, it continues at any
+// server from the last revision; when that revision is compacted, it lists again.
 func (c *clients) follow(ctx context.Context, r *rand.Rand) {
 	after := uint64(0)
 	for ctx.Err() == nil {
@@ -207,7 +209,7 @@ func (c *clients) follow(ctx context.Context, r *rand.Rand) {
 			}
 		}
 	}
-	c.t.Error("a watcher has not seen the end")
+	c.t.Error("a watcher did not receive the end")
 }
 
 func (c *clients) gone() uint64 {
@@ -217,7 +219,7 @@ func (c *clients) gone() uint64 {
 	return 0
 }
 
-// drain reads a watch to its end, or until the client has had enough of it.
+// drain reads a watch to its end, or until the client ends it.
 func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, after uint64) (until uint64, expired, ended bool) {
 	defer w.Stop()
 	s := segment{after: after, until: after}
@@ -265,7 +267,7 @@ func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, af
 	}
 }
 
-// finish ends the history for all watchers.
+// finish writes the end of the history for all watchers.
 func (c *clients) finish() {
 	c.t.Helper()
 	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "end"}}
@@ -275,12 +277,12 @@ func (c *clients) finish() {
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("nothing can be written any more: %v", err)
+			c.t.Fatalf("writes still fail: %v", err)
 		}
 	}
 }
 
-// check says whether what the clients were told can all be true.
+// check checks that all responses and events are consistent.
 func (c *clients) check() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -326,15 +328,16 @@ func (c *clients) check() {
 	c.t.Logf("%d uses of keys, %d of them of unknown outcome; %d revisions; %d events in %d watches, %d of which were told that their past is gone",
 		len(c.uses), c.unknown, len(revisions), events, len(c.segments), c.expired)
 	if len(revisions) < 20 || events < 20 {
-		c.t.Error("hardly anything happened")
+		c.t.Error("too few operations succeeded")
 	}
 	if result := porcupine.CheckOperationsTimeout(storedKey.ToModel(), c.uses, time.Minute); result != porcupine.Ok {
-		c.t.Errorf("the uses of keys are not linearizable: %s", result)
+		c.t.Errorf("keys are not linearizable: %s", result)
 	}
 }
 
-// storedKey says that a key is what the last write made it, that writes meet what they expect, and that those of unknown outcome happened
-// or did not. A state is a payload; each is written once.
+// storedKey is the model of a key: it has the value of the last write, writes check their
+// precondition, and those with unknown outcome happened or did not. A state is a payload; each
+// payload is written once.
 var storedKey = porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}
@@ -351,7 +354,7 @@ var storedKey = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {
 		now, u, o := state.(string), input.(use), output.(outcome)
-		fits := now == u.expect // for a creation: nothing is there
+		fits := now == u.expect // for a creation: the key does not exist
 		switch {
 		case u.verb == "get" && now == o.saw, o.kind == "refused" && !fits:
 			return []any{now}
@@ -367,7 +370,7 @@ var storedKey = porcupine.NondeterministicModel{
 	Equal: func(a, b any) bool { return a == b },
 }
 
-// run has clients work and follow while harm is done, and checks what they were told.
+// run runs clients during harm, and checks their responses.
 func (c *clients) run(seed uint64, harm func(*rand.Rand)) {
 	c.t.Helper()
 	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }

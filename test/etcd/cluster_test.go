@@ -18,23 +18,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// cluster is members of etcd, each a process of the test. Their peers reach each other through proxies of the test.
+// cluster is a set of etcd members, each a process. Their peer connections go through proxies of
+// the test.
 type cluster struct {
 	members []*member
 	net     *network
 }
 
-// member is one process, which may be dead for a while.
+// member is a process that may be dead for a while.
 type member struct {
 	name    string
 	args    []string
 	client  string // URL
 	log     string // file
 	process *os.Process
-	ended   chan struct{} // the process was waited for
+	ended   chan struct{} // closed when the process has ended
 }
 
-// binary builds the peer once for all tests.
+// binary builds etcd once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs("../../bin/peers/etcd")
 	if err != nil {
@@ -46,13 +47,14 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-o", path, "../peers/etcd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "../../bench/peers/etcd").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build etcd: %w: %s", err, out)
 	}
 	return path, nil
 })
 
-// startCluster starts n members and waits until they have a leader. More are further flags of each member; scheme is that of its client URL.
+// startCluster starts n members and waits until they have a leader. more are additional flags of
+// each member; scheme is the scheme of their client URLs.
 func startCluster(t *testing.T, n int, scheme string, more ...string) *cluster {
 	t.Helper()
 	path, err := binary()
@@ -81,7 +83,8 @@ func startCluster(t *testing.T, n int, scheme string, more ...string) *cluster {
 	return c
 }
 
-// freeAddress is one that nobody gets by asking for port 0, so that a member finds it free again after it was killed.
+// freeAddress returns a free address outside of the range used for port 0, so that a killed member
+// can listen on it again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -110,7 +113,7 @@ func (c *cluster) start(t *testing.T, i int) {
 	}()
 }
 
-// kill ends the process at once, if it is alive.
+// kill kills the process if it is alive.
 func (m *member) kill() {
 	if m.process == nil {
 		return
@@ -120,7 +123,7 @@ func (m *member) kill() {
 	m.process = nil
 }
 
-// pause stops the process where it is; resume lets it go on.
+// pause stops the process with SIGSTOP; resume continues it.
 func (m *member) pause()  { m.process.Signal(syscall.SIGSTOP) }
 func (m *member) resume() { m.process.Signal(syscall.SIGCONT) }
 
@@ -131,7 +134,7 @@ func (c *cluster) endpoints() (urls []string) {
 	return urls
 }
 
-// dial gives a client of etcd's own, for what must not depend on ours.
+// dial returns a client of etcd's own, which does not depend on the code under test.
 func (c *cluster) dial(t *testing.T) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
@@ -142,7 +145,7 @@ func (c *cluster) dial(t *testing.T) *clientv3.Client {
 	return client
 }
 
-// healthy waits until every member answers by quorum.
+// healthy waits until every member serves linearizable reads.
 func (c *cluster) healthy(t *testing.T) {
 	t.Helper()
 	for i, m := range c.members {

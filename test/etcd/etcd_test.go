@@ -1,5 +1,5 @@
-// Package etcd_test holds stores over etcd to their contract, on clusters of real processes: the suite of all stores, faults, and
-// several servers over one state.
+// Package etcd_test tests stores over etcd, on clusters of real processes: with the suite of all
+// stores, with faults, and with several servers over one state.
 package etcd_test
 
 import (
@@ -14,7 +14,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// open gives a store of its own client.
+// open returns a store with its own client.
 func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
 	t.Helper()
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Prefix: prefix, Timeout: 5 * time.Second})

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,19 +16,20 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// world is two stores over one cluster, and what their users were told. Its slices are guarded by mu.
+// world is two stores over one cluster, and everything that their users observed. mu guards the
+// slices.
 type world struct {
 	t      *testing.T
 	stores []*store.Store
-	start  uint64       // the revision before everything
-	began  time.Time    // all times are since then
-	acked  atomic.Int64 // the newest revision that somebody was told
+	start  uint64       // the revision at the start
+	began  time.Time    // all times are relative to it
+	acked  atomic.Int64 // the newest acknowledged revision
 
 	mu      sync.Mutex
 	calls   []call
 	looks   []look
 	streams []stream
-	behind  int // how often a watcher was told ErrCompacted
+	behind  int // number of ErrCompacted in watches
 }
 
 // call is one Commit.
@@ -38,18 +37,18 @@ type call struct {
 	who          int
 	began, ended time.Duration
 	ops          []store.Op
-	payloads     []string // "" is a deletion
-	revision     uint64   // 0: the outcome is unknown
-	refused      bool     // nothing was written: a precondition failed
-	acknowledged uint64   // the newest revision anybody was told when it began
+	payloads     []string // "" means deleted
+	revision     uint64   // 0: unknown outcome
+	refused      bool     // a precondition failed
+	acknowledged uint64   // the newest acknowledged revision at the start of the call
 }
 
-// look is a key as it was read, or as a refused write met it.
+// look is a key as it was read, or as a refused write found it.
 type look struct {
 	who          int
 	began, ended time.Duration
 	key          store.Key
-	revision     uint64 // 0: nothing is there
+	revision     uint64 // 0: the key does not exist
 	payload      string
 }
 
@@ -68,7 +67,7 @@ func faultKey(r *rand.Rand) store.Key {
 
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
-// write reads and writes until the end, at a rate that leaves the cluster some air.
+// write reads and writes until the end, at a limited rate.
 func (w *world) write(ctx context.Context, r *rand.Rand, who int) {
 	s := w.stores[who%2]
 	for i := 0; ctx.Err() == nil; i++ {
@@ -83,7 +82,7 @@ func (w *world) write(ctx context.Context, r *rand.Rand, who int) {
 	}
 }
 
-// read looks at a key as of now.
+// read reads the current state of a key.
 func (w *world) read(ctx context.Context, r *rand.Rand, who int, s *store.Store) (*store.Snapshot, bool) {
 	l := look{who: who, key: faultKey(r), began: w.now()}
 	told := uint64(w.acked.Load())
@@ -121,7 +120,7 @@ func (w *world) commit(ctx context.Context, r *rand.Rand, who, i int, s *store.S
 			text = fmt.Sprintf("%d.%d.%d", who, i, n)
 			op.Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q}`, text)
 		}
-		if r.IntN(3) > 0 || op.Data == nil { // what is deleted is known by its revision
+		if r.IntN(3) > 0 || op.Data == nil { // deletions are identified by revision
 			op.Expect = 0
 			if now != nil {
 				op.Expect = now.Revision
@@ -168,8 +167,8 @@ func payload(data []byte) string {
 	return object.Payload
 }
 
-// watch reads events until it has all up to the last revision, which is sent when writing has ended. Now and then it goes on with another
-// cursor, which may be of the other store.
+// watch reads events until it has all up to the last revision, which it receives when writing has
+// ended. Now and then it continues with another cursor, perhaps of the other store.
 func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource string, last <-chan uint64) {
 	after, until := w.start, uint64(0)
 	for until == 0 || after < until {
@@ -194,7 +193,7 @@ func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource strin
 				case <-cursor.Ready():
 				case until = <-last:
 					last = nil
-				case <-time.After(100 * time.Millisecond): // other events move the revision without waking us
+				case <-time.After(100 * time.Millisecond): // events of other resources advance the revision without waking the cursor
 				case <-ctx.Done():
 					w.t.Errorf("watcher %d of %q is at %d, not at %d", who, resource, got.until, until)
 					return
@@ -218,7 +217,7 @@ func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource strin
 	}
 }
 
-// harm does one thing to the cluster for a while, and undoes it.
+// harm causes a fault for a while and then ends it.
 func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 	i := r.IntN(len(c.members))
 	m := c.members[i]
@@ -233,7 +232,7 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 		time.Sleep(while)
 		c.start(t, i)
 		return fmt.Sprintf("member %d killed for %v", i, while)
-	case 1: // a majority at once
+	case 1: // a majority together
 		other := (i + 1) % len(c.members)
 		m.kill()
 		c.members[other].kill()
@@ -246,7 +245,7 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 		time.Sleep(while)
 		m.resume()
 		return fmt.Sprintf("member %d paused for %v", i, while)
-	case 3: // dead and back at once
+	case 3: // killed and restarted immediately
 		m.kill()
 		c.start(t, i)
 		return fmt.Sprintf("member %d killed and restarted", i)
@@ -259,17 +258,11 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 	}
 }
 
-// TestFaults writes and watches through two stores while members are killed, paused and cut off, and holds everything that their users were
-// told to what etcd has in the end. STORETEST_SEED repeats the choices, not what comes of them. API-13
+// TestFaults writes and watches through two stores while members are killed, paused and isolated,
+// and then compares everything that users observed with etcd's history. KELSON_SEED repeats the
+// choices, but not their timing. API-13
 func TestFaults(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv("STORETEST_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("STORETEST_SEED=%d", seed)
+	seed := storetest.Seed(t)
 	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }
 
 	c := startCluster(t, 3, "http")
@@ -304,7 +297,7 @@ func TestFaults(t *testing.T) {
 	r := random(1000)
 	for range storetest.Rounds(t, 8) {
 		t.Log(harm(t, c, r))
-		time.Sleep(time.Duration(300+r.IntN(1200)) * time.Millisecond) // long enough to elect a leader, most often
+		time.Sleep(time.Duration(300+r.IntN(1200)) * time.Millisecond) // usually long enough to elect a leader
 	}
 	c.healthy(t)
 	stop()
@@ -354,5 +347,5 @@ func (w *world) report() {
 	}
 }
 
-// name is a key as etcd has it, below the prefix.
+// name returns a key's name in etcd, below the prefix.
 func name(k store.Key) string { return strings.Join([]string{k.Resource, k.Namespace, k.Name}, "/") }

@@ -13,7 +13,8 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 )
 
-// A store that can't reach the cluster says so, and goes on where it was, or says what it missed when history was forgotten meanwhile. API-13
+// A store that can't reach the cluster returns errors. Afterwards it continues from its revision,
+// or reports lost events if the history was compacted meanwhile. API-13
 func TestCutOff(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forgotten=", forget), func(t *testing.T) { testCutOff(t, forget) })
@@ -23,7 +24,7 @@ func TestCutOff(t *testing.T) {
 func testCutOff(t *testing.T, forget bool) {
 	c := startCluster(t, 1, "http")
 	if c.net.whole {
-		t.Skip("nobody can be cut off without /proc")
+		t.Skip("isolating members needs /proc")
 	}
 	c.healthy(t)
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints()})
@@ -76,16 +77,16 @@ func testCutOff(t *testing.T, forget bool) {
 	}
 	ask, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	if _, err := far.Fresh(ask); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("what can't be known is said to be known: %v", err)
+		t.Errorf("want an error while the store is isolated: %v", err)
 	}
 	cancel()
 	ask, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	if _, err := far.Commit(ask, store.Op{Key: store.Key{Resource: "things", Name: "lost"}, Data: []byte(`{"metadata":{}}`)}); err == nil {
-		t.Error("a write was acknowledged that can't have been done")
+		t.Error("an impossible write was acknowledged")
 	}
 	cancel()
 	if got := far.Snapshot().Revision(); got != begin {
-		t.Errorf("the state is of %d, want %d", got, begin)
+		t.Errorf("the state has revision %d, want %d", got, begin)
 	}
 
 	between.heal()
@@ -101,12 +102,12 @@ func testCutOff(t *testing.T, forget bool) {
 	events, until, err := cursor.Next()
 	switch {
 	case forget && !errors.Is(err, store.ErrCompacted):
-		t.Errorf("%d events until %d, error %v; want to be told that some are lost", len(events), until, err)
+		t.Errorf("%d events until %d, error %v; want an error for lost events", len(events), until, err)
 	case !forget && (err != nil || len(events) != 21 || until != last):
 		t.Errorf("%d events until %d, error %v; want 21 until %d", len(events), until, err, last)
 	}
 	write(far, "after")
 	if _, err := near.Fresh(ask); err != nil || near.Snapshot().Get(store.Key{Resource: "things", Name: "after"}) == nil {
-		t.Errorf("what was written afterwards is not seen: %v", err)
+		t.Errorf("later writes are not visible: %v", err)
 	}
 }

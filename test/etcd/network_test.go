@@ -12,23 +12,24 @@ import (
 	"testing"
 )
 
-// network is what lies between the members: a proxy before each. Who dials is known by the owner of the connection's other end, which
-// Linux tells in /proc, so that one member can be cut off from the others in both directions.
+// network connects the members through a proxy in front of each. A proxy identifies the dialing
+// member by the process that owns the other end of the connection, which Linux shows in /proc, so
+// that a member can be isolated in both directions.
 type network struct {
 	t      *testing.T
-	whole  bool // nobody can be cut off, for /proc is not there
+	whole  bool // members can't be isolated, because /proc does not exist
 	mu     sync.Mutex
-	pids   map[int]int // of members, by number
+	pids   map[int]int // process ids of members
 	conns  map[*link]bool
-	apart  map[int]bool // members that are cut off
-	silent bool         // what is cut swallows bytes; else it closes connections
+	apart  map[int]bool // isolated members
+	silent bool         // isolated connections drop bytes instead of closing
 }
 
-// link is one connection between two members.
+// link is a connection between two members.
 type link struct {
 	from, to int
 	ends     [2]net.Conn
-	lost     bool // bytes of it were swallowed: it is of no use any more
+	lost     bool // dropped bytes, so the connection must be closed
 }
 
 func (l *link) close() {
@@ -97,10 +98,10 @@ func (n *network) connect(conn net.Conn, to int, target string) {
 	n.pump(l, 1)
 }
 
-// cut says whether nothing passes. The caller holds mu.
+// cut reports whether a link is interrupted. The caller holds mu.
 func (n *network) cut(l *link) bool { return n.apart[l.from] != n.apart[l.to] }
 
-// pump carries bytes one way until an end is closed.
+// pump copies bytes in one direction until an end is closed.
 func (n *network) pump(l *link, from int) {
 	defer func() {
 		l.close()
@@ -126,7 +127,7 @@ func (n *network) pump(l *link, from int) {
 	}
 }
 
-// isolate cuts members off from all that are not among them.
+// isolate separates members from all others.
 func (n *network) isolate(silent bool, members ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,7 +142,7 @@ func (n *network) isolate(silent bool, members ...int) {
 	}
 }
 
-// heal joins all members again.
+// heal connects all members again.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -153,7 +154,7 @@ func (n *network) heal() {
 	}
 }
 
-// dialer is the member whose process holds the other end of a connection; -1: none.
+// dialer returns the member whose process owns the other end of a connection, or -1.
 func (n *network) dialer(conn net.Conn) int {
 	inode := inodeOf(conn.RemoteAddr().(*net.TCPAddr).Port, conn.LocalAddr().(*net.TCPAddr).Port)
 	if inode == "" {
@@ -173,7 +174,7 @@ func (n *network) dialer(conn net.Conn) int {
 	return -1
 }
 
-// inodeOf finds the socket of a connection between two local ports.
+// inodeOf returns the inode of the socket of a connection between two local ports.
 func inodeOf(local, remote int) string {
 	file, err := os.Open("/proc/net/tcp")
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// reference is what happened, as etcd itself tells it when all faults are over.
+// reference is etcd's own history, read after all faults have ended.
 type reference struct {
 	revision uint64
 	writes   []write
 }
 
-// write is one key at one revision.
+// write is a write of one key at one revision.
 type write struct {
 	revision uint64
 	key      string // below the prefix
-	payload  string // "": deleted
-	before   uint64 // the key's revision before; 0: there was none
+	payload  string // "" means deleted
+	before   uint64 // the key's previous revision, or 0
 }
 
 // readReference reads the history of a prefix after a revision, until now.
@@ -38,7 +38,7 @@ func readReference(t *testing.T, client *clientv3.Client, prefix string, after u
 		t.Fatal(err)
 	}
 	ref := &reference{revision: uint64(now.Header.Revision)}
-	// A deletion may be the last event: a write of our own ends the history.
+	// Another write marks the end of the history, because the last event may be a deletion.
 	end, err := client.Put(ctx, prefix+"-end", "")
 	if err != nil {
 		t.Fatal(err)
@@ -62,11 +62,11 @@ func readReference(t *testing.T, client *clientv3.Client, prefix string, after u
 			ref.writes = append(ref.writes, w)
 		}
 	}
-	t.Fatal("etcd's history did not come to its end")
+	t.Fatal("did not reach the end of etcd's history")
 	return nil
 }
 
-// checkState compares a state with the sum of all writes.
+// checkState compares a state with the result of all writes.
 func (ref *reference) checkState(t *testing.T, sn *store.Snapshot) {
 	t.Helper()
 	want := map[string]write{}
@@ -90,7 +90,8 @@ func (ref *reference) checkState(t *testing.T, sn *store.Snapshot) {
 	}
 }
 
-// checkCalls says whether what was acknowledged happened, once, and what was refused did not; and finds out the unknown.
+// checkCalls checks that acknowledged calls happened once and that refused ones did not, and
+// resolves those with unknown outcome.
 func (ref *reference) checkCalls(t *testing.T, w *world) {
 	units := map[uint64]map[string]string{}
 	byPayload := map[string]uint64{}
@@ -117,7 +118,7 @@ func (ref *reference) checkCalls(t *testing.T, w *world) {
 			continue
 		}
 		if other, twice := owner[c.revision]; twice {
-			t.Errorf("revision %d is that of two units: %v and %v", c.revision, w.calls[other].payloads, c.payloads)
+			t.Errorf("revision %d belongs to two units: %v and %v", c.revision, w.calls[other].payloads, c.payloads)
 		}
 		owner[c.revision] = i
 		if c.revision <= c.acknowledged {
@@ -133,21 +134,21 @@ func (ref *reference) checkCalls(t *testing.T, w *world) {
 			t.Errorf("%v was acknowledged at %d, where etcd has %v", c.payloads, c.revision, unit)
 		}
 	}
-	// The rest of what happened belongs to calls whose outcome was unknown, each whole.
+	// Each remaining unit must be a call with unknown outcome.
 	for revision, unit := range units {
 		if _, known := owner[revision]; known {
 			continue
 		}
 		i := slices.IndexFunc(w.calls, func(c call) bool { return c.revision == 0 && !c.refused && ref.could(&c, revision, unit) })
 		if i < 0 {
-			t.Errorf("nobody wrote %v at %d", unit, revision)
+			t.Errorf("no call wrote %v at %d", unit, revision)
 			continue
 		}
-		w.calls[i].revision, w.calls[i].ended = revision, w.now() // some time
+		w.calls[i].revision, w.calls[i].ended = revision, w.now() // at some time before now
 	}
 }
 
-// could says whether a call of unknown outcome may have been the unit of a revision.
+// could reports whether a call with unknown outcome may have written the unit of a revision.
 func (ref *reference) could(c *call, revision uint64, unit map[string]string) bool {
 	if len(unit) != len(c.ops) {
 		return false
@@ -166,7 +167,7 @@ func (ref *reference) could(c *call, revision uint64, unit map[string]string) bo
 	return true
 }
 
-// checkStreams compares every stream with the part of the history that it should be.
+// checkStreams compares every stream with its part of the history.
 func (ref *reference) checkStreams(t *testing.T, w *world) {
 	for _, s := range w.streams {
 		var want, got []string
@@ -184,7 +185,7 @@ func (ref *reference) checkStreams(t *testing.T, w *world) {
 				before = e.Prev.Revision
 			}
 			if (e.Prev == nil) != (e.Type == store.Added) {
-				t.Errorf("event %v of %s has a former state: %v", e.Type, name(e.Object.Key), e.Prev != nil)
+				t.Errorf("event %v of %s has a previous state: %v", e.Type, name(e.Object.Key), e.Prev != nil)
 			}
 			got = append(got, fmt.Sprint(e.Revision(), " ", name(e.Object.Key), " ", text, " after ", before))
 		}
@@ -197,14 +198,15 @@ func (ref *reference) checkStreams(t *testing.T, w *world) {
 	}
 }
 
-// unordered sorts: writes of one unit come in any order. That units are in order is checked apart.
+// unordered sorts the writes, because those of one unit may come in any order. The order of units
+// is checked separately.
 func unordered(lines []string) []string {
 	lines = slices.Clone(lines)
 	slices.Sort(lines)
 	return lines
 }
 
-// access is one use of one key, for porcupine: it writes a payload at a revision, or sees one.
+// access is an operation on a key, for porcupine: it writes a payload at a revision, or reads one.
 type access struct {
 	key      string
 	write    bool
@@ -213,13 +215,14 @@ type access struct {
 	expect   uint64
 }
 
-// stored is a key's state; the zero value is that there is nothing.
+// stored is the state of a key; the zero value means that it does not exist.
 type stored struct {
 	revision uint64
 	payload  string
 }
 
-// register says that a key is what the last write made it, and that a write meets what it expects.
+// register is the model of a key: it has the value of the last write, and writes check their
+// precondition.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}
@@ -249,7 +252,7 @@ var register = porcupine.Model{
 	},
 }
 
-// checkKeys says whether every key was linearizable.
+// checkKeys checks that every key is linearizable.
 func (ref *reference) checkKeys(t *testing.T, w *world) {
 	var history []porcupine.Operation
 	add := func(who int, began, ended time.Duration, a access) {

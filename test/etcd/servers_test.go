@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// kelson is the binary: $KELSON, or one that is built for the tests.
+// kelson returns the binary: $KELSON, or one built for the tests.
 var kelson = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("KELSON"); path != "" {
 		return path, nil
@@ -40,7 +40,7 @@ var kelson = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// text is what a process has printed so far.
+// text is the output of a process so far.
 type text struct {
 	mu   sync.Mutex
 	data bytes.Buffer
@@ -58,7 +58,7 @@ func (o *text) String() string {
 	return o.data.String()
 }
 
-// server is one kelson serve.
+// server is a kelson serve process.
 type server struct {
 	t          *testing.T
 	path       string
@@ -109,7 +109,7 @@ func (s *server) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// try runs kubectl and gives what it printed, errors too.
+// try runs kubectl and returns its output, including errors.
 func (s *server) try(input string, args ...string) (string, error) {
 	cmd := s.command(s.t.Context(), args...)
 	cmd.Stdin = strings.NewReader(input)
@@ -117,7 +117,7 @@ func (s *server) try(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// kubectl runs what must succeed.
+// kubectl runs a command that must succeed.
 func (s *server) kubectl(input string, args ...string) string {
 	s.t.Helper()
 	out, err := s.try(input, args...)
@@ -127,17 +127,17 @@ func (s *server) kubectl(input string, args ...string) string {
 	return out
 }
 
-// eventually waits for what other processes bring about.
+// eventually waits for an effect of other processes.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
 
-// certificates writes ca.crt, and a pair for servers and clients of this machine.
+// certificates writes ca.crt, and a key pair for servers and clients on this machine.
 func certificates(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -185,10 +185,11 @@ const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
   names: {plural: gadgets, kind: Gadget}, scope: Namespaced, versions: [{name: v1, served: true, storage: true,
   schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
 
-// Two servers over one etcd are one control plane, also when one of them dies or etcd is away for a while. API-13
+// Two servers over one etcd are one control plane, also when one of them is killed or etcd is
+// unavailable for a while. API-13
 func TestServers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute: a Lease must end")
+		t.Skip("takes half a minute, until a Lease expires")
 	}
 	ca, cert, key := certificates(t)
 	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth")
@@ -210,7 +211,8 @@ func TestServers(t *testing.T) {
 	}
 	b := serve(t, two, flags...)
 
-	// A kind that one has, the other serves; a watch at one sees what the other writes.
+	// Both servers serve a kind that one of them has defined, and a watch at one receives the
+	// writes of the other.
 	a.kubectl(gadgets, "apply", "-f", "-")
 	a.kubectl("", "wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=30s")
 	b.kubectl("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: first}}", "apply", "-f", "-")
@@ -228,19 +230,19 @@ func TestServers(t *testing.T) {
 	stop()
 	watch.Wait()
 
-	// What is secret is so in etcd.
+	// Encrypted values are encrypted in etcd.
 	b.kubectl("", "create", "secret", "generic", "hidden", "--from-literal=word=correct-horse")
 	if got := a.kubectl("", "get", "secret", "hidden", "-o", "jsonpath={.data.word}"); got != base64.StdEncoding.EncodeToString([]byte("correct-horse")) {
 		t.Errorf("the other server reads %q", got)
 	}
 
-	// Who holds the Lease dies: the other goes on.
+	// The holder of the Lease is killed, and the other server takes over.
 	holder := func() string {
 		return b.kubectl("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o", "jsonpath={.spec.holderIdentity}")
 	}
 	before := holder()
 	if before == "" {
-		t.Fatal("nobody holds the Lease")
+		t.Fatal("the Lease has no holder")
 	}
 	a.kill()
 	b.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=2")
@@ -249,7 +251,7 @@ func TestServers(t *testing.T) {
 		return b.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "2"
 	})
 
-	// Etcd is away: that is said, and over when it is back.
+	// While etcd is unavailable, requests and readiness fail; afterwards, they work again.
 	c.members[0].kill()
 	if out, err := b.try("", "get", "--raw", "/readyz"); err == nil || !strings.Contains(out, "etcd") {
 		t.Errorf("readiness without etcd: %v, %s", err, out)
@@ -268,7 +270,7 @@ func TestServers(t *testing.T) {
 	b.kubectl("{apiVersion: v1, kind: ConfigMap, metadata: {name: again}}", "create", "-f", "-")
 }
 
-// refusesOthers starts a server that does not trust etcd.
+// refusesOthers starts a server that does not trust etcd's certificate.
 func refusesOthers(t *testing.T, c *cluster, cert, key string) {
 	t.Helper()
 	path, err := kelson()

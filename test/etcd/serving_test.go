@@ -12,15 +12,14 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// Clients of a server that is killed and started again at random are told nothing that is not so: keys are linearizable, nothing that was
-// acknowledged is lost, watches have no gap. API-13
+// A server is killed and restarted at random, and its clients observe a consistent history: keys
+// are linearizable, acknowledged writes are not lost, and watches have no gaps. API-13
 func TestKilledServer(t *testing.T) {
 	dir := t.TempDir()
 	_, port, _ := strings.Cut(freeAddress(t), ":")
 	args := []string{"--node=none", "--secure-port", port}
 	s := serve(t, dir, args...)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	connect(t, s).run(seed, func(r *rand.Rand) {
 		for range storetest.Rounds(t, 5) {
 			time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
@@ -31,8 +30,8 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// Clients of several servers over one etcd are told nothing that is not so while its members are killed, paused and cut off, and a server,
-// too. The Lease of what must run once is handed over. API-13
+// Members of etcd and a server are killed, paused and isolated, and clients of several servers
+// observe a consistent history. The Lease of the controllers is handed over. API-13
 func TestServersUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -51,11 +50,10 @@ func TestServersUnderFaults(t *testing.T) {
 		}
 		servers = append(servers, serve(t, own, flags...))
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	connect(t, servers...).run(seed, func(r *rand.Rand) {
 		for i := range storetest.Rounds(t, 5) {
-			if i%3 == 2 { // a server itself
+			if i%3 == 2 { // a server instead of a member
 				s := servers[r.IntN(len(servers))]
 				s.process.Process.Signal(syscall.SIGSTOP)
 				time.Sleep(time.Duration(500+r.IntN(2000)) * time.Millisecond)
@@ -84,14 +82,14 @@ func TestServersUnderFaults(t *testing.T) {
 		s.process.Process.Signal(syscall.SIGTERM)
 		s.process.Wait()
 	}
-	// One server is stopped and one hangs: the third has the Lease, or gets it.
+	// One server is stopped and one hangs: the third has or gets the Lease.
 	a, b, last := servers[0], servers[1], servers[2]
 	last.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=1")
 	stopped(a)
 	b.process.Process.Signal(syscall.SIGSTOP)
 	scaled(last, "2")
 	before := holder(last)
-	// The one that hung goes on. It has the Lease as soon as the third is stopped, and not before.
+	// The hanging server continues. It gets the Lease when the third is stopped, and not before.
 	b.process.Process.Signal(syscall.SIGCONT)
 	eventually(t, "the server that hung answers", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
 	if now := holder(b); now != before {

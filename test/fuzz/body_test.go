@@ -33,13 +33,14 @@ var kinds = [][2]string{
 	{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: u, resourceAttributes: {verb: get, resource: pods, labelSelector: {rawSelector: "a in (b)"}}}}`},
 }
 
-// FuzzBody: no body in any encoding harms, and what is accepted can be read in all of them, updated and deleted.
+// FuzzBody checks bodies in any encoding: accepted objects can be read in all encodings, updated
+// and deleted.
 func FuzzBody(f *testing.F) {
 	p := start(f)
 	for k, kind := range kinds {
 		f.Add(uint8(k), uint8(1), []byte(kind[1]))
 		if k == len(kinds)-1 {
-			break // a review is not kept
+			break // reviews are not stored
 		}
 		made := p.do(f, "POST", kind[0], "", kind[1], yaml)
 		if made.code != http.StatusCreated {
@@ -74,7 +75,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// name is that of a created object.
+// name returns the name of a created object.
 func name(t testing.TB, made answer) string {
 	t.Helper()
 	var o struct{ Metadata struct{ Name string } }
@@ -84,7 +85,7 @@ func name(t testing.TB, made answer) string {
 	return o.Metadata.Name
 }
 
-// remove deletes an object, whatever holds it back.
+// remove deletes an object and its finalizers.
 func (p *plane) remove(t testing.TB, collection string, made answer) {
 	t.Helper()
 	path := collection + "/" + name(t, made)
@@ -98,7 +99,7 @@ func (p *plane) remove(t testing.TB, collection string, made answer) {
 	}
 }
 
-// FuzzPatch: no patch of any type harms, and the object can be read afterwards.
+// FuzzPatch checks patches of any type: the object can be read afterwards.
 func FuzzPatch(f *testing.F) {
 	types := []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
 	targets := []struct{ collection, object, below string }{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// expressions are of CEL, good and bad, cheap and dear.
+// expressions are CEL expressions: valid and invalid, cheap and expensive.
 var expressions = []string{
 	`self.x.startsWith('a') && self.l.all(i, i > 0)`, `self.l.map(i, self.l.map(j, self.l.filter(k, k == i + j))).size() < 5`, `self == oldSelf`, `has(self.x) ? self.x.matches('^(a+)+$') : true`,
 	`quantity(self.x).isGreaterThan(quantity('1Gi'))`, `object.metadata.name != 'x' && request.operation == 'CREATE'`, `object.data.all(k, k.size() < 9)`, `variables.v + params.x`,
@@ -17,7 +17,7 @@ var expressions = []string{
 	`self.matches('[[:word:]]{1000}{1000}')`, `self.x.split('').join('')`, `sets.contains([1], [2])`, `optional.of(self.?x.orValue('y'))`,
 }
 
-// FuzzRule: no rule of a custom kind harms, neither when it is compiled nor when it judges.
+// FuzzRule checks validation rules of custom kinds, when they are compiled and evaluated.
 func FuzzRule(f *testing.F) {
 	p := start(f)
 	for i, rule := range expressions {
@@ -45,7 +45,7 @@ func FuzzRule(f *testing.F) {
 	})
 }
 
-// FuzzPolicy: no expression of a policy harms, be it one that validates, says a message, or mutates.
+// FuzzPolicy checks the expressions of policies: validations, messages and mutations.
 func FuzzPolicy(f *testing.F) {
 	const group = "/apis/admissionregistration.k8s.io/v1/"
 	p := start(f, [2]string{group + "validatingadmissionpolicybindings", `{metadata: {name: v}, spec: {policyName: v, validationActions: [Deny]}}`},
@@ -86,7 +86,7 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// FuzzSchema: no schema of a custom kind harms, nor do its objects.
+// FuzzSchema checks schemas of custom kinds, and their objects.
 func FuzzSchema(f *testing.F) {
 	p := start(f)
 	for _, s := range []string{
@@ -120,7 +120,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// refused says whether an answer is a refusal that a client can work with.
+// refused reports whether a response is a well-formed refusal.
 func refused(t *testing.T, a answer) {
 	t.Helper()
 	if a.code != http.StatusBadRequest && a.code != http.StatusUnprocessableEntity {

@@ -18,13 +18,15 @@ import (
 )
 
 const (
-	// slow is how long an answer may take. Machines that fuzz are busy: it is a hundred times what is usual.
+	// slow is the maximum time of a response. It is a hundred times the usual, because fuzzing
+	// machines are busy.
 	slow = 20 * time.Second
-	// much is how many bytes may be allocated for an answer, all in all.
+	// much is the maximum number of bytes allocated for a response.
 	much = 1 << 30
 )
 
-// plane is a control plane that remembers panics. It is shared by the runs of one target, which leave it as they found it.
+// plane is a control plane that records panics. The runs of one target share it, and must restore
+// its state.
 type plane struct {
 	*controlplane.ControlPlane
 	transport http.RoundTripper
@@ -33,7 +35,7 @@ type plane struct {
 	panics []string
 }
 
-// start starts one with custom kinds; objects are created with it.
+// start starts a control plane with custom kinds and creates objects.
 func start(f *testing.F, objects ...[2]string) *plane {
 	p := &plane{}
 	own, err := controlplane.Start(f.Context(), controlplane.Config{NoControllers: true, Log: slog.New(p)})
@@ -43,7 +45,7 @@ func start(f *testing.F, objects ...[2]string) *plane {
 	f.Cleanup(own.Stop)
 	storetest.Guard(f, own.Store())
 	p.ControlPlane, p.transport = own, own.Transport()
-	account := [2]string{"/api/v1/namespaces/default/serviceaccounts", "{metadata: {name: default}}"} // which pods need
+	account := [2]string{"/api/v1/namespaces/default/serviceaccounts", "{metadata: {name: default}}"} // required by pods
 	for _, object := range append([][2]string{{definitions, widgets}, account}, objects...) {
 		if a := p.do(f, "POST", object[0], "", object[1], yaml); a.code != http.StatusCreated {
 			f.Fatalf("%s: %d %s", object[0], a.code, a.body)
@@ -96,7 +98,7 @@ type answer struct {
 	body []byte
 }
 
-// do makes a request. The path may be anything, and so may the query.
+// do sends a request. The path and the query may be invalid.
 func (p *plane) do(t testing.TB, method, path, query, body string, media string, header ...string) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), slow)
@@ -104,7 +106,7 @@ func (p *plane) do(t testing.TB, method, path, query, body string, media string,
 	return p.within(ctx, t, method, path, query, body, media, header...)
 }
 
-// within is do with a context, at whose end streams are cut off.
+// within is do with a context whose end ends streams.
 func (p *plane) within(ctx context.Context, t testing.TB, method, path, query, body string, media string, header ...string) answer {
 	t.Helper()
 	req := (&http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "kelson", Path: path, RawQuery: query}, Host: "kelson", Header: http.Header{},
@@ -141,19 +143,19 @@ func (p *plane) roundTrip(t testing.TB, req *http.Request) answer {
 	defer resp.Body.Close()
 	var body bytes.Buffer
 	_, err = body.ReadFrom(resp.Body)
-	silent := req.Method == http.MethodHead || strings.HasPrefix(req.URL.Path, "/openapi/") // Kubernetes' handler says no more than 406
+	silent := req.Method == http.MethodHead || strings.HasPrefix(req.URL.Path, "/openapi/") // Kubernetes' handler responds with an empty 406
 	if err == nil && resp.StatusCode >= 400 && body.Len() == 0 && !silent {
-		t.Errorf("%s %s: %d without a word", req.Method, req.URL, resp.StatusCode)
+		t.Errorf("%s %s: %d without a message", req.Method, req.URL, resp.StatusCode)
 	}
 	return answer{resp.StatusCode, body.Bytes()}
 }
 
-// allocated is how many bytes the process has ever allocated.
+// allocated returns the total bytes that the process has allocated.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// pick chooses by a number of the fuzzer's.
+// pick selects an element by a number from the fuzzer.
 func pick[T any](n uint8, of []T) T { return of[int(n)%len(of)] }

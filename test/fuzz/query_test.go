@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// FuzzSelectors: what Kubernetes' own parsers accept as selectors selects, and everything else is refused.
+// FuzzSelectors checks that selectors are accepted exactly if Kubernetes' own parsers accept them.
 func FuzzSelectors(f *testing.F) {
 	p := start(f, kinds[0], kinds[1], kinds[9])
 	collections := []string{kinds[0][0], kinds[1][0], kinds[9][0], "/api/v1/configmaps"}
@@ -41,7 +41,8 @@ func FuzzSelectors(f *testing.F) {
 	})
 }
 
-// FuzzListOptions: continue tokens, revisions and limits of any form are served or refused, at once.
+// FuzzListOptions checks that continue tokens, revisions and limits of any form are served or
+// refused immediately.
 func FuzzListOptions(f *testing.F) {
 	p := start(f, kinds[0], [2]string{kinds[0][0], `{metadata: {name: b}}`}, [2]string{kinds[0][0], `{metadata: {name: c}}`})
 	first := p.do(f, "GET", kinds[0][0], "limit=1", "", "")
@@ -77,7 +78,7 @@ func FuzzListOptions(f *testing.F) {
 	})
 }
 
-// FuzzRequest: no method, path, query and Accept header harm, on whatever handles them.
+// FuzzRequest checks any method, path, query and Accept header, on all handlers.
 func FuzzRequest(f *testing.F) {
 	p := start(f, kinds[0], kinds[2], kinds[9])
 	for _, path := range []string{
@@ -93,7 +94,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/apis/\xa8/v1/\xff/x/\xfe", "", "")
 	f.Fuzz(func(t *testing.T, method, path, query, accept string) {
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/debug/pprof") || method == "DELETE" || method == "PATCH" || method == "PUT" {
-			t.Skip() // no server hands on what is no path; profiles take their time; and the objects are to stay
+			t.Skip() // servers pass on only valid paths; profiles take long; and the objects must stay
 		}
 		if method == "POST" && !strings.Contains(query, "dryRun=All") {
 			query += "&dryRun=All"
@@ -108,7 +109,7 @@ func FuzzRequest(f *testing.F) {
 		if utf8.ValidString(path) {
 			return
 		}
-		if got := p.do(t, "GET", "/metrics", "", "", ""); got.code != http.StatusOK { // what was asked for is counted
+		if got := p.do(t, "GET", "/metrics", "", "", ""); got.code != http.StatusOK { // requests are counted in metrics
 			t.Errorf("/metrics after %s %s?%s: %d %s", method, path, query, got.code, got.body)
 		}
 	})

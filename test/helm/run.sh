@@ -1,10 +1,10 @@
 #!/bin/sh
-# Helm installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes, and every
-# step waits for what it did. Prints a table of the steps and writes it to docs/conformance.md.
+# Tests Helm: installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes. Every
+# step waits for its effects. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/helm/run.sh
 #
-# Needs bin/kelson (make build) and the Go command, which downloads and builds Helm into bin/. The output stays in bin/helm/log.
+# Needs bin/kelson (make build) and the Go command, which downloads and builds Helm into bin/. The output is in bin/helm/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=helm
 . "$root/test/steps.sh"

@@ -33,7 +33,7 @@ func start(t *testing.T) *plane {
 	return &plane{t, own.RESTConfig()}
 }
 
-// kubectl runs the real kubectl in process against the plane.
+// kubectl runs the real kubectl in this process against the plane.
 func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 	p.t.Helper()
 	home := p.t.TempDir()
@@ -42,7 +42,7 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	input := filepath.Join(home, "input.json") // kubectl reads "-" from the process's own standard input
+	input := filepath.Join(home, "input.json") // kubectl reads "-" from the process's standard input
 	if err := os.WriteFile(input, []byte(stdin), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestCustomResources(t *testing.T) {
 		case step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails)):
 			t.Errorf("kubectl %s: error %v, want %q\n%s", step.args, err, step.fails, out)
 		case !strings.Contains(out, step.want):
-			t.Errorf("kubectl %s: %q is not in\n%s", step.args, step.want, out)
+			t.Errorf("kubectl %s: missing %q in\n%s", step.args, step.want, out)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A tree of kustomizations with two bases, a component and two overlays, on a server with simulated nodes: applied with kubectl -k, and built
-# by Kustomize itself. Prints a table of the steps and writes it to docs/conformance.md.
+# Tests a tree of kustomizations with two bases, a component and two overlays, on a server with simulated nodes: applied with kubectl -k, and
+# built by Kustomize itself. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/kustomize/run.sh
 #
-# Needs bin/kelson (make build), jq, and the Go command, which downloads and builds Kustomize into bin/. The output stays in
+# Needs bin/kelson (make build), jq, and the Go command, which downloads and builds Kustomize into bin/. The output is in
 # bin/kustomize/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=kustomize

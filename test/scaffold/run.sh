@@ -1,10 +1,10 @@
 #!/bin/sh
-# The way of a new user: a project is made, filled, tested, run, deployed, packed and removed, by the commands of the tutorial, on kelson serve
-# and on kube-apiserver. Prints a table of the steps and writes it to docs/conformance.md.
+# The steps of a new user: creates a project, fills, tests, runs, deploys, packs and removes it, with the commands of the
+# tutorial, on kelson serve and on kube-apiserver. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/scaffold/run.sh
 #
-# Needs bin/kelson (make build), bin/peers (make bench-start builds them), Helm as test/helm has it, git and the Go command. The output stays
+# Needs bin/kelson (make build), bin/peers (make bench-start builds them), Helm from test/helm, git and the Go command. The output is
 # in bin/scaffold/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=scaffold
@@ -55,7 +55,7 @@ dev() {
 }
 step 'kelson dev: until the sample is Ready' dev
 
-# unpack FILE DIR unpacks a txtar.
+# unpack FILE DIR unpacks a txtar archive.
 unpack() {
 	awk -v dir="$2" '/^-- .* --$/ { file = dir "/" $2; folder = file; sub("/[^/]*$", "", folder); system("mkdir -p " folder); printf "" >file; next }
 		file { print >file }' "$1"
@@ -71,7 +71,7 @@ kubebuilder() {
 }
 step 'kelson dev in a project of kubebuilder, with a webhook: without change' kubebuilder
 
-# on NAME: the verbs on the cluster of $KUBECONFIG.
+# on NAME runs the commands on the cluster of $KUBECONFIG.
 on() {
 	where=$1
 	operator=''
@@ -115,7 +115,7 @@ on() {
 		operator=$!
 		trap 'kill $operator; wait $operator || true' EXIT
 		tries=0
-		until grep -q 'this replica leads' "$work/deployed.log" && [ "$(grep -c 'registered webhooks' "$work/deployed.log")" = 3 ]; do
+		until grep -q 'started leading' "$work/deployed.log" && [ "$(grep -c 'registered webhooks' "$work/deployed.log")" = 3 ]; do
 			tries=$((tries + 1)) && [ $tries -lt 60 ] || { cat "$work/deployed.log" && return 1; }
 			sleep 1
 		done
@@ -136,7 +136,7 @@ on() {
 	step "$where: make uninstall undeploy: nothing is left" ends
 }
 
-# finalise does what a controller manager would: it lets a namespace go that is being deleted.
+# finalise does the work of the controller manager: it finalizes a namespace that is being deleted.
 finalise() {
 	while sleep 0.5; do
 		namespace=$(kubectl get namespace welcome-system -o json 2>/dev/null) || continue

@@ -23,8 +23,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// adapter is a storage.Interface over a store. A key "/pods/ns/name" is the object "/ns/name" of the resource "pods", so that keys are
-// ordered as bytes, which is etcd's order.
+// adapter is a storage.Interface over a store. The key "/pods/ns/name" is the object "/ns/name" of
+// the resource "pods", so that keys are ordered as bytes, like in etcd.
 type adapter struct {
 	storage.APIObjectVersioner
 	store *store.Store
@@ -70,7 +70,7 @@ func (a *adapter) UpdateTransformer(modify storagetesting.TransformerModifier) f
 
 const resource = "pods"
 
-// place is where the object of a key is stored.
+// place returns the store key of an object.
 func place(key string, recursive bool) (store.Key, error) {
 	prepared, err := storage.PrepareKey("/"+resource+"/", key, recursive)
 	if err != nil {
@@ -81,7 +81,7 @@ func place(key string, recursive bool) (store.Key, error) {
 
 func keyOf(obj *store.Object) string { return "/" + resource + obj.Key.Name }
 
-// envelope is what is stored.
+// envelope is the stored form.
 type envelope struct {
 	Metadata struct{} `json:"metadata"`
 	Value    string   `json:"value"`
@@ -95,7 +95,7 @@ func (a *adapter) seal(ctx context.Context, key string, data []byte) ([]byte, er
 	return json.Marshal(envelope{Value: base64.StdEncoding.EncodeToString(data)})
 }
 
-// unseal gives the encoded object, and whether it should be written anew.
+// unseal returns the encoded object, and whether it should be rewritten.
 func (a *adapter) unseal(ctx context.Context, obj *store.Object) (data []byte, stale bool, err error) {
 	var e envelope
 	if err := json.Unmarshal(obj.Data, &e); err != nil {
@@ -163,7 +163,7 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return a.decode(data, out, written[0].Revision)
 }
 
-// expire deletes what is still there as it was written after a number of seconds.
+// expire deletes an object after a number of seconds if it is unchanged.
 func (a *adapter) expire(key store.Key, revision, ttl uint64) {
 	if ttl > 0 {
 		time.AfterFunc(time.Duration(ttl)*time.Second, func() {
@@ -209,11 +209,12 @@ type state struct {
 	revision uint64
 	obj      runtime.Object
 	data     []byte
-	stale    bool // in its encoding
-	known    bool // to be the newest
+	stale    bool // the encoding is out of date
+	known    bool // known to be the newest
 }
 
-// current reads the newest state, which may be none: then the object is a zero one at revision 0.
+// current reads the newest state. If the object does not exist, the state is a zero object at
+// revision 0.
 func (a *adapter) current(ctx context.Context, key string, at store.Key, like runtime.Object, missing bool) (state, error) {
 	s := state{obj: reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object), known: true}
 	obj := a.store.Snapshot().Get(at)
@@ -231,7 +232,7 @@ func (a *adapter) current(ctx context.Context, key string, at store.Key, like ru
 	return s, a.decode(s.data, s.obj, obj.Revision)
 }
 
-// suggested makes a state of an object that the caller has, if it has one.
+// suggested returns a state for the caller's object, if there is one.
 func (a *adapter) suggested(ctx context.Context, key string, at store.Key, like, cached runtime.Object, missing bool) (state, error) {
 	if cached == nil {
 		return a.current(ctx, key, at, like, missing)
@@ -250,7 +251,8 @@ func (a *adapter) suggested(ctx context.Context, key string, at store.Key, like,
 	return s, a.UpdateObject(s.obj, revision)
 }
 
-// attempt tries a write on a state until it fits the newest one. What it says of a state that turns out to be old does not count.
+// attempt tries a write on a state until the state is the newest. Errors for an outdated state are
+// ignored.
 func attempt(s state, newest func() (state, error), write func(*state) error) error {
 	for {
 		err := write(&s)
@@ -325,7 +327,7 @@ func (a *adapter) GuaranteedUpdate(ctx context.Context, key string, out runtime.
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(data, s.data) && !s.known { // whether it is a change can be said of the newest state only
+		if bytes.Equal(data, s.data) && !s.known { // only the newest state can prove that nothing changes
 			now, err := newest()
 			if err != nil {
 				return err
@@ -394,7 +396,7 @@ func (a *adapter) GetList(ctx context.Context, key string, opts storage.ListOpti
 	return a.UpdateList(list, sn.Revision(), token, remaining)
 }
 
-// snapshot finds the state that a list is of; revision 0 is the newest.
+// snapshot returns the state of a list; revision 0 means the newest.
 func (a *adapter) snapshot(opts storage.ListOptions, revision uint64, from, prefix string) (*store.Snapshot, error) {
 	if revision == 0 {
 		sn := a.store.Snapshot()
@@ -403,7 +405,7 @@ func (a *adapter) snapshot(opts storage.ListOptions, revision uint64, from, pref
 	sn, err := a.store.At(revision)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && opts.Predicate.Continue != "":
-		// As etcd's: the list may go on in a newer state.
+		// As in etcd, the list may continue in a newer state.
 		token, failure := storage.EncodeContinue(from, prefix, -1)
 		if failure != nil {
 			return nil, failure
@@ -420,7 +422,7 @@ func (a *adapter) snapshot(opts storage.ListOptions, revision uint64, from, pref
 	return sn, err
 }
 
-// objects are those below a prefix, or the one of that name.
+// objects returns the objects below a prefix, or the one with that name.
 func objects(sn *store.Snapshot, name string, recursive bool, from string) (found []*store.Object) {
 	if !recursive {
 		if obj := sn.Get(store.Key{Resource: resource, Name: name}); obj != nil {

@@ -1,7 +1,8 @@
-// Package storage holds the store against the tests that Kubernetes has for its own storage layer.
+// Package storage runs Kubernetes' tests of its storage layer against the store.
 //
-// k8s.io/apiserver/pkg/storage/testing has a function for each property that a storage.Interface must have. The tests here run them over
-// kelson.dev/apiserver/store by a thin adapter: what it adds is the decoding of objects, selectors, and lifetimes, which the control plane
-// does elsewhere (packages rest and controllers/expiry). Values are kept as opaque bytes, so that the transformations which upstream's
-// tests install apply to them.
+// k8s.io/apiserver/pkg/storage/testing has a function for each property of a storage.Interface. The
+// tests run these functions over kelson.dev/apiserver/store with a thin adapter. The adapter adds
+// decoding, selectors and lifetimes, which the control plane implements elsewhere (packages rest
+// and controllers/expiry). It stores values as opaque bytes, so that the transformers of upstream's
+// tests work.
 package storage

@@ -40,7 +40,7 @@ func newAdapter(t *testing.T) *adapter {
 	return &adapter{store: st, codec: apitesting.TestCodec(codecs, examplev1.SchemeGroupVersion), transformer: suite.NewPrefixTransformer([]byte(prefix), false)}
 }
 
-// storedWithoutVersion looks at what is really stored.
+// storedWithoutVersion checks the stored bytes.
 func (a *adapter) storedWithoutVersion(_ context.Context, t *testing.T, key string) {
 	at, err := place(key, false)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *adapter) storedWithoutVersion(_ context.Context, t *testing.T, key stri
 	}
 	obj := a.store.Snapshot().Get(at)
 	if obj == nil {
-		t.Fatalf("nothing is stored for %s", key)
+		t.Fatalf("%s is not stored", key)
 	}
 	var e envelope
 	if err := json.Unmarshal(obj.Data, &e); err != nil {
@@ -75,10 +75,10 @@ func (a *adapter) compact(ctx context.Context, t *testing.T, resourceVersion str
 	if err := a.store.Compact(revision); err != nil {
 		t.Fatal(err)
 	}
-	a.increaseRV(ctx, t) // as in etcd, where it is recorded by a write
+	a.increaseRV(ctx, t) // in etcd, a write is needed to record the compaction
 }
 
-// increaseRV writes something of another resource.
+// increaseRV writes an object of another resource.
 func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
 	op := store.Op{Key: store.Key{Resource: "others", Name: "o"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}
 	written, err := a.store.Commit(ctx, op)
@@ -88,13 +88,15 @@ func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
 	return int64(written[0].Revision)
 }
 
-// reads is about how often etcd is asked for the pages of a list, which has no meaning here.
+// reads counts etcd requests per page of a list, which does not apply here.
 func reads(*testing.T, uint64, uint64) {}
 
-// Of the suite's functions there are left out: those about objects in etcd that can't be decoded and are deleted nevertheless
-// (DeleteWithConflictAndMissingExpectedTransformOrDecodeError, DeleteExpectedTransformOrDecodeError,
-// DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError, GetListWithErrorAggregation, WatchWithUnsafeDelete: an alpha feature of
-// kube-apiserver), and the two optional ones about bookmarks, which package rest makes (OptionalTestProgressNotify,
+// These functions of the suite are left out: those about deleting objects in etcd that can't be
+// decoded (DeleteWithConflictAndMissingExpectedTransformOrDecodeError,
+// DeleteExpectedTransformOrDecodeError,
+// DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError, GetListWithErrorAggregation,
+// WatchWithUnsafeDelete: an alpha feature of kube-apiserver), and two optional ones about
+// bookmarks, which package rest creates (OptionalTestProgressNotify,
 // OptionalWatchBookmarksWithCorrectResourceVersion).
 //
 // API-06, API-07, API-13
@@ -192,7 +194,7 @@ func TestUpstreamSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "WatchDispatchBookmarkEvents" && testing.Short() {
-				t.Skip("it waits six seconds for what must not come")
+				t.Skip("takes six seconds")
 			}
 			run(t.Context(), t, newAdapter(t))
 		})

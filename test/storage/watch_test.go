@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// watcher turns the events of a cursor into those of a watch.
+// watcher converts the events of a cursor to those of a watch.
 type watcher struct {
 	adapter   *adapter
 	name      string
@@ -88,7 +88,7 @@ func (w *watcher) send(ctx context.Context, e watch.Event) error {
 	}
 }
 
-// initial sends what is there, and then, if asked for, a bookmark.
+// initial sends the existing objects and then, if requested, a bookmark.
 func (w *watcher) initial(ctx context.Context, sn *store.Snapshot) error {
 	for _, obj := range objects(sn, w.name, w.opts.Recursive, "") {
 		pod, matched, err := w.object(ctx, obj, obj.Revision)
@@ -131,7 +131,7 @@ func (w *watcher) follow(ctx context.Context, cursor *store.Cursor) error {
 	}
 }
 
-// event sends what a write means to somebody who sees a selection.
+// event sends a write as the event that a watch with a selector receives.
 func (w *watcher) event(ctx context.Context, e *store.Event) error {
 	if name := e.Object.Key.Name; name != w.name && !(w.opts.Recursive && strings.HasPrefix(name, w.name)) {
 		return nil

@@ -1,4 +1,5 @@
-// Package always has the admission plugins AlwaysAdmit, which does nothing, and AlwaysDeny, which refuses all writes.
+// Package always implements the admission plugins AlwaysAdmit, which does nothing, and AlwaysDeny, which
+// rejects all writes.
 package always
 
 import (
@@ -8,10 +9,10 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Admit is AlwaysAdmit. It handles nothing: so it costs nothing.
+// Admit is AlwaysAdmit. It handles no operations, so the chain never calls it.
 type Admit struct{}
 
-// Handles is false for all operations.
+// Handles returns false for all operations.
 func (Admit) Handles(admission.Operation) bool { return false }
 
 // Deny is AlwaysDeny.
@@ -22,15 +23,15 @@ var (
 	_ admission.ValidationInterface = Deny{}
 )
 
-// Handles is true for all operations.
+// Handles returns true for all operations.
 func (Deny) Handles(admission.Operation) bool { return true }
 
-// Admit refuses.
+// Admit rejects the request.
 func (Deny) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return admission.NewForbidden(a, errors.New("admission control is denying all modifications"))
 }
 
-// Validate refuses.
+// Validate rejects the request.
 func (d Deny) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	return d.Admit(ctx, a, o)
 }

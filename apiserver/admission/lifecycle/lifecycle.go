@@ -1,8 +1,8 @@
-// Package lifecycle is the NamespaceLifecycle admission plugin: nothing is created in a namespace that does not exist or is being
-// terminated, and the namespaces that the system needs are not deleted.
+// Package lifecycle implements the admission plugin NamespaceLifecycle. It rejects creating objects in a
+// namespace that does not exist or is being terminated, and deleting the namespaces that the system needs.
 //
-// It looks at the store's newest state and so needs neither caches nor the waiting of a plugin that is fed by informers.
-// Its answers are worded as those of k8s.io/apiserver's plugin of the same name.
+// It reads the newest state of the store. Unlike a plugin with informers, it needs no caches and does not wait.
+// Its errors have the wording of k8s.io/apiserver's plugin of the same name.
 package lifecycle
 
 import (
@@ -22,7 +22,7 @@ import (
 // Name is the plugin's name in --enable-admission-plugins.
 const Name = "NamespaceLifecycle"
 
-// immortal are the namespaces that may not be deleted.
+// immortal lists the namespaces that cannot be deleted.
 var immortal = map[string]bool{
 	metav1.NamespaceDefault: true,
 	metav1.NamespaceSystem:  true,
@@ -32,26 +32,27 @@ var immortal = map[string]bool{
 var (
 	namespaceKind     = schema.GroupKind{Kind: "Namespace"}
 	namespaceResource = schema.GroupResource{Resource: "namespaces"}
-	// reviews tell nothing of namespaces that the asker may not know.
+	// A LocalSubjectAccessReview must not reveal whether its namespace exists.
 	localReview = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 )
 
-// Plugin implements admission.MutationInterface, as upstream's does: it must refuse before other plugins do work.
+// Plugin is the plugin. Like upstream's, it implements admission.MutationInterface, so that it rejects requests
+// before other plugins do work.
 type Plugin struct {
 	store *store.Store
 }
 
 var _ admission.MutationInterface = (*Plugin)(nil)
 
-// New returns the plugin over a store.
+// New returns the plugin for a store.
 func New(s *store.Store) *Plugin { return &Plugin{store: s} }
 
-// Handles says which operations the plugin looks at.
+// Handles returns true for creation and deletion.
 func (p *Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Delete
 }
 
-// Admit refuses with NotFound or Forbidden.
+// Admit returns a NotFound or Forbidden error for rejected requests.
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetKind().GroupKind() == namespaceKind {
 		if a.GetOperation() == admission.Delete && immortal[a.GetName()] {

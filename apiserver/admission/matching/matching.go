@@ -1,5 +1,5 @@
-// Package matching is what webhooks and policies share in finding out whether a request concerns them: the namespaces as they are in
-// the store, and the resources that neither ever sees.
+// Package matching has what webhooks and policies share for matching requests: namespace selectors over the
+// store, and the resources that are exempt.
 //
 //	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
 //	if matching.ExemptFromWebhooks(attributes) { return nil }
@@ -24,7 +24,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// reviews ask who may do what. If admission could refuse them, nobody could come in any more to repair it.
+// reviews are requests of authentication and authorization. If admission could reject them, a faulty webhook
+// or policy could lock out the administrators who have to repair it.
 var reviews = map[schema.GroupResource]bool{
 	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
 	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
@@ -34,18 +35,20 @@ var reviews = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// ExemptFromWebhooks says whether a request is for what no webhook sees: reviews, and the configurations of webhooks and policies.
+// ExemptFromWebhooks reports whether webhooks are not called for a request: reviews, and configurations of
+// webhooks and policies.
 func ExemptFromWebhooks(a admission.Attributes) bool {
 	return rules.IsExemptAdmissionConfigurationResource(a) || reviews[a.GetResource().GroupResource()]
 }
 
-// ExemptFromPolicies says whether a request is for what no policy sees: reviews, and policies and their bindings.
+// ExemptFromPolicies reports whether policies do not apply to a request: reviews, and policies and their
+// bindings.
 func ExemptFromPolicies(a admission.Attributes) bool {
 	gr := a.GetResource().GroupResource()
 	return policies[gr] || reviews[gr]
 }
 
-// policies could otherwise refuse their own repair.
+// policies are exempt so that a faulty policy cannot prevent its own repair.
 var policies = map[schema.GroupResource]bool{
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,
@@ -53,17 +56,17 @@ var policies = map[schema.GroupResource]bool{
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings"}:   true,
 }
 
-// Namespaces matches namespace selectors against the store's newest state.
+// Namespaces returns a matcher of namespace selectors that uses the newest state of the store.
 func Namespaces(s *store.Store) *namespace.Matcher {
 	return &namespace.Matcher{NamespaceLister: lister{store: s}, Client: client{store: s}}
 }
 
-// Policies matches the constraints of policies and their bindings.
+// Policies returns a matcher of the constraints of policies and their bindings.
 func Policies(s *store.Store) *matching.Matcher {
 	return matching.NewMatcher(lister{store: s}, client{store: s})
 }
 
-// lister reads namespaces. Of the interface the matchers use Get alone.
+// lister reads namespaces from the store. The matchers use only Get.
 type lister struct {
 	corelisters.NamespaceLister
 	store *store.Store
@@ -85,7 +88,8 @@ func (l lister) List(selector labels.Selector) (all []*corev1.Namespace, err err
 	return all, nil
 }
 
-// client is what the matchers ask when the lister knows nothing. They must not be told of a namespace that is not there by a nil.
+// client is the fallback that matchers use if the lister does not find a namespace. It returns the same
+// NotFound error; a nil client would make the matchers panic.
 type client struct {
 	kubernetes.Interface
 	store *store.Store

@@ -1,10 +1,10 @@
-// Package policy is the admission plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+// Package policy implements the admission plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 //
-// Evaluation is Kubernetes' own (k8s.io/apiserver/pkg/admission/plugin/policy); what it evaluates comes from the store: a policy, a
-// binding or a parameter is in force for the first request after it was written. There are no informers and nothing that
-// refreshes. A policy's expressions are compiled once per revision, when they are first needed.
+// Kubernetes' own code evaluates policies (k8s.io/apiserver/pkg/admission/plugin/policy). Policies, bindings and
+// parameters come from the store without informers: each takes effect with the first request after it was
+// written. The expressions of a policy are compiled once per revision, when they are first needed.
 //
 //	policies ─┐
-//	          ├─ typed.View ─▶ policies with their bindings ─▶ for each request: which match, with which parameters ─▶ verdict
+//	          ├─ derived.View ─▶ policies with their bindings ─▶ for each request: match, read parameters ─▶ decision
 //	bindings ─┘
 package policy

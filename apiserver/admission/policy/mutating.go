@@ -18,7 +18,7 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Mutating is MutatingAdmissionPolicy.
+// Mutating is the plugin MutatingAdmissionPolicy.
 type Mutating struct {
 	*source[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]
 	evaluate generic.Dispatcher[mutating.PolicyHook]
@@ -42,7 +42,7 @@ func NewMutating(cfg Config) *Mutating {
 	}
 }
 
-// Handles is false for deletion: there is nothing to change.
+// Handles returns false for deletion, which has no object to mutate.
 func (p *Mutating) Handles(op admission.Operation) bool { return op != admission.Delete }
 
 // Admit applies all policies that match, in the order of their names.
@@ -57,7 +57,8 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return p.evaluate.Dispatch(ctx, a, o, hooks)
 }
 
-// compileMutating compiles all expressions of a policy. What does not compile is an error when it is evaluated.
+// compileMutating compiles all expressions of a policy. Compile errors are returned when the policy is
+// evaluated.
 func compileMutating(policy *mutating.Policy) mutating.PolicyEvaluator {
 	spec := &policy.Spec
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -84,17 +85,18 @@ func compileMutating(policy *mutating.Policy) mutating.PolicyEvaluator {
 	return e
 }
 
-// models says how the lists and maps of a kind merge.
+// models provides the type converters that merge objects of a kind.
 type models struct{ registry *resource.Registry }
 
 var _ patch.TypeConverterManager = models{}
 
-// GetTypeConverter gives nil for a kind that is not known.
+// GetTypeConverter returns nil for an unknown kind.
 func (m models) GetTypeConverter(kind schema.GroupVersionKind) managedfields.TypeConverter {
 	set := m.registry.Current()
 	res, ok := set.ByKind(kind.GroupKind())
 	if !ok {
-		// A subresource's own kind (Scale, Eviction) is a built-in one, whatever the resource is: any built-in resource knows it.
+		// The kind of a subresource (Scale, Eviction) is built in, and the converter of every built-in resource
+		// contains it.
 		if res, ok = set.ByName(schema.GroupResource{Resource: "namespaces"}); !ok {
 			return nil
 		}
@@ -110,5 +112,5 @@ func (m models) GetTypeConverter(kind schema.GroupVersionKind) managedfields.Typ
 	return types
 }
 
-// Run has nothing to do: models come from the registry.
+// Run does nothing: models come from the registry.
 func (models) Run(context.Context) {}

@@ -11,8 +11,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// params reads parameters from the store's newest state, under the interface by which Kubernetes' evaluation asks for them. Objects are in
-// the version of the parameter's kind, made once per revision and shared.
+// params reads parameters from the newest state of the store. It implements the interfaces that Kubernetes'
+// evaluation uses. Objects have the version of the parameter's kind; they are converted once per revision and
+// shared.
 type params struct {
 	store     *store.Store
 	resource  *resource.Resource
@@ -26,7 +27,7 @@ var (
 	_ cache.GenericNamespaceLister = (*params)(nil)
 )
 
-// synced is an informer that has nothing to wait for: nothing else is asked of it.
+// synced is an informer that is always synced. The evaluation calls no other method.
 type synced struct{ cache.SharedIndexInformer }
 
 func (synced) HasSynced() bool { return true }
@@ -45,7 +46,7 @@ func (p *params) Get(name string) (runtime.Object, error) {
 	if obj == nil {
 		return nil, apierrors.NewNotFound(p.resource.GroupResource(), name)
 	}
-	return p.of(obj)
+	return p.convert(obj)
 }
 
 func (p *params) List(selector labels.Selector) (all []runtime.Object, err error) {
@@ -53,7 +54,7 @@ func (p *params) List(selector labels.Selector) (all []runtime.Object, err error
 		if !selector.Matches(labels.Set(obj.Head.Labels)) {
 			continue
 		}
-		param, err := p.of(obj)
+		param, err := p.convert(obj)
 		if err != nil {
 			return nil, err
 		}
@@ -62,13 +63,14 @@ func (p *params) List(selector labels.Selector) (all []runtime.Object, err error
 	return all, nil
 }
 
-// inVersion is the memo key of an object in a version of a resource, which may be defined anew under the same name.
+// inVersion is the cache key of an object converted to a version. It contains the resource, because a custom
+// resource can be redefined under the same name.
 type inVersion struct {
 	resource *resource.Resource
 	version  string
 }
 
-func (p *params) of(obj *store.Object) (runtime.Object, error) {
+func (p *params) convert(obj *store.Object) (runtime.Object, error) {
 	v, err := obj.Memo(inVersion{p.resource, p.version}, func() (any, error) {
 		hub, err := p.resource.Codec.Load(obj.Data)
 		if err != nil {

@@ -18,17 +18,17 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Config is what a plugin is made of.
+// Config configures the plugins.
 type Config struct {
 	Store *store.Store
-	// Registry says which kinds parameters can have.
+	// Registry has the kinds of parameters.
 	Registry *resource.Registry
-	// Authorizer is what expressions ask.
+	// Authorizer is used by the variable authorizer of expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
 }
 
-// source gives the policies that are bound, by name, ready to be evaluated. P, B and E are a policy, a binding and what a policy is
-// compiled to.
+// source provides the compiled policies that have bindings, sorted by name. P is the type of policies, B of
+// bindings, E of compiled policies.
 type source[P, B runtime.Object, E any] struct {
 	store    *store.Store
 	registry *resource.Registry
@@ -39,18 +39,18 @@ type source[P, B runtime.Object, E any] struct {
 // bound are the policies of one state of the store.
 type bound[P, B runtime.Object, E any] struct {
 	hooks  []generic.PolicyHook[P, B, E]
-	params []*admissionregistrationv1.ParamKind // of each policy; nil: none
-	any    bool                                 // whether any policy has parameters
+	params []*admissionregistrationv1.ParamKind // of each policy; nil: no parameters
+	any    bool                                 // any policy has parameters
 }
 
-// resolved are policies with the way to their parameters, for one state of the registry.
+// resolved are policies with access to their parameters, for one state of the registry.
 type resolved[P, B runtime.Object, E any] struct {
-	of         *bound[P, B, E]
+	from       *bound[P, B, E]
 	generation uint64
 	hooks      []generic.PolicyHook[P, B, E]
 }
 
-// kinds says how one of the two kinds of policies is read.
+// kinds describes one of the two kinds of policies.
 type kinds[P, B runtime.Object, E any] struct {
 	policies, bindings string // resources
 	policy             func(*store.Object) (P, error)
@@ -60,7 +60,7 @@ type kinds[P, B runtime.Object, E any] struct {
 	compile            func(P) E
 }
 
-// compiled is the memo key of what a policy is compiled to.
+// compiled is the key under which a compiled policy is cached with its object.
 type compiled struct{}
 
 func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source[P, B, E] {
@@ -96,13 +96,13 @@ func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source
 	return s
 }
 
-// Idle says that no policy is bound.
+// Idle reports whether no policy has a binding.
 func (s *source[P, B, E]) Idle(admission.Operation) bool {
 	all, err := s.view.Get()
 	return err == nil && len(all.hooks) == 0
 }
 
-// hooks are the bound policies with the way to their parameters.
+// hooks returns the policies that have bindings, with access to their parameters.
 func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 	all, err := s.view.Get()
 	if err != nil {
@@ -112,10 +112,10 @@ func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 		return all.hooks, nil
 	}
 	set := s.registry.Current()
-	if r := s.resolved.Load(); r != nil && r.of == all && r.generation == set.Generation {
+	if r := s.resolved.Load(); r != nil && r.from == all && r.generation == set.Generation {
 		return r.hooks, nil
 	}
-	next := &resolved[P, B, E]{of: all, generation: set.Generation}
+	next := &resolved[P, B, E]{from: all, generation: set.Generation}
 	for i, hook := range all.hooks {
 		if kind := all.params[i]; kind != nil {
 			hook.ParamInformer, hook.ParamScope, hook.ConfigurationError = s.paramsOf(set, kind)
@@ -126,7 +126,7 @@ func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 	return next.hooks, nil
 }
 
-// paramsOf is the way to the objects of a parameter's kind.
+// paramsOf returns access to the objects of a kind of parameters.
 func (s *source[P, B, E]) paramsOf(set *resource.Set, kind *admissionregistrationv1.ParamKind) (informers.GenericInformer, meta.RESTScope, error) {
 	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
 	res, ok := set.ByKind(gvk.GroupKind())

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Validating is ValidatingAdmissionPolicy.
+// Validating is the plugin ValidatingAdmissionPolicy.
 type Validating struct {
 	*source[*validating.Policy, *validating.PolicyBinding, validating.Validator]
 	evaluate generic.Dispatcher[validating.PolicyHook]
@@ -39,7 +39,7 @@ func NewValidating(cfg Config) *Validating {
 	}
 }
 
-// Handles is true for all operations.
+// Handles returns true for all operations.
 func (p *Validating) Handles(admission.Operation) bool { return true }
 
 // Validate evaluates all policies that match.
@@ -54,7 +54,8 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return p.evaluate.Dispatch(ctx, a, o, hooks)
 }
 
-// compileValidating compiles all expressions of a policy. What does not compile is an error when it is evaluated.
+// compileValidating compiles all expressions of a policy. Compile errors are returned when the policy is
+// evaluated.
 func compileValidating(policy *validating.Policy) validating.Validator {
 	spec := &policy.Spec
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -77,7 +78,7 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 	for i, a := range spec.AuditAnnotations {
 		annotations[i] = &validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}
 	}
-	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams} // messages must not depend on who asks
+	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams} // messages must not depend on the user
 	return validating.NewValidator(
 		conditions(validations, with),
 		compileMatcher(compiler, policy.Name, spec.MatchConditions, spec.FailurePolicy, with),
@@ -96,7 +97,7 @@ func compileVariables(compiler *cel.CompositedCompiler, variables []admissionreg
 	compiler.CompileAndStoreVariables(named, with, environment.StoredExpressions)
 }
 
-// compileMatcher compiles match conditions; nil: there are none.
+// compileMatcher compiles match conditions. It returns nil if there are none.
 func compileMatcher(compiler *cel.CompositedCompiler, policy string, conditions []admissionregistrationv1.MatchCondition,
 	onFailure *admissionregistrationv1.FailurePolicyType, with cel.OptionalVariableDeclarations) matchconditions.Matcher {
 	if len(conditions) == 0 {

@@ -21,13 +21,13 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// subject is what a request is about, in one version, and its encoding: made once, however many webhooks are sent it.
+// subject is the object of a request in one version. Its encoding is shared by all webhooks.
 type subject struct {
 	*admission.VersionedAttributes
 	object, old []byte
 }
 
-// encode makes what is missing of the encodings.
+// encode encodes the objects that are not encoded yet.
 func (s *subject) encode() (err error) {
 	if obj := s.VersionedObject.Object(); obj != nil && s.object == nil {
 		if s.object, err = json.Marshal(obj); err != nil {
@@ -57,8 +57,9 @@ func (s *subject) put(review runtime.Object) {
 	}
 }
 
-// call asks a webhook. The answer allows the request; errors are: *webhookutil.ErrCallingWebhook, to which the failure policy
-// applies, *webhookutil.ErrWebhookRejection, and others, which it does not concern.
+// call calls a webhook and returns its response if that allows the request. Otherwise the error is a
+// *webhookutil.ErrCallingWebhook, to which the failure policy applies, a *webhookutil.ErrWebhookRejection, or
+// an error that is not the webhook's fault.
 func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *subject, mutating bool) (*request.AdmissionResponse, error) {
 	hook := inv.Webhook
 	failed := func(status *apierrors.StatusError, format string, args ...any) error {
@@ -88,7 +89,7 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 	}
 	post := client.Post().Body(review)
 	if deadline, ok := ctx.Deadline(); ok {
-		// The webhook is told how long it has, in whole seconds, rounded up.
+		// The query has the timeout in whole seconds, rounded up.
 		if left := time.Until(deadline); left > 0 {
 			post.Timeout((left + time.Second - 1).Truncate(time.Second))
 		}
@@ -116,24 +117,25 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 	return result, nil
 }
 
-// annotate puts something into the audit record. A key that is taken, or that is none, is the webhook's mistake, and not a reason
-// to refuse the request.
+// annotate adds an annotation to the audit event. It ignores errors: a duplicate or malformed key is the
+// webhook's mistake and does not reject the request.
 func annotate(a admission.Attributes, key, value string) { _ = a.AddAnnotation(key, value) }
 
-// waited notes in the request's account that it was not the server that took the time. Mutating webhooks add up, of those that validate
-// side by side the slowest counts.
+// waited adds the time of a call to the latency trackers of the request. The times of mutating webhooks are
+// summed; of validating webhooks, which run concurrently, the maximum is used.
 func (h *hooks) waited(ctx context.Context, took time.Duration) {
-	of, ok := latency.LatencyTrackersFrom(ctx)
+	trackers, ok := latency.LatencyTrackersFrom(ctx)
 	switch {
 	case !ok:
 	case h.kind == "admit":
-		of.MutatingWebhookTracker.TrackDuration(took)
+		trackers.MutatingWebhookTracker.TrackDuration(took)
 	default:
-		of.ValidatingWebhookTracker.TrackDuration(took)
+		trackers.ValidatingWebhookTracker.TrackDuration(took)
 	}
 }
 
-// verdict is what an error of call means for the request: nil is to go on. Open says that it goes on without the webhook.
+// verdict applies the failure policy to an error of call. A nil refusal means that the request continues; open
+// reports that it continues although the webhook failed.
 func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a admission.Attributes, took time.Duration, err error) (refusal error, open bool) {
 	var failed *webhookutil.ErrCallingWebhook
 	var rejected *webhookutil.ErrWebhookRejection
@@ -154,22 +156,22 @@ func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a a
 		return err, false
 	}
 	code := int(failed.Status.ErrStatus.Code)
-	given := errors.Is(failed.Reason, context.Canceled) // the client gave up: that says nothing of the webhook
+	canceled := errors.Is(failed.Reason, context.Canceled) // by the client: not a failure of the webhook
 	if policy := inv.Webhook.GetFailurePolicy(); policy == nil || *policy != admissionregistrationv1.Ignore {
 		h.metrics.called(h.kind, name, op, code, true, took)
-		if !given {
+		if !canceled {
 			h.metrics.refused(h.kind, name, op, "calling_webhook_error", code)
 		}
 		return apierrors.NewInternalError(err), false
 	}
 	h.metrics.called(h.kind, name, op, code, false, took)
-	if !given {
+	if !canceled {
 		h.metrics.open(h.kind, name)
 	}
-	return nil, !given
+	return nil, !canceled
 }
 
-// outOfTime is the refusal of a request whose own time is over.
+// outOfTime returns a Timeout error if the deadline of the request has passed.
 func outOfTime(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

@@ -25,13 +25,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// maxResponse bounds what a webhook may answer: many times what can be stored.
+// maxResponse is the maximum size of a webhook's response in bytes, many times that of a stored object.
 const maxResponse = 16 << 20
 
-// clients are the connections to webhooks, one client for each client configuration.
+// clients caches one client per client configuration.
 type clients struct {
 	store      *store.Store
-	kubeconfig string // who calls; "": nobody
+	kubeconfig string // file with the server's credentials for webhooks; "": none
 
 	mu    sync.Mutex
 	known map[string]*client
@@ -69,7 +69,7 @@ func clientKey(hook webhook.WebhookAccessor) (string, error) {
 	return string(key), err
 }
 
-// keep gives up the clients that none of the webhooks needs.
+// keep closes the clients that none of the webhooks needs.
 func (c *clients) keep(all []webhook.WebhookAccessor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *clients) keep(all []webhook.WebhookAccessor) {
 
 func (c *clients) stop() { c.keep(nil) }
 
-// negotiated reads and writes AdmissionReviews.
+// negotiated encodes and decodes AdmissionReviews.
 var negotiated = sync.OnceValue(func() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(admissionv1.AddToScheme(scheme), admissionv1beta1.AddToScheme(scheme)); err != nil {
@@ -120,7 +120,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 	}
 	cfg.CAData = append(cfg.CAData, cc.CABundle...)
 
-	// The transport is this plugin's own, not one that client-go shares and keeps for the life of the process.
+	// The plugin has its own transport. client-go would share one and never close it.
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 	if err != nil {
 		return nil, err
 	}
-	cfg.TLSClientConfig = rest.TLSClientConfig{} // the transport has it
+	cfg.TLSClientConfig = rest.TLSClientConfig{} // part of the transport
 	own, err := rest.UnversionedRESTClientForConfigAndClient(cfg, &http.Client{Transport: wrapped, Timeout: cfg.Timeout})
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// target says where a webhook is and how to get there.
+// target returns the address of a webhook and how to connect to it.
 func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name string, cc admissionregistrationv1.WebhookClientConfig) (*rest.Config, dialer, error) {
 	direct := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	if cc.Service != nil {
@@ -200,7 +200,7 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 	return cfg, direct, nil
 }
 
-// bounded refuses answers without end.
+// bounded limits the size of responses.
 type bounded struct{ next *http.Transport }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {

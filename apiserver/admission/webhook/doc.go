@@ -1,16 +1,18 @@
-// Package webhook is the admission plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
+// Package webhook implements the admission plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 //
-// What to call is read from the store's MutatingWebhookConfigurations and ValidatingWebhookConfigurations: a configuration is in force for the
-// first request after it was written. It is compiled once per revision. Whom a request concerns is decided by Kubernetes' own
-// predicates; the dispatch is this package's:
+// The plugins read MutatingWebhookConfigurations and ValidatingWebhookConfigurations from the store. A
+// configuration takes effect with the first request after it was written, and is compiled once per revision.
+// Kubernetes' own predicates select the webhooks for a request. This package calls them:
 //
-//   - mutating webhooks are called one after the other, in the order of their configurations' names; each sees what those before it made;
-//   - validating webhooks are called all at once, with the object encoded once for each version that is asked for.
+//   - mutating webhooks one after the other, in the order of their configurations' names; each receives the
+//     object with the changes of the previous ones;
+//   - validating webhooks concurrently, with the object encoded once per requested version.
 //
-// The object goes to a webhook in the version that its rule names; with matchPolicy Equivalent it is converted to it.
+// A webhook receives the object in the version that its rule names. With matchPolicy Equivalent, the object is
+// converted to that version.
 //
-// There is no cluster network here. A webhook that is given as a service is called at an address of the service's EndpointSlices or
-// Endpoints, or at its external name; there is no way to a cluster IP as such.
+// There is no cluster network. A webhook that is configured as a service is called at an address in the
+// service's EndpointSlices or Endpoints, or at its external name, but not at its cluster IP.
 //
-// Connections are kept for each client configuration while one that is in force names it, and closed by Stop.
+// The plugins keep connections for each client configuration that a current webhook uses. Stop closes them.
 package webhook

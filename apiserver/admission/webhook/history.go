@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// history is what the second round must know of the first.
+// history records the first round of mutating webhooks for the second one.
 type history struct {
-	// willing were called, would be called again, and nothing was changed since.
+	// willing are the called webhooks that allow reinvocation and after which the object did not change.
 	willing map[string]bool
-	// due were called before something was changed.
+	// due are the called webhooks that allow reinvocation and after which the object changed.
 	due map[string]bool
-	// output is the object as the webhooks left it.
+	// output is the object after the last webhook.
 	output runtime.Object
 }
 
-// invoked notes a webhook that would be called again.
+// invoked records the call of a webhook that allows reinvocation.
 func (h *history) invoked(uid string) {
 	if h.willing == nil {
 		h.willing = map[string]bool{}
@@ -25,7 +25,7 @@ func (h *history) invoked(uid string) {
 	h.willing[uid] = true
 }
 
-// changed makes all due that were called so far.
+// changed makes all recorded webhooks due.
 func (h *history) changed() {
 	if h.due == nil {
 		h.due = map[string]bool{}
@@ -34,14 +34,14 @@ func (h *history) changed() {
 	clear(h.willing)
 }
 
-// remember keeps the object if anybody would be called again.
+// remember copies the object if any webhook is willing.
 func (h *history) remember(obj runtime.Object) {
 	if h.output = nil; obj != nil && len(h.willing) > 0 {
 		h.output = obj.DeepCopyObject()
 	}
 }
 
-// compare looks whether other plugins changed the object since.
+// compare makes the willing webhooks due if other plugins changed the object.
 func (h *history) compare(obj runtime.Object) {
 	if len(h.willing) > 0 && !apiequality.Semantic.DeepEqual(h.output, obj) {
 		h.changed()

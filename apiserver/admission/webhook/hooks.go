@@ -27,18 +27,18 @@ const (
 	validatingConfigurations = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 )
 
-// Config is what a plugin is made of.
+// Config configures the plugins.
 type Config struct {
 	Store *store.Store
-	// Authorizer is what match conditions ask.
+	// Authorizer is used by match conditions.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Config is a WebhookAdmissionConfiguration: how to show webhooks who calls; nil: not at all.
+	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil means none.
 	Config []byte
-	// Metrics counts; nil: nothing.
+	// Metrics counts calls; nil disables them.
 	Metrics *Metrics
 }
 
-// hooks is what both plugins have in common.
+// hooks is the common part of both plugins.
 type hooks struct {
 	view       *derived.View[[]webhook.WebhookAccessor]
 	clients    *clients
@@ -50,7 +50,7 @@ type hooks struct {
 	kind       string // "admit" or "validating", in metrics
 }
 
-// compiled is the memo key of a configuration's webhooks.
+// compiled is the key under which a configuration's webhooks are cached with its object.
 type compiled struct{}
 
 // newHooks follows the configurations of a resource; of makes accessors of one of them.
@@ -117,7 +117,7 @@ func validatingOf(obj *store.Object) ([]webhook.WebhookAccessor, error) {
 	return all, nil
 }
 
-// numbered gives the webhooks of a configuration names of their own: theirs need not be unique.
+// numbered returns unique names for the webhooks of a configuration, whose own names can repeat.
 func numbered(configuration string) func(name string) string {
 	seen := map[string]int{}
 	return func(name string) string {
@@ -126,14 +126,14 @@ func numbered(configuration string) func(name string) string {
 	}
 }
 
-// Handles is true for all operations.
+// Handles returns true for all operations.
 func (h *hooks) Handles(admission.Operation) bool { return true }
 
-// Idle says that no webhook is configured for an operation.
+// Idle reports whether no webhook is configured for an operation.
 func (h *hooks) Idle(op admission.Operation) bool {
 	all, err := h.view.Get()
 	if err != nil {
-		return false // so that the error is told
+		return false // the request then returns the error
 	}
 	for _, hook := range all {
 		for _, rule := range hook.GetRules() {
@@ -146,8 +146,8 @@ func (h *hooks) Idle(op admission.Operation) bool {
 	return true
 }
 
-// of are the webhooks that a request may concern.
-func (h *hooks) of(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
+// candidates returns the webhooks that may match a request.
+func (h *hooks) candidates(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
 	all, err := h.view.Get()
 	if err != nil || len(all) == 0 || matching.ExemptFromWebhooks(a) {
 		return nil, err
@@ -155,5 +155,5 @@ func (h *hooks) of(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
 	return all, nil
 }
 
-// Stop closes the connections.
+// Stop closes the connections to webhooks.
 func (h *hooks) Stop() { h.clients.stop() }

@@ -13,9 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 )
 
-// invocation says how to call a webhook for a request: as which resource and kind. nil: the request does not concern it.
+// invocation returns the resource and kind with which to call a webhook, or nil if the request does not match.
 //
-// A selector that can't be evaluated (the namespace is gone) is an error only for webhooks whose rules match.
+// A selector that cannot be evaluated, because the namespace does not exist, is an error only for webhooks
+// whose rules match.
 func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces, versions generic.VersionedAttributeAccessor) (*generic.WebhookInvocation, error) {
 	inNamespace, namespaceErr := h.namespaces.MatchNamespaceSelector(hook, a)
 	if !inNamespace && namespaceErr == nil {
@@ -49,8 +50,8 @@ func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a 
 	return inv, nil
 }
 
-// byRules finds the first rule that names the request's resource, else, if the policy allows it, the first one that names
-// an equivalent.
+// byRules returns the first rule that matches the request's resource or, if the match policy allows it, an
+// equivalent resource.
 func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces) (*generic.WebhookInvocation, error) {
 	for _, rule := range hook.GetRules() {
 		if (&rules.Matcher{Rule: rule, Attr: a}).Matches() {
@@ -77,7 +78,7 @@ func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.O
 	return nil, nil
 }
 
-// as is a request as if it were for another resource.
+// as presents a request as one for another resource.
 type as struct {
 	admission.Attributes
 	resource schema.GroupVersionResource

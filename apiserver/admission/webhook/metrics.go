@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are kube-apiserver's counts of webhooks, under its names. The nil value counts nothing. Both plugins share one.
+// Metrics has the metrics of webhooks with kube-apiserver's names. Both plugins share one. A nil *Metrics
+// counts nothing.
 type Metrics struct {
 	duration  *prometheus.HistogramVec
 	requests  *prometheus.CounterVec
@@ -15,7 +16,7 @@ type Metrics struct {
 	failsOpen *prometheus.CounterVec
 }
 
-// NewMetrics registers the counts; with a nil registerer there are none.
+// NewMetrics registers the metrics. It returns nil for a nil registerer.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	if r == nil {
 		return nil
@@ -36,7 +37,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// code is a label: what is no code of HTTP must not make labels without end.
+// code returns the label of a status code. It limits codes to 0–600, so that webhooks cannot create an
+// unbounded number of time series.
 func code(n int) string {
 	n = max(0, min(n, 600))
 	return strconv.Itoa(n)

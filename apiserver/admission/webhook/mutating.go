@@ -25,22 +25,22 @@ import (
 	"kelson.dev/apiserver/internal/jsonpatch"
 )
 
-// Mutating is MutatingAdmissionWebhook.
+// Mutating is the plugin MutatingAdmissionWebhook.
 type Mutating struct{ *hooks }
 
 var _ admission.MutationInterface = (*Mutating)(nil)
 
-// NewMutating returns the plugin. It ends with Stop.
+// NewMutating returns the plugin. The caller must call Stop.
 func NewMutating(cfg Config) (*Mutating, error) {
 	h, err := newHooks(cfg, mutatingConfigurations, "admit", mutatingOf)
 	return &Mutating{h}, err
 }
 
-// current is the object as it is on its way from webhook to webhook. It is in one version at a time.
+// current is the object between the calls of webhooks. It has one version at a time.
 type current struct {
 	attributes admission.Attributes
 	interfaces admission.ObjectInterfaces
-	subject    *subject // nil until a webhook wants it
+	subject    *subject // nil before the first webhook
 }
 
 var _ generic.VersionedAttributeAccessor = (*current)(nil)
@@ -62,10 +62,10 @@ func (c *current) VersionedAttribute(kind schema.GroupVersionKind) (*admission.V
 	return c.subject.VersionedAttributes, nil
 }
 
-// Admit calls the webhooks that the request concerns one after the other. In a second round only those are called that asked for it
-// and after which something was changed.
+// Admit calls the matching webhooks one after the other. A second round calls only the webhooks that allow
+// reinvocation and after which the object changed.
 func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	all, err := p.of(a)
+	all, err := p.candidates(a)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	for i, hook := range all {
 		seen := a
 		if now.subject != nil {
-			seen = now.subject // selectors look at what the webhooks before made of the object
+			seen = now.subject // selectors match the object as changed by the previous webhooks
 		}
 		inv, err := p.invocation(ctx, hook, seen, o, now)
 		if err != nil {
@@ -116,7 +116,7 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return nil
 }
 
-// ask calls one webhook and applies its patch.
+// ask calls a webhook and applies its patch.
 func (p *Mutating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *subject, o admission.ObjectInterfaces, round, index int) (changed bool, refusal error) {
 	hook := inv.Webhook
 	place := fmt.Sprintf("round_%d_index_%d", round, index)
@@ -141,7 +141,7 @@ func (p *Mutating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *s
 	return changed, refusal
 }
 
-// patch applies what a webhook wants changed. Errors are as those of call.
+// patch applies the patch of a webhook. It returns the same kinds of errors as call.
 func (p *Mutating) patch(name, configuration, place string, result *request.AdmissionResponse, s *subject, o admission.ObjectInterfaces) (changed bool, err error) {
 	failed := func(text string, err error, status *apierrors.StatusError) error {
 		return &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("%s: %w", text, err), Status: status}
@@ -184,7 +184,7 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 	return changed, nil
 }
 
-// decode reads a patched object into one like that before.
+// decode decodes a patched object to the type of the previous one.
 func decode(data []byte, before runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
 	var into runtime.Object = &unstructured.Unstructured{}
 	if _, custom := before.(*unstructured.Unstructured); !custom {

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// ADM-01: where a service is served.
+// ADM-01: resolve returns an address of a service.
 func TestResolve(t *testing.T) {
 	port := func(n int32) *int32 { return &n }
 	text := func(s string) *string { return &s }

@@ -13,18 +13,18 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 )
 
-// Validating is ValidatingAdmissionWebhook.
+// Validating is the plugin ValidatingAdmissionWebhook.
 type Validating struct{ *hooks }
 
 var _ admission.ValidationInterface = (*Validating)(nil)
 
-// NewValidating returns the plugin. It ends with Stop.
+// NewValidating returns the plugin. The caller must call Stop.
 func NewValidating(cfg Config) (*Validating, error) {
 	h, err := newHooks(cfg, validatingConfigurations, "validating", validatingOf)
 	return &Validating{h}, err
 }
 
-// subjects are the versions of one request.
+// subjects holds the versions of the object of a request.
 type subjects struct {
 	attributes admission.Attributes
 	interfaces admission.ObjectInterfaces
@@ -34,14 +34,14 @@ type subjects struct {
 var _ generic.VersionedAttributeAccessor = (*subjects)(nil)
 
 func (v *subjects) VersionedAttribute(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
-	s, err := v.of(kind)
+	s, err := v.version(kind)
 	if err != nil {
 		return nil, err
 	}
 	return s.VersionedAttributes, nil
 }
 
-func (v *subjects) of(kind schema.GroupVersionKind) (*subject, error) {
+func (v *subjects) version(kind schema.GroupVersionKind) (*subject, error) {
 	if s := v.made[kind]; s != nil {
 		return s, nil
 	}
@@ -57,9 +57,9 @@ func (v *subjects) of(kind schema.GroupVersionKind) (*subject, error) {
 	return s, nil
 }
 
-// Validate calls all webhooks that the request concerns, at the same time, and waits for all of them.
+// Validate calls all matching webhooks concurrently and waits for all of them.
 func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	all, err := p.of(a)
+	all, err := p.candidates(a)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -74,7 +74,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 			continue
 		}
 		concerned = append(concerned, inv)
-		s, err := versions.of(inv.Kind)
+		s, err := versions.version(inv.Kind)
 		if err == nil {
 			err = s.encode()
 		}
@@ -88,7 +88,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	if err := outOfTime(ctx); err != nil {
 		return err
 	}
-	refusals := make(chan error, len(concerned)) // in the order in which they come: the first is told
+	refusals := make(chan error, len(concerned)) // in order of arrival: the first is returned
 	var calls sync.WaitGroup
 	for i, inv := range concerned[1:] {
 		calls.Go(func() { refusals <- p.ask(ctx, inv, versions.made[inv.Kind], i+1) })
@@ -104,7 +104,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return nil
 }
 
-// ask calls one webhook. A panic ends the request, not the process.
+// ask calls a webhook. A panic fails the request, not the process.
 func (p *Validating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *subject, index int) (refusal error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -24,29 +24,30 @@ const (
 	clusterRoleBindings = "clusterrolebindings.rbac.authorization.k8s.io"
 )
 
-// index knows the bindings of each subject. It is read under the lock of its fold; the grants in force are made meanwhile.
+// index maps subjects to their bindings. Readers hold the read lock of the fold. Effective rules are computed
+// lazily under that lock, and stored atomically.
 type index struct {
 	*derived.Fold
 	store    *store.Store
 	bindings map[store.Key]*binding
 	subjects map[subject]*grants
-	users    map[store.Key]map[*binding]struct{} // of roles, which need not exist
+	users    map[store.Key]map[*binding]struct{} // bindings by role; the role need not exist
 }
 
 func newIndex(st *store.Store) *index {
 	x := &index{store: st}
-	x.Fold = derived.NewFold(st, x.begin, x.take, roles, clusterRoles, roleBindings, clusterRoleBindings)
+	x.Fold = derived.NewFold(st, x.load, x.apply, roles, clusterRoles, roleBindings, clusterRoleBindings)
 	return x
 }
 
-// subject is somebody in a namespace, or ("") everywhere. Service accounts are users.
+// subject is a user or a group in a namespace, or in all namespaces (""). Service accounts are users.
 type subject struct {
 	namespace string
 	group     bool
 	name      string
 }
 
-// subjects yields whom a request's user is, for its rights everywhere and then for those in a namespace.
+// subjects yields the subjects that apply to a user: cluster-wide first, then in the namespace.
 func subjects(u user.Info, namespace string) iter.Seq[subject] {
 	return func(yield func(subject) bool) {
 		for _, in := range [2]string{"", namespace} {
@@ -72,7 +73,7 @@ type binding struct {
 	subjects []rbacv1.Subject
 }
 
-// role is the key of the role that a binding refers to; that of a kind that can't be bound is zero.
+// role returns the key of the role that a binding refers to, or the zero key if its kind is unsupported.
 func (b *binding) role() store.Key {
 	switch b.ref.Kind {
 	case "ClusterRole":
@@ -83,8 +84,8 @@ func (b *binding) role() store.Key {
 	return store.Key{}
 }
 
-// names yields the subjects of the binding as the index has them, each once, with their places.
-func (b *binding) names() iter.Seq2[int, subject] {
+// uniqueSubjects yields the subjects of the binding in the form of the index, each once, with their positions.
+func (b *binding) uniqueSubjects() iter.Seq2[int, subject] {
 	return func(yield func(int, subject) bool) {
 		seen := make(map[subject]bool, len(b.subjects))
 		for i, s := range b.subjects {
@@ -115,7 +116,7 @@ func (b *binding) names() iter.Seq2[int, subject] {
 	}
 }
 
-// reason is how Kubernetes words that a binding allowed something to its subject at a place.
+// reason returns Kubernetes' reason for a decision: the binding and its subject at a position.
 func (b *binding) reason(at int) string { return "RBAC: allowed by " + b.describe(at) }
 
 func (b *binding) describe(at int) string {
@@ -134,22 +135,22 @@ func (b *binding) describe(at int) string {
 	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, b.ref.Kind, b.ref.Name, s.Kind, who)
 }
 
-// grants are the bindings of one subject, by name.
+// grants are the bindings of one subject.
 type grants struct {
-	bound   []bound
-	current atomic.Pointer[force] // nil: something changed
+	bound   []bound                        // sorted by name
+	current atomic.Pointer[effectiveRules] // nil: outdated
 }
 
 type bound struct {
 	*binding
-	at int // the subject's place
+	at int // position of the subject
 }
 
-// force is what the bindings of one subject amount to.
-type force struct {
-	few  []granted // its roles, if they are few: most share theirs with other subjects
-	many *table    // else all rules of all of them
-	errs []error   // of roles that are not there
+// effectiveRules are the rules of all bindings of one subject.
+type effectiveRules struct {
+	few  []granted // the roles, if they are few: their compiled rules are shared with other subjects
+	many *table    // otherwise one table of all rules
+	errs []error   // for example roles that do not exist
 }
 
 type granted struct {
@@ -157,10 +158,10 @@ type granted struct {
 	reason string
 }
 
-// manyRoles is from how many roles on a subject gets a table of its own.
+// manyRoles is the number of roles from which a subject gets its own table.
 const manyRoles = 8
 
-func (f *force) allows(r *request) (reason string, ok bool) {
+func (f *effectiveRules) allows(r *request) (reason string, ok bool) {
 	for i := range f.few {
 		if f.few[i].role.table.find(r) != nil {
 			return f.few[i].reason, true
@@ -174,15 +175,15 @@ func (f *force) allows(r *request) (reason string, ok bool) {
 	return "", false
 }
 
-// inForce brings the grants up to date. The caller holds the index for reading: no role that changes now can be missed, for the index
-// will be told of it.
-func (g *grants) inForce(st *store.Store) *force {
+// effective returns the current rules of the grants. The caller holds the read lock of the index, so a change
+// of a role after the snapshot is applied later and resets current.
+func (g *grants) effective(st *store.Store) *effectiveRules {
 	if f := g.current.Load(); f != nil {
 		return f
 	}
-	sn, f := st.Snapshot(), &force{}
+	sn, f := st.Snapshot(), &effectiveRules{}
 	for _, b := range g.bound {
-		r, err := find(sn, b.binding)
+		r, err := resolve(sn, b.binding)
 		if err != nil {
 			f.errs = append(f.errs, err)
 			continue
@@ -200,21 +201,21 @@ func (g *grants) inForce(st *store.Store) *force {
 	return f
 }
 
-// find returns the role that a binding refers to.
-func find(sn *store.Snapshot, b *binding) (*role, error) {
+// resolve returns the role that a binding refers to.
+func resolve(sn *store.Snapshot, b *binding) (*role, error) {
 	key := b.role()
 	if key.Resource == "" {
 		return nil, fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
 	}
 	obj := sn.Get(key)
-	if obj == nil { // Kubernetes names the resource like this here
+	if obj == nil { // Kubernetes' error has the kind in lower case instead of the resource
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: strings.ToLower(b.ref.Kind)}, key.Name)
 	}
 	return compile(obj)
 }
 
-// begin makes the index of a state.
-func (x *index) begin(sn *store.Snapshot) {
+// load builds the index of a snapshot.
+func (x *index) load(sn *store.Snapshot) {
 	x.bindings = map[store.Key]*binding{}
 	x.subjects = map[subject]*grants{}
 	x.users = map[store.Key]map[*binding]struct{}{}
@@ -225,12 +226,12 @@ func (x *index) begin(sn *store.Snapshot) {
 	}
 }
 
-// take takes one event in.
-func (x *index) take(e *store.Event) {
+// apply applies one event to the index.
+func (x *index) apply(e *store.Event) {
 	key := e.Object.Key
 	if key.Resource == roles || key.Resource == clusterRoles {
 		for b := range x.users[key] {
-			for _, s := range b.names() {
+			for _, s := range b.uniqueSubjects() {
 				x.subjects[s].current.Store(nil)
 			}
 		}
@@ -242,7 +243,7 @@ func (x *index) take(e *store.Event) {
 	}
 }
 
-// bind takes a binding in. One that can't be read binds nobody.
+// bind adds a binding. It ignores bindings that cannot be decoded.
 func (x *index) bind(obj *store.Object) {
 	b := &binding{key: obj.Key}
 	if obj.Key.Resource == clusterRoleBindings {
@@ -264,7 +265,7 @@ func (x *index) bind(obj *store.Object) {
 		x.users[role] = map[*binding]struct{}{}
 	}
 	x.users[role][b] = struct{}{}
-	for at, s := range b.names() {
+	for at, s := range b.uniqueSubjects() {
 		g := x.subjects[s]
 		if g == nil {
 			g = &grants{}
@@ -276,7 +277,7 @@ func (x *index) bind(obj *store.Object) {
 	}
 }
 
-// unbind takes a binding out, if it is there.
+// unbind removes a binding if it exists.
 func (x *index) unbind(key store.Key) {
 	b := x.bindings[key]
 	if b == nil {
@@ -288,7 +289,7 @@ func (x *index) unbind(key store.Key) {
 	if len(x.users[role]) == 0 {
 		delete(x.users, role)
 	}
-	for _, s := range b.names() {
+	for _, s := range b.uniqueSubjects() {
 		g := x.subjects[s]
 		if i, ok := g.search(key.Name); ok {
 			g.bound = slices.Delete(g.bound, i, i+1)

@@ -1,15 +1,16 @@
-// Package rbac decides by Roles, ClusterRoles and the bindings to them.
+// Package rbac authorizes requests by Roles, ClusterRoles and their bindings.
 //
-// The decision comes from an index over the store: of each subject (a user or a group, in one namespace or in all) the bindings that
-// name it, and of these the rules, by resource. What a request costs depends on what its user is bound to, not on how many bindings
-// there are. Before each decision the index takes in the writes since the last one, from the store's log: a role or a binding that was
-// written is in force for the next request, and costs what it touches itself.
+// It keeps an index over the store: for each subject (a user or a group, in one namespace or in all), the
+// bindings that name it and their rules by resource. The time of a decision depends on the number of
+// bindings of the user, not on the number of all bindings. Before each decision, the index applies the
+// writes since the last one from the store's log. A written role or binding is therefore in effect for the
+// next request, and only the subjects that it affects are recomputed.
 //
-//	binding ──▶ its subjects ──▶ the rules in force for each: made at the first decision, again after a binding or a role of theirs changed
-//	role    ──▶ its compiled rules, kept with the stored object
+//	binding ──▶ subjects ──▶ effective rules: computed at the first decision after one of their bindings or roles changed
+//	role    ──▶ compiled rules, cached with the stored object
 //
-// Rules mean what they mean in Kubernetes. Nothing is read before the first decision, and there is no goroutine. All of it is safe
-// for concurrent use.
+// Rules have the same meaning as in Kubernetes. The index reads nothing before the first decision and starts
+// no goroutines. The package is safe for concurrent use.
 //
 //	auth := rbac.New(st)
 //	decision, reason, err := auth.Authorize(ctx, attributes)
@@ -25,7 +26,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Authorizer allows what rules allow and has no opinion on anything else.
+// Authorizer allows what rules allow and has no opinion on other requests.
 type Authorizer struct{ index *index }
 
 var (
@@ -33,10 +34,10 @@ var (
 	_ authorizer.RuleResolver = (*Authorizer)(nil)
 )
 
-// New returns an authorizer by the roles and bindings in a store.
+// New returns an authorizer that uses the roles and bindings in a store.
 func New(st *store.Store) *Authorizer { return &Authorizer{newIndex(st)} }
 
-// Authorize says whether a rule allows the request, and which binding brought it.
+// Authorize returns whether a rule allows the request, and as reason the binding that grants the rule.
 func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := attributes.GetUser()
 	if u == nil {
@@ -54,11 +55,11 @@ func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attribut
 		if g == nil {
 			continue
 		}
-		in := g.inForce(a.index.store)
-		if reason, ok := in.allows(&r); ok {
+		rules := g.effective(a.index.store)
+		if reason, ok := rules.allows(&r); ok {
 			return authorizer.DecisionAllow, reason, nil
 		}
-		errs = append(errs, in.errs...)
+		errs = append(errs, rules.errs...)
 	}
 	if len(errs) > 0 {
 		return authorizer.DecisionNoOpinion, "RBAC: " + utilerrors.NewAggregate(errs).Error(), nil
@@ -66,17 +67,17 @@ func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attribut
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// ConditionsAwareAuthorize is Authorize: rules have no conditions.
+// ConditionsAwareAuthorize returns the result of Authorize: rules have no conditions.
 func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, attributes))
 }
 
-// EvaluateConditions fails: rules have no conditions.
+// EvaluateConditions always returns an error: rules have no conditions.
 func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
-// RulesFor lists what a user may do in a namespace, for rules reviews.
+// RulesFor lists the rules for a user in a namespace, for SelfSubjectRulesReviews.
 func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo

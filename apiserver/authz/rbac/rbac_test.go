@@ -65,7 +65,7 @@ func (s state) role(namespace, name string, rules ...rbacv1.PolicyRule) {
 	s.put(roles, namespace, name, rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules})
 }
 
-// bind makes a binding by its role's name to subjects; with a namespace to a Role there, if the name begins with a dot.
+// bind stores a binding of subjects to a role. In a namespace, a role name that begins with a dot means a Role there.
 func (s state) bind(namespace, name, role string, subjects ...rbacv1.Subject) {
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	if role[0] == '.' {
@@ -177,7 +177,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// Every write counts for the next decision. AUTHZ-02
+// Every write takes effect with the next decision. AUTHZ-02
 func TestWritesAreInForce(t *testing.T) {
 	s := open(t)
 	a := rbac.New(s.Store)
@@ -247,7 +247,7 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// What a decision costs among a thousand bindings; see bench/authorization for Kubernetes' own authorizer beside it.
+// The cost of a decision with a thousand bindings. bench/authorization compares with Kubernetes' authorizer.
 func BenchmarkDecision(b *testing.B) {
 	s := open(b)
 	for i := range 1000 {

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// request is what of a request's attributes matters to rules.
+// request holds the attributes of a request that rules match.
 type request struct {
 	isResource                                 bool
 	verb, group, resource, subresource, object string
@@ -27,29 +27,30 @@ func newRequest(a authorizer.Attributes) request {
 	}
 }
 
-// table is a set of rules, found by the resource or the path that they speak of.
+// table is a set of rules, indexed by resource or path.
 type table struct {
-	// resources are the rules by the resource they name, without its subresource; "*" are those for any.
+	// resources maps a resource without its subresource to its rules. "*" maps to the rules for all
+	// resources.
 	resources map[string][]entry
 	paths     []entry
 }
 
-// entry is one rule as one of its resources or paths.
+// entry is a rule and one of its resources or paths.
 type entry struct {
 	rule   *rbacv1.PolicyRule
 	names  string // the resource with its subresource, or the path
-	reason string // of who is bound to the rule, where the table is that of a subject
+	reason string // the binding of the rule, in the table of a subject; else ""
 }
 
-// add takes the rules of a role in.
+// add adds the rules of a role.
 func (t *table) add(rules []rbacv1.PolicyRule, reason string) {
 	if t.resources == nil {
 		t.resources = map[string][]entry{}
 	}
 	for i := range rules {
 		for _, name := range rules[i].Resources {
-			first := main(name)
-			t.resources[first] = append(t.resources[first], entry{&rules[i], name, reason})
+			resource := withoutSubresource(name)
+			t.resources[resource] = append(t.resources[resource], entry{&rules[i], name, reason})
 		}
 		for _, path := range rules[i].NonResourceURLs {
 			t.paths = append(t.paths, entry{&rules[i], path, reason})
@@ -57,15 +58,15 @@ func (t *table) add(rules []rbacv1.PolicyRule, reason string) {
 	}
 }
 
-// main is a resource's name without what is behind a slash.
-func main(resource string) string {
+// withoutSubresource returns the part of a resource's name before the slash.
+func withoutSubresource(resource string) string {
 	if i := strings.IndexByte(resource, '/'); i >= 0 {
 		return resource[:i]
 	}
 	return resource
 }
 
-// find returns an entry that allows the request.
+// find returns an entry that allows the request, or nil.
 func (t *table) find(r *request) *entry {
 	if !r.isResource {
 		for i := range t.paths {
@@ -75,14 +76,14 @@ func (t *table) find(r *request) *entry {
 		}
 		return nil
 	}
-	first := main(r.resource)
-	if e := allowing(t.resources[first], r); e != nil || first == rbacv1.ResourceAll {
+	resource := withoutSubresource(r.resource)
+	if e := findResource(t.resources[resource], r); e != nil || resource == rbacv1.ResourceAll {
 		return e
 	}
-	return allowing(t.resources[rbacv1.ResourceAll], r)
+	return findResource(t.resources[rbacv1.ResourceAll], r)
 }
 
-func allowing(entries []entry, r *request) *entry {
+func findResource(entries []entry, r *request) *entry {
 	for i := range entries {
 		e := &entries[i]
 		if matchesResource(e.names, r.resource, r.subresource) && matchesVerb(e.rule, r.verb) &&
@@ -103,7 +104,7 @@ func matchesVerb(rule *rbacv1.PolicyRule, verb string) bool {
 	return false
 }
 
-// matchesResource compares the name in a rule ("pods", "pods/log", "*/scale", "*") with a request's.
+// matchesResource reports whether the name in a rule ("pods", "pods/log", "*/scale", "*") matches a resource.
 func matchesResource(name, resource, subresource string) bool {
 	if name == rbacv1.ResourceAll {
 		return true
@@ -119,7 +120,7 @@ func matchesResource(name, resource, subresource string) bool {
 	return ok && (before == resource || before == rbacv1.ResourceAll)
 }
 
-// matchesPath compares the path in a rule ("/healthz", "/apis/*", "*") with a request's.
+// matchesPath reports whether the path in a rule ("/healthz", "/apis/*", "*") matches a path.
 func matchesPath(pattern, path string) bool {
 	if pattern == rbacv1.NonResourceAll || pattern == path {
 		return true
@@ -127,16 +128,16 @@ func matchesPath(pattern, path string) bool {
 	return strings.HasSuffix(pattern, "*") && strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
 }
 
-// role is a stored Role or ClusterRole, made ready.
+// role is a stored Role or ClusterRole with its compiled rules.
 type role struct {
 	rules []rbacv1.PolicyRule
 	table table
 }
 
-// compiled is the memo key of a role.
+// compiled is the key under which compile caches a role with its object.
 type compiled struct{}
 
-// compile makes a stored role ready, once per revision.
+// compile compiles a stored role, once per revision.
 func compile(obj *store.Object) (*role, error) {
 	r, err := obj.Memo(compiled{}, func() (any, error) {
 		r := &role{}

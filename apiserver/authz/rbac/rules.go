@@ -12,8 +12,9 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Rules lists the rules behind an authorizer's decisions, as the checks against escalation of rights need them. It is an
-// AuthorizationRuleResolver of Kubernetes' registry of roles. Rules are shared: never change them.
+// Rules lists the rules behind an authorizer's decisions, for checks against privilege escalation. It
+// implements AuthorizationRuleResolver of Kubernetes' role registry. Callers must not change the rules,
+// which are shared.
 type Rules struct{ index *index }
 
 // Rules returns the rules behind the authorizer's decisions.
@@ -40,7 +41,7 @@ func (r Rules) GetRoleReferenceRules(_ context.Context, ref rbacv1.RoleRef, name
 	return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }
 
-// RulesFor returns the rules for a user in a namespace. With an error they are those that could be found.
+// RulesFor returns the rules for a user in a namespace. If it returns an error, the rules are incomplete.
 func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var errs []error
@@ -56,13 +57,14 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 	return rules, utilerrors.NewAggregate(errs)
 }
 
-// VisitRulesFor shows the rules for a user in a namespace with their bindings, and what is wrong with some, until visit returns false.
+// VisitRulesFor calls visit with each rule for a user in a namespace and its binding, and with each error,
+// until visit returns false. It holds no locks while it calls visit.
 func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, visit func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	if err := r.index.RLock(); err != nil {
 		visit(nil, nil, err)
 		return
 	}
-	var all []bound // copied, for visit may take its time
+	var all []bound // a copy, because visit runs without the lock
 	seen := map[*binding]bool{}
 	for s := range subjects(u, namespace) {
 		if g := r.index.subjects[s]; g != nil {
@@ -77,7 +79,7 @@ func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, v
 	sn := r.index.store.Snapshot()
 	r.index.RUnlock()
 	for _, b := range all {
-		role, err := find(sn, b.binding)
+		role, err := resolve(sn, b.binding)
 		if err != nil {
 			if !visit(nil, nil, err) {
 				return
@@ -92,7 +94,7 @@ func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, v
 	}
 }
 
-// source describes where a rule comes from.
+// source describes the binding of a rule.
 type source bound
 
 func (s source) String() string { return s.describe(s.at) }

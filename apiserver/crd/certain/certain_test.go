@@ -9,12 +9,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // CRD-01: whatever Valid accepts is valid to the library, for random schemas, and Valid accepts most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 1))}
 	valid, sure := 0, 0
 	for range 3000 {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 
 	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // CRD-02: the library finds no duplicates in a value that Lists.Valid accepts.
 func TestListsAgreeWithTheLibrary(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 3))}
 	yes, no := 0, 0
 	for range 3000 {

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // TestUnchangedMatchesLibrary checks that the library leaves every object as it is that Shape.Unchanged accepts, and that Unchanged
 // accepts most of the library's results. // CRD-01
 func TestUnchangedMatchesLibrary(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 2))}
 	accepted, after, shaped := 0, 0, 0
 	for range 3000 {

@@ -3,7 +3,6 @@ package managedfields_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
@@ -66,8 +66,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		rounds = 60
 	}
 	synctest.Test(t, func(t *testing.T) {
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := storetest.Seed(t)
 		g := crdtest.NewGenerator(seed, 7)
 		codec := codecOf(t)
 		asked := 0

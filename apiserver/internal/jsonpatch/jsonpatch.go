@@ -1,4 +1,5 @@
-// Package jsonpatch reads the JSON patches (RFC 6902) of clients and webhooks, within kube-apiserver's limits.
+// Package jsonpatch decodes the JSON patches (RFC 6902) of clients and webhooks, within
+// kube-apiserver's limits.
 //
 //	patch, err := jsonpatch.Decode(body)
 //	after, err := patch.Apply(before)
@@ -11,29 +12,34 @@ import (
 )
 
 const (
-	// MaxOperations bounds the operations of a patch. Its callers refuse what has more, each in its own words.
+	// MaxOperations is the maximum number of operations in a patch. Callers enforce it, each with
+	// its own error.
 	MaxOperations = 10_000
-	// maxCopied bounds, in bytes, by how much the copy operations of a patch let an object grow. A few of them, each doubling the
-	// document, would fill the memory otherwise.
+	// maxCopied limits, in bytes, how much the copy operations of a patch may add to an object. A
+	// few operations that each double the document would otherwise exhaust memory.
 	maxCopied = 3 << 20
-	// maxWork bounds, in bytes read, what applying a patch may cost. A CustomResourceDefinition of a megabyte needs a tenth of it.
+	// maxWork limits, in bytes read, the cost of applying a patch. A CustomResourceDefinition of a
+	// megabyte needs a tenth of it.
 	maxWork = 256 << 20
-	// maxShifted bounds how many elements of lists the operations of a patch may copy: each that inserts or removes one copies the list.
+	// maxShifted limits how many list elements the operations of a patch may copy: each insertion
+	// or removal copies the list.
 	maxShifted = 256 << 20
 )
 
 // Patch is a decoded patch.
 type Patch = upstream.Patch
 
-// The limit is the library's own variable, for all of the process. It also holds for the patches of MutatingAdmissionPolicies, which
-// Kubernetes' code applies. A program that embeds a control plane may have set a narrower one.
+// The limit is a global variable of the library, so it applies to the whole process, including
+// MutatingAdmissionPolicies, whose patches Kubernetes' code applies. A narrower limit set by an
+// embedding program stays in force.
 func init() {
 	if now := atomic.LoadInt64(&upstream.AccumulatedCopySizeLimit); now <= 0 || now > maxCopied {
 		atomic.StoreInt64(&upstream.AccumulatedCopySizeLimit, maxCopied)
 	}
 }
 
-// Decode reads a patch. Operations on the whole document that lack a value get null: the library panics at them.
+// Decode decodes a patch. Operations on the whole document without a value get the value null,
+// because the library panics without one.
 func Decode(data []byte) (Patch, error) {
 	patch, err := upstream.DecodePatch(data)
 	for _, op := range patch {
@@ -47,30 +53,31 @@ func Decode(data []byte) (Patch, error) {
 	return patch, err
 }
 
-// TooDeep says whether it would take too long to merge a patch into a document, or to apply its operations: the library reads each
-// value again at every level above it, so that megabytes ten thousand levels down would take minutes.
+// TooDeep reports whether merging a patch into a document, or applying its operations, would take
+// too long: the library reads each value again at every level above it, so megabytes at a depth of
+// ten thousand levels would take minutes.
 func TooDeep(before, patch []byte) bool {
 	if size := len(before) + len(patch); size*size < maxWork {
-		return false // however deep
+		return false // at any depth
 	}
 	work, depth := weigh(before)
 	more, _ := weigh(patch)
-	return work+more+depth*len(patch) > maxWork // an operation can put a value at the deepest place there is
+	return work+more+depth*len(patch) > maxWork // an operation can insert a value at the deepest level
 }
 
-// TooLong says whether it would take too long to apply a patch, with its body, to lists as long as those of a document: ten thousand operations on a
-// list of hundreds of thousands of elements copy gigabytes.
+// TooLong reports whether applying a patch with this body would take too long because of long
+// lists: ten thousand operations on a list of hundreds of thousands of elements copy gigabytes.
 func TooLong(before, body []byte, patch Patch) bool {
 	if len(patch)*(len(before)+len(body)) < maxShifted {
-		return false // however long
+		return false // at any length
 	}
 	return len(patch)*(longest(before)+longest(body)) > maxShifted
 }
 
-// longest gives the length of the longest list in a document.
+// longest returns the length of the longest list in a document.
 func longest(document []byte) int {
 	most := 0
-	var open []int // for each list or object that is open, its elements so far; -1: an object
+	var open []int // per open list its number of elements so far, per open object -1
 	for i := 0; i < len(document); i++ {
 		switch document[i] {
 		case '[':
@@ -97,7 +104,7 @@ func longest(document []byte) int {
 	return most
 }
 
-// weigh gives how many bytes are read if each is read once per level, and how many levels there are.
+// weigh returns the bytes read if every byte is read once per level, and the number of levels.
 func weigh(document []byte) (work, depth int) {
 	level := 0
 	for i := 0; i < len(document); i++ {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A client that does not read loses a bounded connection; one that reads slowly, and one that is idle between, do not.
+// A client that does not read loses a bounded connection; one that reads slowly, and one that is
+// idle between, do not.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, gathers := range []bool{false, true} {
@@ -39,7 +40,7 @@ func TestBound(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			start := time.Now()
-			_, err := c.Write(make([]byte, 100)) // nobody reads it
+			_, err := c.Write(make([]byte, 100)) // the peer does not read
 			if gathers && err == nil {
 				time.Sleep(31 * time.Second)
 				_, err = c.Write(make([]byte, 100))

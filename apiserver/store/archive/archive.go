@@ -1,20 +1,21 @@
-// Package archive writes a whole state of a store as one stream of bytes, and reads it back.
-//
-// It is the form of the checkpoints that package disk keeps, and of backups.
+// Package archive writes a whole state of a store as one stream of bytes, and reads it back. It is
+// the format of backups and of the checkpoints of package disk.
 //
 //	header   "KELSONST" version (4) revision (8) checksum (4)
 //	block    "KBLK" length (4) checksum (4) records…
 //	…
 //	trailer  "KEND" records (8) checksum (4)
 //
-// Numbers are little-endian, of so many bytes; checksums are CRC-32C of what stands between the tag and them, and of the content. A
-// stream that was cut short has no trailer, so that it is never taken for a smaller state.
+// Numbers are little-endian, with the size in bytes in parentheses. A checksum is CRC-32C of
+// everything between the tag and the checksum, and of the content that follows. A truncated stream
+// has no trailer, so it is never mistaken for a smaller state.
 //
-// A record is the same in the log of package disk:
+// The logs of package disk have the same records:
 //
 //	kind (1) revision created resource namespace name [object]
 //
-// where numbers are uvarints, strings and the object have their length before them, and the revision counts from that of the block.
+// There, numbers are uvarints, strings and the object are preceded by their length, and the
+// revision is relative to that of the block.
 package archive
 
 import (
@@ -35,23 +36,24 @@ const (
 	blockTag   = "KBLK"
 	trailerTag = "KEND"
 
-	// Version is the newest version of the form, which is written.
+	// Version is the format version that Write writes.
 	Version = 1
 
 	blockSize = 256 << 10
-	// maxBlock is more than any block has: a length beyond it is damage, not a reason to allocate.
+	// maxBlock is larger than any block. A larger length is damage and must not cause an
+	// allocation.
 	maxBlock = 1 << 30
 )
 
-// ErrDamaged says that a stream is not what was written.
+// ErrDamaged means that a stream differs from what was written.
 var ErrDamaged = errors.New("damaged")
 
-// ErrForeign says that a stream was never written by this program.
+// ErrForeign means that a stream was not written by this program.
 var ErrForeign = errors.New("not a state of this program")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the checksum of parts that follow each other.
+// Sum returns the checksum of consecutive parts.
 func Sum(parts ...[]byte) (sum uint32) {
 	for _, p := range parts {
 		sum = crc32.Update(sum, castagnoli, p)
@@ -59,7 +61,8 @@ func Sum(parts ...[]byte) (sum uint32) {
 	return sum
 }
 
-// Write writes the state at a revision, which no record is newer than. It stops early, with the error of ctx, when that ends.
+// Write writes the state at a revision; no record may be newer. If ctx ends, Write stops early and
+// returns its error.
 func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[store.Record]) (err error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	put := func(parts ...[]byte) {
@@ -102,8 +105,9 @@ func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[s
 
 func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// Read calls each with every record of a stream, whose Data is the caller's to keep, and returns the state's revision. It fails with
-// ErrDamaged or ErrForeign before the stream's end if that is not what Write wrote; each may have been called by then.
+// Read calls each with every record of a stream, and returns the revision of the state. The
+// callback may keep the Data. If the stream is not what Write wrote, Read fails with ErrDamaged or
+// ErrForeign, possibly after calls of each.
 func Read(r io.Reader, each func(store.Record) error) (revision uint64, err error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	header := make([]byte, len(headerTag)+16)
@@ -112,10 +116,10 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 	}
 	header = header[len(headerTag):]
 	if Sum(header[:12]) != binary.LittleEndian.Uint32(header[12:]) {
-		return 0, fmt.Errorf("%w: checksum of the header", ErrDamaged)
+		return 0, fmt.Errorf("%w: wrong checksum of the header", ErrDamaged)
 	}
 	if version := binary.LittleEndian.Uint32(header); version != Version {
-		return 0, fmt.Errorf("it has version %d; this program knows version %d", version, Version)
+		return 0, fmt.Errorf("format version %d is not supported, want %d", version, Version)
 	}
 	revision = binary.LittleEndian.Uint64(header[4:])
 	var count uint64
@@ -142,12 +146,13 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 		}
 	}
 	if _, err := in.ReadByte(); err != io.EOF {
-		return 0, fmt.Errorf("%w: something follows its end", ErrDamaged)
+		return 0, fmt.Errorf("%w: unexpected data after the trailer", ErrDamaged)
 	}
 	return revision, nil
 }
 
-// readBlock reads a block into a buffer that it may replace; false is the trailer, which must say count.
+// readBlock reads a block into a buffer, which it may replace. It returns false for the trailer,
+// which must contain count.
 func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error) {
 	var tag [4]byte
 	if _, err := io.ReadFull(in, tag[:]); err != nil {
@@ -161,7 +166,7 @@ func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error)
 			return false, readError(err, ErrDamaged)
 		}
 		if Sum(end[:8]) != binary.LittleEndian.Uint32(end[8:]) || binary.LittleEndian.Uint64(end[:]) != count {
-			return false, fmt.Errorf("%w: its end does not fit after %d records", ErrDamaged, count)
+			return false, fmt.Errorf("%w: the trailer does not match after %d records", ErrDamaged, count)
 		}
 		return false, nil
 	case blockTag:
@@ -169,7 +174,7 @@ func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error)
 			return false, readError(err, ErrDamaged)
 		}
 	default:
-		return false, fmt.Errorf("%w: no block after %d records", ErrDamaged, count)
+		return false, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
 	}
 	length := binary.LittleEndian.Uint32(head[:])
 	if length > maxBlock {
@@ -183,15 +188,15 @@ func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error)
 		return false, readError(err, ErrDamaged)
 	}
 	if Sum(head[:4], *block) != binary.LittleEndian.Uint32(head[4:]) {
-		return false, fmt.Errorf("%w: checksum of the block after %d records", ErrDamaged, count)
+		return false, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
 	}
 	return true, nil
 }
 
-// readError tells a stream that is too short from one that can't be read.
+// readError returns the error of a read: short if the stream ended early, or else err.
 func readError(err, short error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends early", short)
+		return fmt.Errorf("%w: the stream ends early", short)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 func records(n int) []store.Record {
@@ -53,8 +54,7 @@ func TestRoundTrip(t *testing.T) {
 // API-13: nothing that was changed or cut short is taken for a state.
 func TestDamage(t *testing.T) {
 	good := write(t, records(300))
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := storetest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
 		bad := bytes.Clone(good)

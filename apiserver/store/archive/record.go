@@ -13,7 +13,7 @@ const (
 	removed = 2
 )
 
-// AppendRecord appends a record to a buffer. Its revision is not below base.
+// AppendRecord appends a record to a buffer. Its revision must not be less than base.
 func AppendRecord(to []byte, base uint64, r store.Record) []byte {
 	kind := byte(written)
 	if r.Data == nil {
@@ -33,8 +33,8 @@ func AppendRecord(to []byte, base uint64, r store.Record) []byte {
 	return to
 }
 
-// TakeRecord reads the first record of a buffer that was appended with the same base, and returns what follows it. The record shares
-// nothing with the buffer.
+// TakeRecord reads the first record of a buffer to which it was appended with the same base, and
+// returns the rest. The record does not share memory with the buffer.
 func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err error) {
 	c := cutter{rest: from}
 	kind := c.byte()
@@ -51,12 +51,12 @@ func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err erro
 		c.bad = true
 	}
 	if c.bad || r.Revision < base || r.Key.Resource == "" || r.Key.Name == "" {
-		return store.Record{}, nil, fmt.Errorf("%w: a record can't be read", ErrDamaged)
+		return store.Record{}, nil, fmt.Errorf("%w: invalid record", ErrDamaged)
 	}
 	return r, c.rest, nil
 }
 
-// cutter takes values off a buffer.
+// cutter reads values from a buffer.
 type cutter struct {
 	rest []byte
 	bad  bool

@@ -8,11 +8,11 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Fold keeps a value that its owner changes event by event, where to compute it anew after each write would be too dear. There is no
-// goroutine: who reads the value takes in first what was written since the last time. So it is never behind, and costs nothing while
-// nobody asks.
+// Fold keeps a value that it updates event by event, for values that are too expensive to compute
+// after every write. There is no goroutine: a reader first applies the events since the last read.
+// So the value is never stale, and an unused Fold costs nothing.
 //
-//	f := typed.NewFold(st, idx.begin, idx.take, "roles.rbac.authorization.k8s.io", …)
+//	f := derived.NewFold(st, idx.begin, idx.take, "roles.rbac.authorization.k8s.io", …)
 //	if err := f.RLock(); err != nil { … }
 //	defer f.RUnlock()
 //	… read idx …
@@ -24,18 +24,19 @@ type Fold struct {
 
 	mu      sync.RWMutex
 	begun   bool
-	known   uint64 // every write up to this revision is in the value
+	known   uint64 // the value includes every write up to this revision
 	cursors []*store.Cursor
 }
 
-// NewFold returns a fold over resources as in [store.Key]. Begin makes the value of a state, at the first reading and whenever events
-// are missed; take changes it by one event. Both have it for themselves while they run. Events of one resource come in order.
+// NewFold returns a fold over resources as in [store.Key]. begin computes the value from a state,
+// at the first read and whenever events were missed; take updates it with one event. Both run with
+// exclusive access to the value. Events of one resource come in order.
 func NewFold(st *store.Store, begin func(*store.Snapshot), take func(*store.Event), resources ...string) *Fold {
 	return &Fold{store: st, resources: resources, begin: begin, take: take}
 }
 
-// RLock brings the value up to every write that was acknowledged before the call, and holds it for reading. With an error, which a
-// closed store may give, it is not held.
+// RLock updates the value to include every write acknowledged before the call, and locks it for
+// reading. If it returns an error, which a closed store may cause, the value is not locked.
 func (f *Fold) RLock() error {
 	changed := f.store.Changed(f.resources...)
 	f.mu.RLock()
@@ -49,7 +50,7 @@ func (f *Fold) RLock() error {
 	return nil
 }
 
-// RUnlock ends a reading.
+// RUnlock unlocks the value.
 func (f *Fold) RUnlock() { f.mu.RUnlock() }
 
 func (f *Fold) catchUp() error {
@@ -73,14 +74,14 @@ func (f *Fold) catchUp() error {
 	return nil
 }
 
-// drain takes in all events there are; false: some are gone.
+// drain applies all pending events; false if some are gone.
 func (f *Fold) drain() bool {
 	known := ^uint64(0)
 	for _, cursor := range f.cursors {
 		for {
 			events, upTo, err := cursor.Next()
 			if errors.Is(err, store.ErrClosed) {
-				break // nothing will ever change
+				break // no more writes
 			}
 			if err != nil {
 				return false

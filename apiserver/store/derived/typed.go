@@ -1,21 +1,25 @@
-// Package derived reads built-in objects from the store as Go values, and keeps what is computed of them for as long as it holds.
+// Package derived reads built-in objects from the store as Go values, and caches values computed
+// from them.
 //
-// The store keeps objects as bytes. A part of the control plane that decides by objects of its own (roles, webhook configurations,
-// quotas) reads them here, always from the newest state: there are no caches to fill and nothing to wait for. An object is decoded
-// once per revision, however many read it.
+// The store keeps objects as bytes. Parts of the control plane that depend on certain objects
+// (roles, webhook configurations, quotas) read them with this package, always from the newest
+// state: there is no cache to fill and nothing to wait for. An object is decoded once per revision
+// for all readers.
 //
-//	role, err := typed.Get[rbacv1.ClusterRole](snapshot, "clusterroles.rbac.authorization.k8s.io", "", "admin")
-//	for quota, err := range typed.List[corev1.ResourceQuota](snapshot, "resourcequotas", namespace) { … }
+//	role, err := derived.Get[rbacv1.ClusterRole](snapshot, "clusterroles.rbac.authorization.k8s.io", "", "admin")
+//	for quota, err := range derived.List[corev1.ResourceQuota](snapshot, "resourcequotas", namespace) { … }
 //
-// What is dear to compute (an index of all rules, compiled expressions) is kept in a [View], which is made again only after one of
-// its resources was written:
+// A [View] caches a value that is expensive to compute (an index of all rules, compiled
+// expressions) until one of its resources is written:
 //
-//	v := typed.NewView(st, func(sn *store.Snapshot) (*index, error) { … }, "roles.rbac.authorization.k8s.io", …)
+//	v := derived.NewView(st, func(sn *store.Snapshot) (*index, error) { … }, "roles.rbac.authorization.k8s.io", …)
 //	idx, err := v.Get()
 //
-// What would be dear to compute again after each write is changed by the writes one by one, in a [Fold].
+// A [Fold] updates a value event by event, if it would be too expensive to compute after every
+// write.
 //
-// T is the Go type of the resource's storage version. Values are shared: never change them. All of it is safe for concurrent use.
+// T is the Go type of the resource's storage version. Values are shared and must not be changed.
+// The package is safe for concurrent use.
 package derived
 
 import (
@@ -30,10 +34,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// decodedAs is the memo key of the decoded form.
+// decodedAs is the memo key of the decoded form as a T.
 type decodedAs[T any] struct{}
 
-// Of decodes a stored object.
+// Of returns a stored object as a T.
 func Of[T any](obj *store.Object) (*T, error) {
 	v, err := obj.Memo(decodedAs[T]{}, func() (any, error) {
 		v := new(T)
@@ -48,7 +52,8 @@ func Of[T any](obj *store.Object) (*T, error) {
 	return v.(*T), nil
 }
 
-// Get reads one object; resource is as in [store.Key]. An object that is not there is a NotFound of Kubernetes.
+// Get returns one object; resource is as in [store.Key]. If the object does not exist, the error is
+// a Kubernetes NotFound.
 func Get[T any](sn *store.Snapshot, resource, namespace, name string) (*T, error) {
 	obj := sn.Get(store.Key{Resource: resource, Namespace: namespace, Name: name})
 	if obj == nil {
@@ -57,8 +62,8 @@ func Get[T any](sn *store.Snapshot, resource, namespace, name string) (*T, error
 	return Of[T](obj)
 }
 
-// List yields the objects of a resource in the order of their names, in one namespace or ("") in all. One that can't be decoded comes
-// as an error, and the others after it.
+// List yields the objects of a resource in the order of their names, in one namespace or, for "",
+// in all. For an object that can't be decoded it yields an error, and continues.
 func List[T any](sn *store.Snapshot, resource, namespace string) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for obj := range sn.Scan(resource, namespace, store.Key{}) {
@@ -82,12 +87,14 @@ type kept[T any] struct {
 	value   T
 }
 
-// NewView returns a view over resources as in [store.Key]. Compute must depend on nothing else; it may run more than once under a race.
+// NewView returns a view over resources as in [store.Key]. The result of compute must depend on
+// nothing else. Concurrent calls of Get may run compute more than once.
 func NewView[T any](st *store.Store, compute func(*store.Snapshot) (T, error), resources ...string) *View[T] {
 	return &View[T]{store: st, resources: resources, compute: compute}
 }
 
-// Get returns the value for the newest state: it reflects every write that was acknowledged before the call. Errors are not kept.
+// Get returns the value for the newest state, which includes every write acknowledged before the
+// call. Errors are not cached.
 func (v *View[T]) Get() (T, error) {
 	changed := v.store.Changed(v.resources...)
 	if k := v.kept.Load(); k != nil && k.changed >= changed {
@@ -97,7 +104,7 @@ func (v *View[T]) Get() (T, error) {
 	if err != nil {
 		return value, err
 	}
-	// Of two that computed at a time the newer one stays.
+	// Of two concurrent results, keep the newer one.
 	for next := (&kept[T]{changed, value}); ; {
 		have := v.kept.Load()
 		if have != nil && have.changed >= changed || v.kept.CompareAndSwap(have, next) {

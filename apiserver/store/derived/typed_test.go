@@ -41,7 +41,7 @@ func TestReads(t *testing.T) {
 	if again, _ := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "a"); again != one {
 		t.Error("decoded twice")
 	}
-	if _, err := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "nobody"); !apierrors.IsNotFound(err) {
+	if _, err := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "missing"); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 	if _, err := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "b"); err == nil {

@@ -6,33 +6,38 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Report says what a data directory has.
+// Report describes the content of a data directory.
 type Report struct {
-	// Revision is the newest.
+	// Revision is the newest stored revision.
 	Revision uint64
-	// State is the revision of the newest state that was written as a whole, and StateBytes its size; 0 without one.
+	// State is the revision of the newest complete state, and StateBytes its size; 0 if there is
+	// none.
 	State      uint64
 	StateBytes int64
-	// Logs is how many logs there are since, Batches how many units of writes are in them, and LogBytes their size.
+	// Logs is the number of logs since the state, Batches the number of write batches in them, and
+	// LogBytes their size.
 	Logs     int
 	Batches  int
 	LogBytes int64
 	Objects  int
-	// Torn is the number of bytes at the end that a crash left unfinished. The next start cuts them off.
+	// Torn is the number of bytes that a crash left incomplete at the end. The next start removes
+	// them.
 	Torn int64
-	// Acknowledged is the newest revision of which it is known that it was acknowledged; more than Revision when acknowledged writes are missing.
+	// Acknowledged is the newest revision known to be acknowledged. It is greater than Revision if
+	// acknowledged writes are missing.
 	Acknowledged uint64
 	missing      string
 }
 
-// Missing is at least how many acknowledged revisions are not in the directory any more.
+// Missing returns the minimum number of acknowledged revisions that the directory no longer has.
 func (r Report) Missing() uint64 { return max(r.Acknowledged, r.Revision) - r.Revision }
 
-// Check reads a data directory whole and says what is in it, or what is wrong with it. It changes nothing. [store.ErrLocked] when a
-// Backend has it open.
+// Check reads and verifies a whole data directory. It returns a description, or an error that names
+// the damage. It changes nothing. It returns [store.ErrLocked] if a Backend has the directory open.
 func Check(dir string) (r Report, err error) { return CheckWith(dir, nil) }
 
-// CheckWith is Check of a directory whose records decode makes readable first; nil: they are.
+// CheckWith is Check for records that decode must first make readable, such as encrypted ones. A
+// nil decode does nothing.
 func CheckWith(dir string, decode func(*store.Record) error) (r Report, err error) {
 	files := osFiles{}
 	l, err := list(files, dir)
@@ -40,7 +45,7 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 		return r, err
 	}
 	if _, err := files.Open(join(dir, lockName)); err != nil && len(l.states)+len(l.logs) == 0 {
-		return r, fmt.Errorf("%s is no data directory: %w", dir, err)
+		return r, fmt.Errorf("%s is not a data directory: %w", dir, err)
 	}
 	lock, err := files.Lock(join(dir, lockName))
 	if err != nil {
@@ -90,9 +95,9 @@ func (r Report) String() string {
 	if r.StateBytes > 0 {
 		s += fmt.Sprintf("; state at revision %d, %d bytes", r.State, r.StateBytes)
 	}
-	s += fmt.Sprintf("; %d logs since, %d units of writes, %d bytes", r.Logs, r.Batches, r.LogBytes)
+	s += fmt.Sprintf("; %d logs since, %d write batches, %d bytes", r.Logs, r.Batches, r.LogBytes)
 	if r.Torn > 0 {
-		s += fmt.Sprintf("; %d unfinished bytes of a crash at the end, which the next start cuts off", r.Torn)
+		s += fmt.Sprintf("; %d bytes of an incomplete write at the end, which the next start removes", r.Torn)
 	}
 	return s
 }

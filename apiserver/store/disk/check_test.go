@@ -15,7 +15,7 @@ import (
 // API-13
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "is no data directory") {
+	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "is not a data directory") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	s, err := openStore(dir)
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(logs[0], append(content[:len(content)-16:len(content)-16], "KLOGxx"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 || !strings.Contains(r.String(), "6 unfinished bytes") {
+	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 || !strings.Contains(r.String(), "6 bytes of an incomplete write") {
 		t.Errorf("%v %v", r, err)
 	}
 	content[100] ^= 1

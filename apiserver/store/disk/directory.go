@@ -16,9 +16,9 @@ const (
 	lockName    = "lock"
 	logSuffix   = ".log"
 	stateSuffix = ".state"
-	newSuffix   = ".new" // of what is being made
+	newSuffix   = ".new" // of files that are being written
 
-	revisionDigits = 20 // names are in the order of revisions
+	revisionDigits = 20 // so that names sort by revision
 )
 
 func fileName(revision uint64, suffix string) string {
@@ -34,7 +34,7 @@ func parseName(name, suffix string) (revision uint64, ok bool) {
 	return revision, err == nil
 }
 
-// listing is what a data directory has, in the order of revisions.
+// listing is the content of a data directory, in the order of revisions.
 type listing struct {
 	fs         fileSystem
 	dir        string
@@ -62,20 +62,20 @@ func list(files fileSystem, dir string) (*listing, error) {
 	return l, nil
 }
 
-// found is what was read.
+// found describes what read has found.
 type found struct {
 	state     uint64 // the revision of the state; 0 without one
 	stateSize int64
-	revision  uint64 // the newest
+	revision  uint64 // the newest revision
 	logged    int64
 	objects   int
-	logs      []logContent // since the state
-	torn      string       // the log whose end is torn
-	keep      int64        // how much of it is good
-	cut       int64        // how much is not
+	logs      []logContent // the logs since the state
+	torn      string       // the name of the log whose end is torn
+	keep      int64        // its valid size
+	cut       int64        // the bytes to remove from it
 }
 
-// read calls each with every record that is stored. Nothing is changed.
+// read calls each with every stored record. It changes nothing.
 func (l *listing) read(each func(store.Record) error) (f found, err error) {
 	if n := len(l.states); n > 0 {
 		f.state = l.states[n-1]
@@ -85,17 +85,17 @@ func (l *listing) read(each func(store.Record) error) (f found, err error) {
 	if err != nil {
 		return f, err
 	}
-	give := func(r store.Record) error {
+	yield := func(r store.Record) error {
 		f.objects++
 		return each(r)
 	}
 	if len(l.states) > 0 {
-		// What the logs say is newer.
+		// Records in the logs are newer.
 		err := l.readState(f.state, &f.stateSize, func(r store.Record) error {
 			if _, ok := written[r.Key]; ok {
 				return nil
 			}
-			return give(r)
+			return yield(r)
 		})
 		if err != nil {
 			return f, err
@@ -103,7 +103,7 @@ func (l *listing) read(each func(store.Record) error) (f found, err error) {
 	}
 	for _, r := range written {
 		if r.Data != nil {
-			if err := give(r); err != nil {
+			if err := yield(r); err != nil {
 				return f, err
 			}
 		}
@@ -116,7 +116,7 @@ func (l *listing) readLogs(f *found) (map[store.Key]store.Record, error) {
 	written := map[store.Key]store.Record{}
 	for i, start := range l.logs {
 		if start < f.state {
-			continue // the state has it all
+			continue // the state includes it
 		}
 		name := fileName(start, logSuffix)
 		content, err := l.readLog(name, func(r store.Record) error { written[r.Key] = r; return nil })
@@ -126,11 +126,11 @@ func (l *listing) readLogs(f *found) (map[store.Key]store.Record, error) {
 		whole := content.torn == 0
 		switch {
 		case content.size-content.torn > 0 && content.start != start:
-			return nil, &damage{name, 0, fmt.Sprintf("it says that it begins after revision %d", content.start)}
+			return nil, &damage{name, 0, fmt.Sprintf("its header says that it begins after revision %d", content.start)}
 		case start != f.revision:
-			return nil, fmt.Errorf("%w: %s begins after revision %d, but what is before it ends at %d: a file is missing", archive.ErrDamaged, name, start, f.revision)
+			return nil, fmt.Errorf("%w: %s begins after revision %d, but the files before it end at %d: a file is missing", archive.ErrDamaged, name, start, f.revision)
 		case !whole && i < len(l.logs)-1:
-			return nil, &damage{name, content.size - content.torn, "a frame can't be read, and another log follows"}
+			return nil, &damage{name, content.size - content.torn, "a frame is invalid, but another log follows"}
 		case !whole:
 			f.torn, f.keep, f.cut = name, content.size-content.torn, content.torn
 		}
@@ -165,12 +165,12 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if says != revision {
-		return &damage{name, 0, fmt.Sprintf("it says that it is the state at revision %d", says)}
+		return &damage{name, 0, fmt.Sprintf("its header says that it is the state at revision %d", says)}
 	}
 	return nil
 }
 
-// clean removes what a crash left and nobody needs, and cuts off what is torn.
+// clean removes the files that a crash left and truncates a torn log.
 func (l *listing) clean(f found) error {
 	for _, name := range l.unfinished {
 		if err := l.fs.Remove(join(l.dir, name)); err != nil {
@@ -185,7 +185,7 @@ func (l *listing) clean(f found) error {
 			return err
 		}
 	}
-	// A log without a frame would be in the way of the next one, which begins at the same revision.
+	// A log without a frame has the same name as the next one, which begins at the same revision.
 	if start := f.revision; slices.Contains(l.logs, start) && start >= f.state {
 		if err := l.fs.Remove(join(l.dir, fileName(start, logSuffix))); err != nil {
 			return err
@@ -194,7 +194,8 @@ func (l *listing) clean(f found) error {
 	return l.fs.SyncDir(l.dir)
 }
 
-// removeBefore removes what a state makes superfluous. What can't be removed is not in the way.
+// removeBefore removes the files that a newer state replaces. Leftover files are harmless; removal
+// errors are still returned.
 func (l *listing) removeBefore(state uint64) error {
 	var errs []error
 	for _, s := range l.states {

@@ -1,27 +1,36 @@
-// Package disk keeps a store in a directory on local disk: as a log of what was written, and now and then the whole state.
+// Package disk is a [store.Backend] in a directory on local disk. It keeps a log of writes and,
+// from time to time, writes the whole state.
 //
-//	lock                          who has the directory
+//	lock                          locked by the process that uses the directory
 //	<revision>.state              the state at that revision (package archive)
-//	<revision>.log                what was written after that revision, up to where the next one begins
-//	mark                          which revision was acknowledged last, as of a second ago
+//	<revision>.log                writes after that revision, up to the beginning of the next log
+//	mark                          the newest acknowledged revision, at most a second old
 //
-// Every batch of writes is one frame at the end of the newest log, written by one call and synced before it is acknowledged. Small ones go over zeros that
-// were written ahead, so that a sync has no metadata to write. When the
-// logs have grown as large as the state, and 64 MiB at least, a new log begins and the state is written anew beside it, while writes go
-// on; what it makes superfluous is then removed. So a start reads at most twice the state, and a write is written about twice.
+// Every batch of writes is one frame at the end of the newest log. It is written by one system call
+// and synced before it is acknowledged. Small frames overwrite zeros that were written in advance,
+// so that a sync has no file metadata to write.
 //
-// After a crash the last frame may be torn: it was not acknowledged, and is cut off. Anything else that is not as it was written (a
-// frame that is bad with a good one behind it, a file that is missing, a state that does not fit its checksums) fails closed: nothing is
-// loaded, nothing is changed, and the error names file and place.
+// When the logs have grown as large as the state, and to at least 64 MiB, a checkpoint begins: new
+// writes go to a new log, and the state is written in the background. Afterwards the files that the
+// state replaces are removed. So a start reads at most twice the size of the state, and every write
+// reaches the disk about twice.
 //
-// An end that is missing as a whole (a log that was cut between two frames, or whose file is gone) looks like an earlier state. The mark shows it: a
-// start then continues with what is there, reports how much is missing, and gives no revision again that was acknowledged.
+// After a crash the last frame may be torn. It was not acknowledged, and the next start removes it.
+// Any other damage (an invalid frame before a valid one, a missing file, a state with wrong
+// checksums) fails closed: Load loads nothing and changes nothing, and its error names the file and
+// the offset.
 //
-// If there is no space for a frame, the log is cut behind the last one that was acknowledged, and synced. Then it is certain that nothing of the
-// new one remains, and writing can go on as soon as there is space. After an error of a sync nothing is certain, whatever the file shows: the
-// operating system may have dropped what it could not write. Then nothing is written until the next start.
+// A log that lost its end entirely (truncated between two frames, or the file is gone) looks like
+// an earlier state. The mark detects that. A start then continues with the remaining writes,
+// reports how many revisions are missing, and never assigns an acknowledged revision again.
 //
-// One process at a time uses a directory; a second one gets [store.ErrLocked] at once.
+// If there is no space for a frame, the log is truncated after the last acknowledged frame and
+// synced. Then nothing of the new frame remains, and writes succeed again as soon as there is
+// space. After a failed sync the content on disk is unknown, whatever the file shows, because the
+// operating system may have dropped pages that it could not write. The store then accepts no writes
+// until the next start.
+//
+// Only one process can use a directory; a second one gets [store.ErrLocked] immediately.
 //
 //	backend, err := disk.Open(dir)
 //	…
@@ -44,19 +53,19 @@ import (
 	"kelson.dev/apiserver/store/archive"
 )
 
-// Options say how to keep a store.
+// Options configure a Backend.
 type Options struct {
-	// NoSync leaves it to the operating system when writes reach the disk: a crash of the machine may lose what was acknowledged, and
-	// may leave what can't be opened any more.
+	// NoSync lets the operating system decide when writes reach the disk. A crash of the machine
+	// may then lose acknowledged writes, or leave a directory that can't be opened.
 	NoSync bool
-	// CheckpointBytes is how large the logs grow at least before the state is written anew; 0 means 64 MiB.
+	// CheckpointBytes is the minimum size of the logs for a checkpoint; 0 means 64 MiB.
 	CheckpointBytes int64
-	// Log receives what a start cut off or misses; nil: the default logger.
+	// Log receives what a start removes or misses; nil means slog.Default().
 	Log *slog.Logger
 
-	files   fileSystem    // tests have one that loses, tears and fails
-	reserve int64         // of a log at once
-	mark    time.Duration // how long a write may be without the mark
+	files   fileSystem    // replaced by tests that inject faults
+	reserve int64         // bytes that a log reserves at once
+	mark    time.Duration // maximum age of the mark
 }
 
 const defaultCheckpointBytes = 64 << 20
@@ -68,14 +77,14 @@ type Backend struct {
 	fs   fileSystem
 	lock io.Closer
 
-	// The committer's.
-	log      *logWriter // nil: none was begun yet
-	revision uint64     // the newest in the files
+	// Used only by the committer.
+	log      *logWriter // nil: the next write creates one
+	revision uint64     // the newest revision in the files
 	loaded   bool
 	marker   marker
 
-	logged        int64 // bytes in logs since the state
-	wanted        bool  // the state is to be written anew however little was logged
+	logged        int64 // bytes in the logs since the state
+	wanted        bool  // the next write starts a checkpoint
 	stateSize     atomic.Int64
 	checkpointing atomic.Bool
 
@@ -88,8 +97,10 @@ func (b *Backend) Stats() store.BackendStats {
 	return store.BackendStats{Disk: &store.DiskStats{LogBytes: b.logBytes.Load(), Syncs: b.syncs.Read()}}
 }
 
-// Open opens the store in a directory and locks it. What is missing is made, for the user alone: the directory and those above it
-// (mode 0700), and its files (0600). [store.ErrLocked], without waiting, when another Backend has it open, in this process or another.
+// Open opens the store in a directory and locks it. It creates what is missing, accessible only to
+// the user: the directory and its parents (mode 0700), and files (0600). It returns
+// [store.ErrLocked] immediately if another Backend, in this process or another, has the directory
+// open.
 func Open(dir string) (store.Backend, error) { return OpenWith(dir, Options{}) }
 
 // OpenWith is Open with options.
@@ -111,7 +122,7 @@ func OpenWith(dir string, opts Options) (store.Backend, error) {
 	}
 	b := &Backend{dir: dir, opts: opts, fs: opts.files, marker: marker{files: opts.files, dir: dir, every: opts.mark}}
 	if err := b.fs.MakeDir(dir); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	var err error
 	if b.lock, err = b.fs.Lock(b.path(lockName)); err != nil {
@@ -124,7 +135,8 @@ func OpenWith(dir string, opts Options) (store.Backend, error) {
 	return b, nil
 }
 
-// Load implements [store.Backend]. The revision is the acknowledged one where the logs end before it.
+// Load implements [store.Backend]. It returns the newest acknowledged revision, even if the logs
+// end before it.
 func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 	l, err := list(b.fs, b.dir)
 	if err != nil {
@@ -142,7 +154,7 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
 	}
 	if found.torn != "" {
-		b.opts.Log.Warn("the end of the log was unfinished and is cut off", "directory", b.dir, "file", found.torn, "bytes", found.cut, "revision", found.revision)
+		b.opts.Log.Warn("removed an incomplete write from the end of the log", "directory", b.dir, "file", found.torn, "bytes", found.cut, "revision", found.revision)
 	}
 	if missing := last.missing(found.revision); missing != "" {
 		b.opts.Log.Error(missing, "directory", b.dir)
@@ -154,7 +166,7 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 	return b.marker.newest, nil
 }
 
-var errNotLoaded = errors.New("written to before it was loaded")
+var errNotLoaded = errors.New("write before load")
 
 // Append implements [store.Backend].
 func (b *Backend) Append(records []store.Record) error {
@@ -178,7 +190,7 @@ func (b *Backend) Append(records []store.Record) error {
 	return nil
 }
 
-// begin begins a log if there is none.
+// begin creates a log if there is none.
 func (b *Backend) begin() error {
 	if b.log != nil {
 		return nil
@@ -192,7 +204,7 @@ func (b *Backend) begin() error {
 	return nil
 }
 
-// refused makes the error of an Append: store.ErrFull where it is certain that nothing of it remains.
+// refused returns the error of an Append: store.ErrFull if nothing of the write remains.
 func (b *Backend) refused(err error) error {
 	if errors.Is(err, errCertain) {
 		return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrFull, err)
@@ -200,7 +212,7 @@ func (b *Backend) refused(err error) error {
 	return fmt.Errorf("write %s: %w", b.dir, err)
 }
 
-// Recover implements [store.Recoverer]. There is room when a log's reserve can be written.
+// Recover implements [store.Recoverer]. It succeeds if there is space for the reserve of a log.
 func (b *Backend) Recover() error {
 	if err := b.begin(); err != nil {
 		return err
@@ -211,7 +223,7 @@ func (b *Backend) Recover() error {
 	return nil
 }
 
-// WantCheckpoint makes the state be written anew after the next write.
+// WantCheckpoint requests a checkpoint after the next write.
 func (b *Backend) WantCheckpoint() { b.wanted = true }
 
 // Checkpoint implements [store.Backend].
@@ -220,7 +232,7 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 		return nil
 	}
 	b.wanted = false
-	// What was written is synced; the next write begins a new log.
+	// The old log is synced; the next write creates a new one.
 	if b.log != nil {
 		b.log.file.Close()
 		b.log = nil
@@ -234,8 +246,9 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 		defer b.checkpointing.Store(false)
 		size, err := writeState(ctx, b.fs, b.dir, revision, records)
 		if err != nil {
-			// The logs are still there. It is tried again when they have grown as much once more.
-			return fmt.Errorf("write the state of %s after %d bytes of logs: %w", b.dir, before, err)
+			// The logs still have all writes. The next attempt follows when they have grown by as
+			// much again.
+			return fmt.Errorf("write state to %s after %d bytes of logs: %w", b.dir, before, err)
 		}
 		b.stateSize.Store(size)
 		l, err := list(b.fs, b.dir)
@@ -260,11 +273,12 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// writeState writes a state under another name and moves it into place: one that is there is whole.
+// writeState writes a state under a temporary name and then renames it, so that a file with the
+// final name is complete.
 func writeState(ctx context.Context, files fileSystem, dir string, revision uint64, records iter.Seq[store.Record]) (size int64, err error) {
 	name := join(dir, fileName(revision, stateSuffix))
 	temporary := name + newSuffix
-	if err := files.Remove(temporary); err != nil && !errors.Is(err, errNotThere) {
+	if err := files.Remove(temporary); err != nil && !errors.Is(err, errNotExist) {
 		return 0, err
 	}
 	f, err := files.Create(temporary)
@@ -288,7 +302,7 @@ func writeState(ctx context.Context, files fileSystem, dir string, revision uint
 	return counted.n, nil
 }
 
-// counter counts what passes.
+// counter counts the bytes written through it.
 type counter struct {
 	to io.Writer
 	n  int64
@@ -300,9 +314,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Restore makes a data directory of a backup, as archive.Write makes one. The directory must not have a store yet. Its revision is that of
-// the backup, and as many more as ahead says: revisions that were given after the backup must not be given again, for clients that know
-// them would be shown other writes, or none. So they are told to begin anew.
+// Restore creates a data directory from a backup, as written by archive.Write. The directory must
+// not contain a store. The new store's revision is that of the backup plus ahead. Revisions after
+// the backup must not be reused: clients that have seen them would miss writes or see different
+// ones. With a higher revision they get ErrCompacted and list again.
 func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	b, err := OpenWith(dir, Options{})
 	if err != nil {
@@ -325,7 +340,7 @@ func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	if err != nil {
 		return fmt.Errorf("read backup: %w", err)
 	}
-	err = ignoreMissing(disk.fs.Remove(disk.path(markName))) // of a state that was here before
+	err = ignoreMissing(disk.fs.Remove(disk.path(markName))) // left by a previous store
 	if err == nil {
 		_, err = writeState(context.Background(), disk.fs, dir, revision+ahead, slices.Values(records))
 	}

@@ -130,7 +130,7 @@ func TestWrongDirectory(t *testing.T) {
 	newer = binary.LittleEndian.AppendUint32(newer, archive.Sum(newer))
 	for _, test := range []struct{ name, dir, want string }{
 		{"a file", file, "not a directory"},
-		{"another format", with(state, append([]byte("KELSONST"), newer...)), "version 99; this program knows version 1"},
+		{"another format", with(state, append([]byte("KELSONST"), newer...)), "format version 99 is not supported, want 1"},
 		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
 		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
 		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},
@@ -145,7 +145,7 @@ func TestWrongDirectory(t *testing.T) {
 	}
 }
 
-// API-13: the state is written anew while writes go on, and what it makes superfluous is removed.
+// API-13: a checkpoint runs concurrently with writes, and removes the files that it replaces.
 func TestCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	opts := disk.Options{CheckpointBytes: 10_000}
@@ -215,7 +215,8 @@ func TestRestore(t *testing.T) {
 	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
 		t.Fatal(err)
 	}
-	// A client has seen what is written after the backup, and will not be in the state that is restored.
+	// A client has seen what is written after the backup, and will not be in the state that is
+	// restored.
 	later, err := from.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type world struct {
 	revision uint64               // the newest acknowledged
 	watched  uint64               // what a client had come to before the start
 	oneByOne bool                 // no write beside a checkpoint: the calls are the same every time
-	// maybe is the one unit whose outcome nobody knows.
+	// maybe is the one unit whose outcome is unknown.
 	maybe map[store.Key]string
 }
 
@@ -115,7 +115,8 @@ func apply(to, unit map[store.Key]string) {
 	}
 }
 
-// check holds what is there against what was acknowledged: all of it, and of the last unit all or nothing.
+// check holds what is there against what was acknowledged: all of it, and of the last unit all or
+// nothing.
 func (w *world) check() {
 	w.t.Helper()
 	got := map[store.Key]string{}
@@ -143,19 +144,20 @@ func (w *world) check() {
 	}
 }
 
-// seeds runs a test with so many seeds; KELSON_FAULTS multiplies them.
+// seeds runs a test with n seeds, from KELSON_SEED on if that is set; KELSON_FAULTS multiplies n.
 func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
-	first := rand.Uint64()
+	first := storetest.Seed(t)
 	for i := range storetest.Rounds(t, n) {
 		seed := first + uint64(i)
 		run(t, seed)
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("repeat with KELSON_SEED=%d", seed)
 		}
 	}
 }
 
-// API-13: power is lost at any call, many times in the life of one store; while it is opened, written, or its state is written anew.
+// API-13: power is lost at any call, many times in the life of one store; while it is opened,
+// written, or during a checkpoint.
 func TestPowerLoss(t *testing.T) {
 	opened := 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
@@ -188,8 +190,9 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// API-13: a call fails, of any kind, at any time. The store says so and takes no more writes, or, where it is certain that nothing was
-// written, goes on; what it acknowledged is there after the next start, without a crash between, and nothing of what it refused.
+// API-13: a call fails, of any kind, at any time. The store says so and takes no more writes, or,
+// where it is certain that nothing was written, continues; what it acknowledged is there after the
+// next start, without a crash between, and nothing of what it refused.
 func TestFailingCalls(t *testing.T) {
 	failed, refused := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
@@ -239,9 +242,10 @@ func TestFailingCalls(t *testing.T) {
 	}
 }
 
-// API-13: power is lost at every single call of a store's life, its checkpoints and their cleaning up included, and each call fails, with
-// an error of the device and for want of space. After the next start everything that was acknowledged is there, no revision is given
-// twice, and who watches goes on or is told what it missed.
+// API-13: power is lost at every single call of a store's life, its checkpoints and their cleaning
+// up included, and each call fails, with an error of the device and for want of space. After the
+// next start everything that was acknowledged is there, no revision is given twice, and watches
+// continue or get an error.
 func TestEveryCall(t *testing.T) {
 	for name, strike := range map[string]func(*lossy, int){
 		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
@@ -250,8 +254,7 @@ func TestEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			struck := map[string]int{}
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := storetest.Seed(t)
 			for n, last := 1, false; !last && !t.Failed(); n++ {
 				w := newWorld(t, seed)
 				w.every, w.oneByOne = 1500, true
@@ -277,7 +280,8 @@ func TestEveryCall(t *testing.T) {
 	}
 }
 
-// live opens the store, writes through some checkpoints, and closes it, three times; or as far as it comes.
+// live opens the store, writes through some checkpoints, and closes it, three times; or as far as
+// it comes.
 func (w *world) live() {
 	for range 3 {
 		if err := w.open(); err != nil {
@@ -297,7 +301,8 @@ func (w *world) live() {
 	}
 }
 
-// resume watches from what was acknowledged last, as a client does that was there before the start; and from now on.
+// resume watches from what was acknowledged last, as a client does that was there before the start;
+// and from now on.
 func (w *world) resume() {
 	w.t.Helper()
 	now := w.store.Snapshot().Revision()
@@ -307,7 +312,7 @@ func (w *world) resume() {
 		case after == 0: // there was no client
 		case after < now:
 			if !errors.Is(err, store.ErrCompacted) {
-				w.t.Errorf("a watch after %d of a store that starts at %d: %v, want to be told to begin anew", after, now, err)
+				w.t.Errorf("a watch after %d of a store that starts at %d: %v, want an error", after, now, err)
 			}
 		case err != nil:
 			w.t.Errorf("a watch after %d of a store that starts at %d: %v", after, now, err)
@@ -319,8 +324,9 @@ func (w *world) resume() {
 	}
 }
 
-// API-13: bits change on the disk. What is damaged is refused by name, or it was the last write of a store that was not closed in order:
-// it is then taken for one that a crash tore, which nobody can tell apart.
+// API-13: bits change on the disk. What is damaged is refused by name, or it was the last write of
+// a store that was not closed in order: it is then taken for one that a crash tore, which is
+// indistinguishable.
 func TestFlippedBits(t *testing.T) {
 	refused, cut := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {

@@ -12,35 +12,37 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// fileSystem is what a store needs of one.
+// fileSystem is the part of a file system that a store needs. Tests replace it.
 type fileSystem interface {
-	// MakeDir makes a directory and those above it, durably.
+	// MakeDir creates a directory and its parents, durably.
 	MakeDir(dir string) error
 	// List returns the names in a directory.
 	List(dir string) ([]string, error)
-	// Lock makes a file if need be and locks it; store.ErrLocked when somebody else has.
+	// Lock creates a file if necessary and locks it. It returns store.ErrLocked if another process
+	// holds the lock.
 	Lock(name string) (io.Closer, error)
-	// Create makes a file that must not be there yet.
+	// Create creates a file that must not exist.
 	Create(name string) (file, error)
 	Open(name string) (reader, error)
-	// Truncate cuts a file, durably.
+	// Truncate truncates a file, durably.
 	Truncate(name string, size int64) error
 	Rename(from, to string) error
 	Remove(name string) error
-	// SyncDir makes what was created, renamed and removed in a directory durable.
+	// SyncDir makes the creations, renames and removals in a directory durable.
 	SyncDir(dir string) error
 }
 
-// file is written from its beginning to its end.
+// file is a file that is written sequentially.
 type file interface {
 	io.WriteCloser
-	// Reserve has so many zeros follow what was written, which writes go over. A sync need not write then where the file is and how long.
+	// Reserve appends that many zeros, which later writes overwrite. Syncs of those writes need not
+	// write file metadata.
 	Reserve(bytes int64) error
-	// Rewind ends the file at a size that it has had, where the next write begins.
+	// Rewind truncates the file to an earlier size, where the next write begins.
 	Rewind(size int64) error
-	// Trim ends the file behind what was written.
+	// Trim removes the reserved space after the last write.
 	Trim() error
-	// Sync makes what was written durable, and the file's size.
+	// Sync makes the written data and the file size durable.
 	Sync() error
 }
 
@@ -50,10 +52,10 @@ type reader interface {
 	Size() int64
 }
 
-var errNotThere = fs.ErrNotExist
+var errNotExist = fs.ErrNotExist
 
 func ignoreMissing(err error) error {
-	if errors.Is(err, errNotThere) {
+	if errors.Is(err, errNotExist) {
 		return nil
 	}
 	return err
@@ -63,7 +65,7 @@ func join(dir, name string) string { return filepath.Join(dir, name) }
 
 func (b *Backend) path(name string) string { return join(b.dir, name) }
 
-// osFiles is the machine's file system.
+// osFiles is the fileSystem of the operating system.
 type osFiles struct{}
 
 func (osFiles) MakeDir(dir string) error {
@@ -75,7 +77,7 @@ func (osFiles) MakeDir(dir string) error {
 	}
 	parent := filepath.Dir(dir)
 	if parent == dir {
-		return fmt.Errorf("%s is not there", dir)
+		return fmt.Errorf("%s does not exist", dir)
 	}
 	if err := (osFiles{}).MakeDir(parent); err != nil {
 		return err
@@ -119,8 +121,8 @@ func (osFiles) Create(name string) (file, error) {
 
 type osFile struct {
 	file     *os.File
-	at       int64 // behind what was written
-	reserved int64 // behind what was reserved
+	at       int64 // end of the written data
+	reserved int64 // end of the reserved space
 }
 
 func (f *osFile) Write(p []byte) (int, error) {

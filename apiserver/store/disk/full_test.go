@@ -43,8 +43,9 @@ func put(t *testing.T, s *store.Store, name string, size int) error {
 	return err
 }
 
-// API-13: a disk becomes full while it is written to. Nothing acknowledged is lost, what was refused is not there, and the store goes on by itself
-// when there is space again, whether or not somebody writes.
+// API-13: a disk becomes full while it is written to. Nothing acknowledged is lost, what was
+// refused is not there, and the store continues by itself when there is space again, whether or not
+// somebody writes.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []int{100, 5_000, 60_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 				if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
 					t.Fatal(err)
 				}
-				if round == 1 { // nobody writes
+				if round == 1 { // no writes
 					for until := time.Now().Add(30 * time.Second); s.Failed() != nil && time.Now().Before(until); {
 						time.Sleep(10 * time.Millisecond)
 					}

@@ -13,16 +13,17 @@ import (
 	"kelson.dev/apiserver/store/archive"
 )
 
-// A log is a file of
+// A log file consists of
 //
 //	header   "KELSONLG" version (4) revision (8) checksum (4)
 //	frame    "KLOG" length (4) previous (8) checksum (4) records…
 //	…
-//	end      "KCLS" newest (8) checksum (4)          when the program ended in order
-//	zeros    as many as were reserved for more
+//	end      "KCLS" newest (8) checksum (4)          after a clean shutdown
+//	zeros    space reserved for more frames
 //
-// Numbers are little-endian. The revision of the header, and previous of the first frame, is the newest one before this log; previous
-// of each further frame is the newest of the one before it. The records are as in package archive.
+// Numbers are little-endian. The revision in the header, and previous in the first frame, is the
+// newest revision before this log; previous in each later frame is the newest revision of the frame
+// before it. Package archive defines the records.
 const (
 	logTag     = "KELSONLG"
 	frameTag   = "KLOG"
@@ -32,12 +33,14 @@ const (
 	logHeaderSize = len(logTag) + 16
 	frameHead     = len(frameTag) + 16
 	endSize       = len(endTag) + 12
-	// maxFrame is more than any frame has.
+	// maxFrame is larger than any frame.
 	maxFrame = 1 << 30
 
-	// reserveBytes is how much is reserved at once: the sync after that writes as many zeros, and the next eighty or so need not write metadata of the file.
+	// reserveBytes is how much is reserved at once. The next sync writes that many zeros; about
+	// eighty more syncs then have no file metadata to write.
 	reserveBytes = 256 << 10
-	// maxReserved is how long a frame may be that is written over zeros. A longer one is of many writers, who share its sync, and has more to write anyway.
+	// maxReserved is the largest frame that is written over reserved zeros. A larger frame contains
+	// the writes of many clients, who share its sync, and costs more to write anyway.
 	maxReserved = 16 << 10
 )
 
@@ -46,20 +49,21 @@ type logWriter struct {
 	file     file
 	sync     bool
 	newest   uint64
-	failed   bool // what is at the end, nobody knows
+	failed   bool // the content at the end is unknown
 	buf      []byte
 	size     int64
-	reserve  int64                // how much at once; 0: nothing
-	reserved int64                // up to where
-	syncs    *histogram.Histogram // nil: nobody asks
+	reserve  int64                // how much to reserve at once; 0: nothing
+	reserved int64                // offset of the end of the reserved space
+	syncs    *histogram.Histogram // durations of syncs; nil: not measured
 }
 
-// newLog begins the log after a revision. It is there for good when the first append has returned.
+// newLog creates the log that begins after a revision. Its file is durable when the first append
+// has returned.
 func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWriter, error) {
 	name := join(dir, fileName(revision, logSuffix))
 	f, err := files.Create(name)
 	if err != nil {
-		return nil, certain(err, nil) // there was no space for its name
+		return nil, certain(err, nil) // the directory had no space for the entry
 	}
 	w := &logWriter{file: f, sync: !opts.NoSync, newest: revision, reserve: opts.reserve}
 	header := binary.LittleEndian.AppendUint32(nil, logVersion)
@@ -78,10 +82,11 @@ func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWr
 	return w, nil
 }
 
-// errCertain says that nothing remains of a write that failed.
-var errCertain = errors.New("what was written of it is removed")
+// errCertain means that nothing remains of a failed write.
+var errCertain = errors.New("the partial write was removed")
 
-// certain is the error of a write for which there was no space, and after which undone removed what it left, if it is nil.
+// certain returns the error of a failed write. If there was no space for the write, and undone, the
+// error of removing what it left, is nil, the result wraps errCertain.
 func certain(err, undone error) error {
 	if undone == nil && isFull(err) {
 		return fmt.Errorf("%w: %w", errCertain, err)
@@ -106,7 +111,7 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	binary.LittleEndian.PutUint64(head[4:], w.newest)
 	binary.LittleEndian.PutUint32(head[12:], archive.Sum(head[:12], buf[frameHead:]))
 	if w.buf = buf; cap(buf) > 4<<20 {
-		w.buf = nil // a rare one: its memory is not kept
+		w.buf = nil // large batches are rare; release the memory
 	}
 	w.makeRoom(int64(len(buf)))
 	if _, err := w.file.Write(buf); err != nil {
@@ -126,9 +131,9 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	return len(buf), nil
 }
 
-// takeBack cuts off what a failed write left behind the last frame, and makes that durable.
+// takeBack removes what a failed write left behind the last frame, and makes that durable.
 func (w *logWriter) takeBack(err error) error {
-	w.failed = true // until it is certain
+	w.failed = true // until the removal is durable
 	if !isFull(err) {
 		return err
 	}
@@ -142,7 +147,7 @@ func (w *logWriter) takeBack(err error) error {
 	return err
 }
 
-// try finds out whether there is space, by reserving some where a frame would be.
+// try reports whether there is space, by reserving some for the next frame.
 func (w *logWriter) try() error {
 	reserve := max(w.reserve, maxReserved)
 	if err := w.file.Reserve(reserve); err != nil {
@@ -156,19 +161,19 @@ func (w *logWriter) try() error {
 	return nil
 }
 
-// makeRoom reserves what a frame needs, and more.
+// makeRoom reserves space for a frame and more.
 func (w *logWriter) makeRoom(frame int64) {
 	if !w.sync || w.reserve == 0 || frame > min(maxReserved, w.reserve) || w.size+frame <= w.reserved {
 		return
 	}
 	if err := w.file.Reserve(w.reserve); err != nil {
-		w.reserved = w.size + frame // the disk may be full, and the frame fit in all the same; it is tried again with the next
+		w.reserved = w.size + frame // the disk may be full, but the frame may still fit; the next frame tries again
 		return
 	}
 	w.reserved = w.size + w.reserve
 }
 
-// close says in the log that nothing was under way, if nothing was.
+// close marks the log as cleanly ended, unless a write has failed.
 func (w *logWriter) close() error {
 	if w.failed {
 		return w.file.Close()
@@ -185,16 +190,16 @@ func (w *logWriter) close() error {
 	return errors.Join(err, w.file.Close())
 }
 
-// logContent is what a log says.
+// logContent describes the content of a log.
 type logContent struct {
 	start, newest uint64
 	frames        int
-	size          int64 // without what is reserved
-	ended         bool  // in order
-	torn          int64 // bytes behind the last good frame that no good one follows; the file ends there
+	size          int64 // without reserved space
+	ended         bool  // after a clean shutdown
+	torn          int64 // bytes after the last good frame, up to the end of the file; no good frame follows
 }
 
-// damage is where a file is not as it was written.
+// damage is an error at a position in a file that does not have the bytes that were written.
 type damage struct {
 	file   string
 	offset int64
@@ -207,7 +212,8 @@ func (d *damage) Error() string {
 
 func (d *damage) Unwrap() error { return archive.ErrDamaged }
 
-// readLog calls each with the records of a log. What is torn at its end is for the caller to judge.
+// readLog calls each with the records of a log. The caller decides whether a torn end is
+// acceptable.
 func readLog(f reader, name string, each func(store.Record) error) (c logContent, err error) {
 	c.size = f.Size()
 	bad := func(at int64, what string) error { return &damage{name, at, what} }
@@ -216,19 +222,19 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 	case err != nil && !errors.Is(err, io.EOF):
 		return c, err
 	case n < logHeaderSize:
-		c.torn = c.size // a crash came before the header was whole
+		c.torn = c.size // a crash came before the header was complete
 		return c, nil
 	}
 	fields := header[len(logTag):]
 	if string(header[:len(logTag)]) != logTag || archive.Sum(fields[:12]) != binary.LittleEndian.Uint32(fields[12:]) {
 		if whole, err := findFrame(f, 1); err != nil || whole >= 0 {
-			return c, errors.Join(err, bad(0, "not the beginning of a log"))
+			return c, errors.Join(err, bad(0, "the header is invalid"))
 		}
 		c.torn = c.size
 		return c, nil
 	}
 	if version := binary.LittleEndian.Uint32(fields); version != logVersion {
-		return c, fmt.Errorf("%s has version %d; this program knows version %d", name, version, logVersion)
+		return c, fmt.Errorf("%s has format version %d; this program supports version %d", name, version, logVersion)
 	}
 	c.start = binary.LittleEndian.Uint64(fields[4:])
 	c.newest = c.start
@@ -238,7 +244,7 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 		case err != nil:
 			return c, err
 		case ended && newest != c.newest:
-			return c, bad(at, fmt.Sprintf("it ends at revision %d, not %d", newest, c.newest))
+			return c, bad(at, fmt.Sprintf("the end mark has revision %d, want %d", newest, c.newest))
 		case ended:
 			end := at + int64(endSize)
 			zeros, err := isZero(f, end)
@@ -246,7 +252,7 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 				return c, err
 			}
 			if !zeros {
-				return c, bad(end, "something follows its end")
+				return c, bad(end, "unexpected data after the end mark")
 			}
 			c.ended, c.size = true, end
 			return c, nil
@@ -269,13 +275,13 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 				return c, err
 			}
 			if whole >= 0 {
-				return c, bad(at, fmt.Sprintf("a frame after revision %d can't be read, and a good one follows at byte %d", c.newest, whole))
+				return c, bad(at, fmt.Sprintf("the frame after revision %d is invalid, but a valid one follows at byte %d", c.newest, whole))
 			}
 			c.torn = c.size - at
 			return c, nil
 		}
 		if frame.previous != c.newest {
-			return c, bad(at, fmt.Sprintf("a frame follows revision %d, not %d", frame.previous, c.newest))
+			return c, bad(at, fmt.Sprintf("the frame follows revision %d, want %d", frame.previous, c.newest))
 		}
 		for rest := frame.records; len(rest) > 0; {
 			var r store.Record
@@ -283,7 +289,7 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 				return c, bad(at, err.Error())
 			}
 			if r.Revision <= c.newest {
-				return c, bad(at, fmt.Sprintf("revision %d comes after %d", r.Revision, c.newest))
+				return c, bad(at, fmt.Sprintf("revision %d follows revision %d", r.Revision, c.newest))
 			}
 			c.newest = r.Revision
 			if err := each(r); err != nil {
@@ -298,11 +304,11 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 
 type frame struct {
 	previous uint64
-	records  []byte // valid until buf is used again
+	records  []byte // valid until the buffer is used again
 	size     int64
 }
 
-// frameAt reads the frame at a place; nil when there is no whole one.
+// frameAt reads the frame at an offset; nil if there is no complete one.
 func frameAt(f reader, at int64, buf *[]byte) (*frame, error) {
 	head := make([]byte, frameHead)
 	if n, err := f.ReadAt(head, at); n < frameHead {
@@ -333,7 +339,7 @@ func notEOF(err error) error {
 	return err
 }
 
-// endAt reads the mark at a place that says the log ended in order, if there is one.
+// endAt reads the mark of a clean end at an offset, if there is one.
 func endAt(f reader, at int64) (newest uint64, ended bool, err error) {
 	mark := make([]byte, endSize)
 	if n, err := f.ReadAt(mark, at); n < endSize {
@@ -346,7 +352,7 @@ func endAt(f reader, at int64) (newest uint64, ended bool, err error) {
 	return binary.LittleEndian.Uint64(fields), true, nil
 }
 
-// isZero says that there are only zeros from a place on.
+// isZero reports that there are only zeros from a place on.
 func isZero(f reader, from int64) (bool, error) {
 	buf := make([]byte, 64<<10)
 	for at := from; at < f.Size(); at += int64(len(buf)) {
@@ -363,7 +369,8 @@ func isZero(f reader, from int64) (bool, error) {
 	return true, nil
 }
 
-// findFrame looks for a whole frame, or the mark of an end, at a place or behind it; -1 when there is none.
+// findFrame searches for a complete frame, or the mark of a clean end, at or after an offset; -1 if
+// there is none.
 func findFrame(f reader, from int64) (int64, error) {
 	const window = 1 << 20
 	buf := make([]byte, window+len(frameTag)-1)

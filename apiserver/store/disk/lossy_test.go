@@ -15,11 +15,12 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// lossy is a file system in memory that keeps no promise it has not made: what was not synced may be lost when power is, in whole or by
-// sectors, in any order; so may names. At a given call it fails, or power is lost.
+// lossy is a file system in memory that keeps no promise it has not made: what was not synced may
+// be lost when power is, in whole or by sectors, in any order; so may names. At a given call it
+// fails, or power is lost.
 type lossy struct {
 	mu     sync.Mutex
-	rand   *rand.Rand // nobody else's: a state is written beside what a test does
+	rand   *rand.Rand // separate, because checkpoints run concurrently with the test
 	dirs   map[string]*lossyDir
 	locked map[string]bool
 	calls  int
@@ -104,7 +105,8 @@ func (l *lossy) crash() {
 	l.powerOff, l.powerAt, l.failAt, l.calls = false, 0, 0, 0
 }
 
-// survivor is what may be found of a file: what was synced, and sectors of the rest; between them zeros, or nothing.
+// survivor is what may be found of a file: what was synced, and sectors of the rest; between them
+// zeros, or nothing.
 func (l *lossy) survivor(n *inode) []byte {
 	size := len(n.content)
 	switch {

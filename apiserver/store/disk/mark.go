@@ -11,12 +11,13 @@ import (
 	"kelson.dev/apiserver/store/archive"
 )
 
-// The high-water mark is a file of its own that says which revision was acknowledged last:
+// The high-water mark is a file with the newest acknowledged revision:
 //
 //	"KELSONMK" version (4) revision (8) time (8, nanoseconds since 1970) checksum (4)
 //
-// It is written a second after a write, without a sync, and once more, with one, when the program ends in order. So it never says more than was
-// acknowledged, and after a crash perhaps less. If it says more than the logs have, acknowledged writes are missing.
+// It is written a second after a write, without a sync, and with a sync at a clean shutdown. So it
+// is never ahead of the acknowledged writes; after a crash it may be behind. If it is ahead of the
+// logs, acknowledged writes are missing.
 const (
 	markName    = "mark"
 	markTag     = "KELSONMK"
@@ -25,7 +26,7 @@ const (
 	markEvery   = time.Second
 )
 
-// mark is what the file says; the zero value: nothing.
+// mark is the content of the file; the zero value means that there is none.
 type mark struct {
 	revision uint64
 	at       time.Time
@@ -38,7 +39,8 @@ func (m mark) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(append([]byte(markTag), fields...), archive.Sum(fields))
 }
 
-// readMark returns the mark of a directory. One that is missing or unreadable says nothing: it is a witness, and no part of the state.
+// readMark returns the mark of a directory, or the zero value if it is missing or invalid: the mark
+// only detects losses and is not part of the state.
 func readMark(files fileSystem, dir string) (mark, error) {
 	r, err := files.Open(join(dir, markName))
 	if err != nil {
@@ -58,7 +60,7 @@ func readMark(files fileSystem, dir string) (mark, error) {
 	return mark{binary.LittleEndian.Uint64(fields[4:]), time.Unix(0, int64(binary.LittleEndian.Uint64(fields[12:])))}, nil
 }
 
-// write replaces the file. Without sync a crash may leave the former one, or none that can be read.
+// write replaces the file. Without sync, a crash may leave the previous mark or an invalid one.
 func (m mark) write(files fileSystem, dir string, sync bool) error {
 	name := join(dir, markName)
 	if err := ignoreMissing(files.Remove(name + newSuffix)); err != nil {
@@ -81,19 +83,20 @@ func (m mark) write(files fileSystem, dir string, sync bool) error {
 	return err
 }
 
-// marker keeps the mark up to date. Its errors are not reported: the state does not depend on it.
+// marker keeps the mark up to date. It ignores errors, because the state does not depend on the
+// mark.
 type marker struct {
 	files fileSystem
 	dir   string
 	every time.Duration
 
 	mu      sync.Mutex
-	newest  uint64 // acknowledged
-	written uint64 // in the file
+	newest  uint64 // newest acknowledged revision
+	written uint64 // revision in the file
 	timer   *time.Timer
 }
 
-// note takes the revision of an acknowledged write.
+// note records the revision of an acknowledged write.
 func (m *marker) note(revision uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +105,7 @@ func (m *marker) note(revision uint64) {
 		m.timer = time.AfterFunc(m.every, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if m.timer != nil { // not closed meanwhile
+			if m.timer != nil { // close has not run
 				m.timer = nil
 				m.write(false)
 			}
@@ -124,11 +127,11 @@ func (m *marker) close() {
 		m.timer.Stop()
 		m.timer = nil
 	}
-	m.written = 0 // what is there may not be durable
+	m.written = 0 // the file may not be durable yet
 	m.write(true)
 }
 
-// missing says what is missing between the logs and the mark; "" when nothing is.
+// missing describes the writes that the mark has and the logs do not; "" if there are none.
 func (m mark) missing(newest uint64) string {
 	if m.revision <= newest {
 		return ""

@@ -100,7 +100,7 @@ func TestLostEnd(t *testing.T) {
 			if got := log.String(); test.report == "" && got != "" || !strings.Contains(got, test.report) {
 				t.Errorf("the start logs %q", got)
 			}
-			if name == "in a frame" && !strings.Contains(log.String(), "is cut off") {
+			if name == "in a frame" && !strings.Contains(log.String(), "removed an incomplete write") {
 				t.Errorf("the start logs %q", log.String())
 			}
 			want := map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// syncData syncs content and size, and leaves out the times, which cost a write of their own.
+// syncData syncs content and size but not timestamps, which would cost a separate write.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))

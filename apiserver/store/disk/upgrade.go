@@ -16,20 +16,21 @@ import (
 	"kelson.dev/apiserver/store/archive"
 )
 
-// The first format was one file of the engine bbolt:
+// The first format was one file of the database engine bbolt:
 //
 //	objects  resource \0 namespace \0 name → checksum (4) revision (8) created (8) object (JSON)
 //	store    "format"   → "1"
 //	         "revision" → the newest revision (8)
 //
-// Numbers are big-endian; the checksum is CRC-32C of the key and what follows.
+// Numbers are big-endian; the checksum is CRC-32C of the key and the rest of the value.
 const (
 	oldFile = "kelson.db"
-	// oldKept is the file after the upgrade: nothing is deleted that a user might want back.
+	// oldKept is the name of the old file after the upgrade, which does not delete it.
 	oldKept = "kelson.db.upgraded"
 )
 
-// upgrade makes a store in the first format one in the present one. After a crash it begins anew.
+// upgrade converts a store in the first format to the current one. After a crash, the next start
+// begins the upgrade again.
 func (b *Backend) upgrade() error {
 	if _, ok := b.fs.(osFiles); !ok {
 		return nil
@@ -63,7 +64,7 @@ func readOld(name string) (records []store.Record, revision uint64, err error) {
 		return nil, 0, err
 	}
 	defer f.Close()
-	// Who wrote the first format had its file locked.
+	// Programs that wrote the first format locked the file.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
 		return nil, 0, store.ErrLocked
 	}
@@ -87,12 +88,12 @@ func readOldTree(file io.ReaderAt, size int64) (records []store.Record, revision
 	case !found:
 		return nil, 0, archive.ErrForeign
 	case string(about["format"]) != "1":
-		return nil, 0, fmt.Errorf("it has format %q; this program knows format %q", about["format"], "1")
+		return nil, 0, fmt.Errorf("format %q is not supported, want %q", about["format"], "1")
 	case len(about["revision"]) != 8:
-		return nil, 0, fmt.Errorf("%w: no revision", archive.ErrDamaged)
+		return nil, 0, fmt.Errorf("%w: missing revision", archive.ErrDamaged)
 	}
 	revision = binary.BigEndian.Uint64(about["revision"])
-	tree.left = tree.size / tree.pageSize // the first pages are read again
+	tree.left = tree.size / tree.pageSize // the second walk reads the first pages again
 	found, err = tree.bucket("objects", func(k, v []byte) error {
 		parts := bytes.Split(k, []byte{0})
 		if len(parts) != 3 || len(v) < 20 || archive.Sum(k, v[4:]) != binary.BigEndian.Uint32(v) {

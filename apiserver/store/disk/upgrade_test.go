@@ -161,7 +161,7 @@ func TestFormat(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := disk.Check(dir); err != nil || r.String() != "sound: 24 objects at revision 39; state at revision 19, 1169 bytes; 3 logs since, 20 units of writes, 1823 bytes" {
+	if r, err := disk.Check(dir); err != nil || r.String() != "sound: 24 objects at revision 39; state at revision 19, 1169 bytes; 3 logs since, 20 write batches, 1823 bytes" {
 		t.Errorf("%v, %v", r, err)
 	}
 	s, err := openStore(dir)

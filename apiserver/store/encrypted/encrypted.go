@@ -1,22 +1,25 @@
-// Package encrypted keeps values encrypted in a [store.Backend], as an EncryptionConfiguration of Kubernetes says.
+// Package encrypted encrypts the values in a [store.Backend] according to a Kubernetes
+// EncryptionConfiguration.
 //
-// Everything that a backend is given to keep is encrypted by the first provider of its resource; what it gives back may have been
-// encrypted by any of them. In memory, objects are plain. Providers, their formats (k8s:enc:aescbc:v1:key1:…) and the rules of the
-// file, wildcards too, are Kubernetes' own; the key of an object is authenticated with its value, so no value can be put in the
-// place of another one.
+// The first provider of a resource encrypts everything that the backend stores. Stored values may
+// be encrypted by any of the providers. Objects in memory are not encrypted. The providers, their
+// formats (k8s:enc:aescbc:v1:key1:…) and the rules of the file, including wildcards, are
+// Kubernetes' own code. A value is authenticated together with the key of its object, so it can't
+// be substituted for another one.
 //
 //	store ── plain ──▶ Backend ── encrypted by the first provider ──▶ disk
 //	store ◀─ plain ─── Backend ◀─ encrypted by any of them, or plain ─ disk
 //
-// A value that no provider can read ends the loading: nothing is lost, and the state can be opened again with the right keys. When
-// keys are changed, what is kept under former ones is written anew with the state as a whole, after the next write that finds it
-// not being written already: a former key is needed until then.
+// If no provider can decrypt a value, Load fails. Nothing is lost: the state can be opened with the
+// right keys. After a change of the keys, the next write starts a checkpoint (unless one is
+// running), which encrypts the whole state with the new key. The former key is needed until that is
+// complete.
 //
 //	backend, err := disk.Open(dir)
 //	backend, err = encrypted.Open(backend, encrypted.Config{File: "encryption.yaml"})
 //	s, err := store.Open(store.Config{Backend: backend})
 //
-// [OpenShared] does the same before a log that several control planes share.
+// [OpenShared] does the same for a log that several control planes share.
 package encrypted
 
 import (
@@ -35,30 +38,31 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config says how values are encrypted.
+// Config configures the encryption.
 type Config struct {
-	// File is an EncryptionConfiguration. It is read again when it changes. "": values are plain, and encrypted ones can't be read.
+	// File is the name of an EncryptionConfiguration. It is read again when it changes. "" means
+	// that values are not encrypted; encrypted values then cause an error.
 	File string
-	// Log hears of a file that changed and can't be used; nil: nobody.
+	// Log receives errors about a changed file that is invalid; nil discards them.
 	Log *slog.Logger
 }
 
-// source is where the providers come from.
+// source provides the current providers.
 type source struct {
-	file *filewatch.File[*providers] // nil: there are none
+	file *filewatch.File[*providers] // nil: no encryption
 	end  context.CancelFunc
 }
 
-// Backend encrypts what another one keeps.
+// Backend encrypts the values of another Backend.
 type Backend struct {
 	*source
 	inner store.Backend
 
-	used  *providers  // by the last Append; the committer's
-	stale atomic.Bool // something is kept that the first provider did not write
+	used  *providers  // by the last Append; used only by the committer
+	stale atomic.Bool // some stored value is not encrypted by the first provider
 }
 
-// Stats implements [store.Measured], as the backend behind does.
+// Stats implements [store.Measured] with the statistics of the inner backend.
 func (b *Backend) Stats() store.BackendStats { return statsOf(b.inner) }
 
 func statsOf(inner any) store.BackendStats {
@@ -68,16 +72,16 @@ func statsOf(inner any) store.BackendStats {
 	return store.BackendStats{}
 }
 
-// providers are the transformers of one reading of the file.
+// providers are the transformers of one version of the file.
 type providers struct {
 	encryptionconfig.StaticTransformers
-	path func(store.Key) string // what is authenticated with a value
+	path func(store.Key) string // the additional data that is authenticated with a value
 }
 
-// prefix begins everything encrypted.
+// prefix is the prefix of every encrypted value.
 const prefix = "k8s:enc:"
 
-// Open puts encryption before a backend, which it owns from then on, also if it fails.
+// Open adds encryption to a backend. It takes ownership of inner, even if it fails.
 func Open(inner store.Backend, cfg Config) (store.Backend, error) {
 	src, err := open(cfg, registryPath)
 	if err != nil {
@@ -103,7 +107,9 @@ func open(cfg Config, path func(store.Key) string) (*source, error) {
 			return nil, err
 		}
 		return &providers{loaded.Transformers, path}, nil
-	}, func(err error) { cfg.Log.Error("the encryption configuration stays as it was", "err", err) })
+	}, func(err error) {
+		cfg.Log.Error("reload of encryption configuration failed; keeping the previous one", "err", err)
+	})
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
@@ -111,7 +117,7 @@ func open(cfg Config, path func(store.Key) string) (*source, error) {
 	return src, nil
 }
 
-// current is nil where nothing is encrypted.
+// current returns the current providers; nil if values are not encrypted.
 func (s *source) current() *providers {
 	if s.file == nil {
 		return nil
@@ -119,15 +125,16 @@ func (s *source) current() *providers {
 	return s.file.Get()
 }
 
-// decrypt also says whether the value should be written anew.
+// decrypt decrypts a record in place. stale reports that the value should be encrypted again with
+// the current key.
 func (p *providers) decrypt(r *store.Record) (stale bool, err error) {
 	if p == nil {
 		if bytes.HasPrefix(r.Data, []byte(prefix)) {
-			return false, fmt.Errorf("%s %s/%s is encrypted: --encryption-provider-config must be given", r.Key.Resource, r.Key.Namespace, r.Key.Name)
+			return false, fmt.Errorf("%s %s/%s is encrypted: pass --encryption-provider-config", r.Key.Resource, r.Key.Namespace, r.Key.Name)
 		}
 		return false, nil
 	}
-	data, stale, err := p.of(r.Key).TransformFromStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
+	data, stale, err := p.transformer(r.Key).TransformFromStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
 	if err != nil {
 		return false, fmt.Errorf("decrypt %s %s/%s (has its key left the encryption configuration?): %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
@@ -135,12 +142,12 @@ func (p *providers) decrypt(r *store.Record) (stale bool, err error) {
 	return stale, nil
 }
 
-// encrypt gives a record as it is kept.
+// encrypt returns the record to store.
 func (p *providers) encrypt(r store.Record) (store.Record, error) {
 	if p == nil || r.Data == nil {
 		return r, nil
 	}
-	data, err := p.of(r.Key).TransformToStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
+	data, err := p.transformer(r.Key).TransformToStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
 	if err != nil {
 		return r, fmt.Errorf("encrypt %s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
@@ -148,11 +155,12 @@ func (p *providers) encrypt(r store.Record) (store.Record, error) {
 	return r, nil
 }
 
-func (p *providers) of(key store.Key) value.Transformer {
+func (p *providers) transformer(key store.Key) value.Transformer {
 	return p.TransformerForResource(schema.ParseGroupResource(key.Resource))
 }
 
-// registryPath is the key in a backend, which has none of its own.
+// registryPath returns the key of an object for authentication, in the form of kube-apiserver's
+// etcd keys.
 func registryPath(key store.Key) string {
 	return "/registry/" + key.Resource + "/" + key.Namespace + "/" + key.Name
 }
@@ -183,17 +191,17 @@ func (b *Backend) Append(records []store.Record) error {
 	if now == nil {
 		return b.inner.Append(records)
 	}
-	kept := make([]store.Record, len(records))
+	sealed := make([]store.Record, len(records))
 	for i, r := range records {
 		var err error
-		if kept[i], err = now.encrypt(r); err != nil {
+		if sealed[i], err = now.encrypt(r); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 		}
 	}
-	return b.inner.Append(kept)
+	return b.inner.Append(sealed)
 }
 
-// Recover implements [store.Recoverer], as the backend behind does.
+// Recover implements [store.Recoverer] if the inner backend does.
 func (b *Backend) Recover() error {
 	if r, ok := b.inner.(store.Recoverer); ok {
 		return r.Recover()
@@ -201,7 +209,7 @@ func (b *Backend) Recover() error {
 	return nil
 }
 
-// rewriter is a backend that can be told to write the state as a whole.
+// rewriter is a backend that can start a checkpoint on request.
 type rewriter interface{ WantCheckpoint() }
 
 // Checkpoint implements [store.Backend].
@@ -217,7 +225,8 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 	now := b.used
 	b.stale.Store(false)
 	return func(ctx context.Context, records iter.Seq[store.Record]) (err error) {
-		// A value that can't be encrypted ends the writing in the middle. To end the sequence would make it look whole.
+		// If a value can't be encrypted, write must fail. Ending the sequence early would make the
+		// state look complete, so the sequence panics.
 		defer func() {
 			if p := recover(); p != nil {
 				unwritable, ok := p.(cantEncrypt)
@@ -232,11 +241,11 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 		}()
 		return write(ctx, func(yield func(store.Record) bool) {
 			for r := range records {
-				kept, err := now.encrypt(r)
+				sealed, err := now.encrypt(r)
 				if err != nil {
 					panic(cantEncrypt{err})
 				}
-				if !yield(kept) {
+				if !yield(sealed) {
 					return
 				}
 			}
@@ -244,7 +253,7 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 	}
 }
 
-// cantEncrypt is the error of a value, on its way through a backend.
+// cantEncrypt carries an encryption error through a backend as a panic.
 type cantEncrypt struct{ error }
 
 // Close implements [store.Backend].

@@ -18,7 +18,8 @@ import (
 
 const plain = "correct horse battery staple"
 
-// config writes an EncryptionConfiguration of providers, such as "aescbc:key1" or "identity", for resources.
+// config writes an EncryptionConfiguration of providers, such as "aescbc:key1" or "identity", for
+// resources.
 func config(t *testing.T, file string, resources string, providers ...string) {
 	t.Helper()
 	var out strings.Builder
@@ -152,7 +153,8 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// What was plain is encrypted, and what was under a former key is under the new one, after the next write.
+// What was plain is encrypted, and what was under a former key is under the new one, after the next
+// write.
 func TestRotation(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	s, err := open(dir, "")
@@ -184,11 +186,12 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// until waits for the disk to hold one string and no longer another one: the state is written beside the writes.
+// until waits for the disk to hold one string and no longer another one: the state is written
+// beside the writes.
 func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 	t.Helper()
 	for n := range 2000 {
-		if n%100 == 0 { // not only once: a write does not have the state written anew while it is being written
+		if n%100 == 0 { // not only once: a write starts no checkpoint while one is running
 			put(t, s, "configmaps", "any", strconv.Itoa(n))
 		}
 		time.Sleep(10 * time.Millisecond)

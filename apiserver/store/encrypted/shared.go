@@ -7,17 +7,19 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// shared encrypts what is kept in a log that others write to as well.
+// shared encrypts the values of a log that several stores write to.
 type shared struct {
 	store.Shared
 	*source
 }
 
-// OpenShared puts encryption before a log, which it owns from then on, also if it fails. The key that path gives is authenticated with
-// each value: in etcd its key, as kube-apiserver does it.
+// OpenShared adds encryption to a shared log. It takes ownership of inner, even if it fails. The
+// result of path is authenticated with each value: for etcd, the key in etcd, as kube-apiserver
+// does.
 //
-// A value that no provider can read ends the following: the store stays at what was before, and says so, until the configuration has
-// the key. What was encrypted with a former key stays so until it is written again.
+// If no provider can decrypt a value, Follow fails: the store stays at the state before it and logs
+// the error until the configuration has the key. Values encrypted with a former key stay as they
+// are until their next write.
 func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (store.Shared, error) {
 	src, err := open(cfg, path)
 	if err != nil {
@@ -27,10 +29,11 @@ func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (st
 	return &shared{inner, src}, nil
 }
 
-// Stats implements [store.Measured], as the log behind does.
+// Stats implements [store.Measured] with the statistics of the inner log.
 func (s *shared) Stats() store.BackendStats { return statsOf(s.Shared) }
 
-// Reader gives a function that decrypts records of a [Backend] as they were kept, and one to call when there are no more.
+// Reader returns a function that decrypts records as a [Backend] stores them, and one that releases
+// its resources.
 func Reader(cfg Config) (decrypt func(*store.Record) error, end func(), err error) {
 	src, err := open(cfg, registryPath)
 	if err != nil {
@@ -60,7 +63,7 @@ func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []
 	var unreadable error
 	err := s.Shared.Follow(following, after, func(revision uint64, records []store.Record) {
 		if unreadable != nil {
-			return // nothing may come after what can't be read
+			return // apply nothing after an unreadable record
 		}
 		now, plain := s.current(), make([]store.Record, len(records))
 		for i, r := range records {
@@ -82,15 +85,15 @@ func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []
 
 // Commit implements [store.Shared].
 func (s *shared) Commit(ctx context.Context, ops []store.Op) (uint64, bool, error) {
-	now, kept := s.current(), make([]store.Op, len(ops))
+	now, sealed := s.current(), make([]store.Op, len(ops))
 	for i, op := range ops {
 		r, err := now.encrypt(store.Record{Key: op.Key, Data: op.Data})
 		if err != nil {
 			return 0, false, fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 		}
-		kept[i] = store.Op{Key: op.Key, Data: r.Data, Expect: op.Expect}
+		sealed[i] = store.Op{Key: op.Key, Data: r.Data, Expect: op.Expect}
 	}
-	return s.Shared.Commit(ctx, kept)
+	return s.Shared.Commit(ctx, sealed)
 }
 
 // Close implements [store.Shared].

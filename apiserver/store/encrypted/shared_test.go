@@ -42,7 +42,8 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 	return value
 }
 
-// What several servers share is encrypted for all of them, and who lacks the key says so and shows nothing wrong. API-13
+// What several servers share is encrypted for all of them, and who lacks the key says so and shows
+// nothing wrong. API-13
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
@@ -81,11 +82,11 @@ func TestShared(t *testing.T) {
 	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 		t.Errorf("opened without the key: %v", err)
 	}
-	if _, err := openShared(log, ""); err == nil || !strings.Contains(err.Error(), "--encryption-provider-config must be given") {
+	if _, err := openShared(log, ""); err == nil || !strings.Contains(err.Error(), "pass --encryption-provider-config") {
 		t.Errorf("opened without a configuration: %v", err)
 	}
 
-	// Another server with the key reads it; a value in the place of another is refused.
+	// Another server with the key reads it; a substituted value is rejected.
 	c, err := openShared(log, file)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestCheck(t *testing.T) {
 	if r, err := check(file); err != nil || r.Objects != 3 {
 		t.Errorf("%v, %v", r, err)
 	}
-	if _, err := check(""); err == nil || !strings.Contains(err.Error(), "--encryption-provider-config must be given") {
+	if _, err := check(""); err == nil || !strings.Contains(err.Error(), "pass --encryption-provider-config") {
 		t.Errorf("checked without the keys: %v", err)
 	}
 }

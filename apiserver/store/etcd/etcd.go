@@ -1,13 +1,17 @@
-// Package etcd keeps a store in an etcd cluster, which several control planes may share.
+// Package etcd is a [store.Shared] in an etcd cluster, which several control planes may share.
 //
 //	log, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{"https://10.0.0.1:2379"}, TLS: tls})
 //	…
 //	s, err := store.Open(store.Config{Shared: log})
 //
-// An object is the value of the key <prefix>/<resource>/<namespace>/<name>, or <prefix>/<resource>/<name>, as JSON; its revision is the
-// key's modification revision. A unit of writes is one transaction that compares the revisions of all its keys. The store's view follows
-// one watch of the prefix. A consistent read asks the cluster's quorum for its revision, many readers at once, and waits until
-// the watch has come so far; where the newest writes were not below the prefix, the watch is asked for its progress.
+// An object is the JSON value of the key <prefix>/<resource>/<namespace>/<name>, or
+// <prefix>/<resource>/<name>. Its revision is the modification revision of the key. A unit of
+// writes is one transaction that compares the revisions of all its keys. The store's view follows
+// one watch of the prefix.
+//
+// A consistent read gets the revision of the cluster from its quorum, with one request for all
+// waiting readers, and waits until the watch has reached that revision. If the newest writes were
+// outside of the prefix, the watch is asked for a progress notification.
 package etcd
 
 import (
@@ -30,43 +34,44 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config says where the cluster is.
+// Config describes how to reach the cluster.
 type Config struct {
 	// Endpoints are URLs of its members.
 	Endpoints []string
-	// Prefix is that of all keys; "" means "/registry".
+	// Prefix is the prefix of all keys; "" means "/registry".
 	Prefix string
-	// TLS is how to trust the members and to be trusted; nil where the endpoints are http.
+	// TLS configures connections to https endpoints; nil for http.
 	TLS *tls.Config
-	// Timeout is how long the cluster may take to be reached at first, and each of its answers; 0 means ten seconds.
+	// Timeout limits the first connection, and each request; 0 means ten seconds.
 	Timeout time.Duration
 }
 
-// Log is a [store.Shared] in a cluster. It is safe for concurrent use.
+// Log is a [store.Shared] in an etcd cluster. It is safe for concurrent use.
 type Log struct {
 	client  *clientv3.Client
-	prefix  string // with a slash at its end
+	prefix  string // with a trailing slash
 	timeout time.Duration
 
-	watching context.Context // of all watches, so that their progress can be asked for
+	watching context.Context // context of all watches, shared so that RequestProgress reaches them
 	end      context.CancelFunc
-	applied  atomic.Uint64                      // the revision that the watch has come to
-	stop     atomic.Pointer[context.CancelFunc] // ends the present watch; nil: there is none
+	applied  atomic.Uint64                      // the revision that the watch has reached
+	stop     atomic.Pointer[context.CancelFunc] // ends the current watch; nil if there is none
 
 	asking sync.Mutex
-	ask    *question // that has not been sent yet; nil: none
-	busy   bool      // one is under way
+	ask    *revisionRequest // the request that is not sent yet; nil if there is none
+	busy   bool             // a request is in flight
 
 	reads, writes histogram.Histogram
 }
 
-// Stats implements [store.Measured]. Operations are named as etcd's own clients do.
+// Stats implements [store.Measured]. The names of operations are those of etcd's own clients.
 func (l *Log) Stats() store.BackendStats {
 	return store.BackendStats{Requests: map[string]histogram.Counts{"get": l.reads.Read(), "txn": l.writes.Read()}}
 }
 
-// question is one request for the cluster's revision, of all who need one.
-type question struct {
+// revisionRequest is one request for the revision of the cluster, shared by all goroutines that
+// wait for it.
+type revisionRequest struct {
 	done     chan struct{}
 	revision uint64
 	err      error
@@ -74,7 +79,7 @@ type question struct {
 
 const defaultPrefix = "/registry"
 
-// Open connects to a cluster. It fails when none of its members answers in time.
+// Open connects to a cluster. It fails if no member responds in time.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = defaultPrefix
@@ -86,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		Endpoints:            cfg.Endpoints,
 		TLS:                  cfg.TLS,
 		DialTimeout:          cfg.Timeout,
-		DialKeepAliveTime:    10 * time.Second, // a member that is gone without a word is noticed
+		DialKeepAliveTime:    10 * time.Second, // detects members that fail without closing the connection
 		DialKeepAliveTimeout: 5 * time.Second,
 		MaxCallSendMsgSize:   16 << 20,
 		MaxCallRecvMsgSize:   1 << 30,
@@ -104,7 +109,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// reason looks for a better one than that there was no answer in time, which is all that a client of gRPC says of certificates.
+// reason returns a more specific error than a timeout, if there is one: a gRPC client reports
+// certificate errors only as a timeout.
 func reason(cfg Config, err error) error {
 	for _, endpoint := range cfg.Endpoints {
 		u, parse := url.Parse(endpoint)
@@ -130,7 +136,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Path is the key in etcd of an object.
+// Path returns the etcd key of an object.
 func (l *Log) Path(k store.Key) string {
 	if k.Namespace == "" {
 		return l.prefix + k.Resource + "/" + k.Name
@@ -138,7 +144,7 @@ func (l *Log) Path(k store.Key) string {
 	return l.prefix + k.Resource + "/" + k.Namespace + "/" + k.Name
 }
 
-// parse reads a key; ok is false for one that is not of an object.
+// parse returns the object key of an etcd key; ok is false if it is not the key of an object.
 func (l *Log) parse(key []byte) (k store.Key, ok bool) {
 	rest, ok := strings.CutPrefix(string(key), l.prefix)
 	if !ok {
@@ -153,7 +159,8 @@ func (l *Log) parse(key []byte) (k store.Key, ok bool) {
 	return k, k.Resource != "" && k.Name != ""
 }
 
-// Objects are read in pages. A page that does not come in time is asked for again with fewer, and with the fewest once.
+// Load reads objects in pages. If a page does not arrive in time, it retries with a smaller one,
+// down to smallestPage.
 const page, smallestPage = 5000, 50
 
 // Load implements [store.Shared].
@@ -174,7 +181,7 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 		for _, kv := range answer.Kvs {
 			k, ok := l.parse(kv.Key)
 			if !ok {
-				continue // not ours
+				continue // not an object of a control plane
 			}
 			if err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Data: kv.Value}); err != nil {
 				return 0, err
@@ -203,7 +210,8 @@ func (l *Log) page(ctx context.Context, from string, limit int64, revision uint6
 	return answer, plausible(answer.Header.Revision, 0)
 }
 
-// inTime is err, or that the time is over: clients of gRPC say so in words of their own.
+// inTime wraps err with the error of ctx if that has ended: gRPC clients report the end of a
+// context with an error of their own.
 func inTime(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -211,22 +219,23 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// ErrWentBack says that the cluster has a lower revision than it had: it was restored from a backup, or a member answers by itself. What is in memory
-// is no state of this cluster.
-var ErrWentBack = errors.New("the revision of etcd went back: after a restore from a backup its control planes must be restarted")
+// ErrWentBack means that the cluster has a lower revision than before: it was restored from a
+// backup, or a member is isolated from the others. The state in memory is not a state of that
+// cluster.
+var ErrWentBack = errors.New("the revision of etcd went back: after a restore from a backup, restart its control planes")
 
-// plausible checks the revision of an answer against one that the cluster had before it was asked.
+// plausible compares the revision in a response with one that the cluster had before the request.
 func plausible(revision int64, before uint64) error {
 	if revision <= 0 {
-		return fmt.Errorf("%w: it says %d", ErrWentBack, revision)
+		return fmt.Errorf("%w: got %d", ErrWentBack, revision)
 	}
 	if uint64(revision) < before {
-		return fmt.Errorf("%w: it says %d after %d", ErrWentBack, revision, before)
+		return fmt.Errorf("%w: got %d after %d", ErrWentBack, revision, before)
 	}
 	return nil
 }
 
-// advance notes how far the view has come.
+// advance records the revision that the view has reached.
 func (l *Log) advance(revision uint64) {
 	for {
 		have := l.applied.Load()
@@ -238,7 +247,8 @@ func (l *Log) advance(revision uint64) {
 
 // Follow implements [store.Shared].
 func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
-	// The context carries no values of its caller: all watches share one stream, whose progress can be asked for.
+	// The context has no values of the caller. Therefore all watches share one gRPC stream, on
+	// which RequestProgress works.
 	watching, cancel := context.WithCancel(l.watching)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
@@ -266,7 +276,8 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 	return errors.New("watch etcd: the watch ended")
 }
 
-// each applies the events of an answer, which are whole transactions, one by one.
+// each applies the events of a response, which contains whole transactions, one transaction at a
+// time.
 func (l *Log) each(events []*clientv3.Event, apply func(uint64, []store.Record)) {
 	for len(events) > 0 {
 		revision := events[0].Kv.ModRevision
@@ -296,11 +307,11 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	for i, op := range ops {
 		key := l.Path(op.Key)
 		if strings.Contains(op.Key.Namespace, "/") || strings.Contains(op.Key.Name, "/") || strings.Contains(op.Key.Resource, "/") {
-			return 0, false, fmt.Errorf("%w: %q is no key for etcd", store.ErrMalformed, key)
+			return 0, false, fmt.Errorf("%w: %q is not a valid etcd key", store.ErrMalformed, key)
 		}
 		switch {
 		case op.Data == nil && op.Expect == 0:
-			revision, err := l.Current(ctx) // nothing can be deleted that must not be there
+			revision, err := l.Current(ctx) // a delete can't succeed if the object must not exist
 			return revision, false, err
 		case op.Data == nil && op.Expect == store.AnyRevision:
 			compare = append(compare, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
@@ -320,7 +331,7 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	l.writes.Since(start)
 	switch {
 	case errors.Is(err, rpctypes.ErrDuplicateKey):
-		return 0, false, fmt.Errorf("%w: a key twice in one unit", store.ErrMalformed)
+		return 0, false, fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
 	case err != nil:
 		return 0, false, fmt.Errorf("write etcd: %w", err)
 	}
@@ -330,16 +341,17 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	return uint64(answer.Header.Revision), answer.Succeeded, nil
 }
 
-// Current implements [store.Shared]. One question to the cluster answers all who asked before it was sent.
+// Current implements [store.Shared]. One request to the cluster serves all callers that arrived
+// before it was sent.
 func (l *Log) Current(ctx context.Context) (uint64, error) {
 	l.asking.Lock()
 	if l.ask == nil {
-		l.ask = &question{done: make(chan struct{})}
+		l.ask = &revisionRequest{done: make(chan struct{})}
 	}
 	q := l.ask
 	if !l.busy {
 		l.busy = true
-		go l.answer()
+		go l.requestRevisions()
 	}
 	l.asking.Unlock()
 	select {
@@ -353,8 +365,8 @@ func (l *Log) Current(ctx context.Context) (uint64, error) {
 	return q.revision, q.err
 }
 
-// answer sends questions until there is none.
-func (l *Log) answer() {
+// requestRevisions sends requests until none is pending.
+func (l *Log) requestRevisions() {
 	for {
 		l.asking.Lock()
 		q := l.ask
@@ -370,7 +382,7 @@ func (l *Log) answer() {
 	}
 }
 
-// newest asks the quorum.
+// newest returns the revision of the cluster, from its quorum.
 func (l *Log) newest(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -381,14 +393,16 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 		err = plausible(answer.Header.Revision, before)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("ask etcd: %w", err)
+		return 0, fmt.Errorf("get revision of etcd: %w", err)
 	}
 	return uint64(answer.Header.Revision), nil
 }
 
-// hurry asks the watch for its progress until it has come to a revision, which events alone do not bring about when others write
-// elsewhere in the cluster. Most often they do, so they get a moment first. A watch that makes no progress in the time of an answer is ended, so that
-// another one begins, perhaps at another member: a member may answer everything else and have forgotten its watches.
+// hurry requests progress notifications until the watch has reached a revision. Events alone do not
+// get it there when other clients write outside of the prefix. Usually events suffice, so hurry
+// waits a moment first. If a watch makes no progress for the duration of the timeout, hurry ends
+// it, and Follow begins a new one, perhaps on another member: a member may respond to requests but
+// have lost its watches.
 func (l *Log) hurry(revision uint64) {
 	stop, from, end := l.stop.Load(), l.applied.Load(), time.Now().Add(l.timeout)
 	for wait := 5 * time.Millisecond; l.applied.Load() < revision; wait = min(2*wait, 200*time.Millisecond) {
@@ -400,16 +414,16 @@ func (l *Log) hurry(revision uint64) {
 		if now := l.applied.Load(); now > from {
 			from, end = now, time.Now().Add(l.timeout)
 		} else if stop != nil && time.Now().After(end) {
-			(*stop)() // of no effect if there is another one by now
+			(*stop)() // no effect if another watch has replaced it
 			stop, end = l.stop.Load(), time.Now().Add(l.timeout)
 		}
 		if l.applied.Load() < revision {
-			l.client.RequestProgress(l.watching) // an error is a stream that is being made anew
+			l.client.RequestProgress(l.watching) // an error means that the client is recreating the stream
 		}
 	}
 }
 
-// Compact forgets what happened before a revision, in the whole cluster.
+// Compact removes the history before a revision, in the whole cluster.
 func (l *Log) Compact(ctx context.Context, revision uint64) error {
 	_, err := l.client.Compact(ctx, int64(revision))
 	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
@@ -418,12 +432,13 @@ func (l *Log) Compact(ctx context.Context, revision uint64) error {
 	return nil
 }
 
-// CompactEvery forgets, at an interval, what happened before the last time, until ctx ends. One of those who share the cluster should do it.
+// CompactEvery removes, at an interval, the history before the previous interval, until ctx ends.
+// One of the control planes that share the cluster should call it.
 func (l *Log) CompactEvery(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for before := uint64(0); ; {
-		if now, err := l.newest(ctx); err == nil { // what can't be done now can be done next time
+		if now, err := l.newest(ctx); err == nil { // on error, the next interval tries again
 			if before > 0 {
 				l.Compact(ctx, before)
 			}

@@ -66,29 +66,41 @@ func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcd
 	return answer, nil
 }
 
+// Watch serves all watches of one stream. A client may create, cancel and create again on the same stream,
+// and may ask for progress before it creates the first one.
 func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
-	request, err := stream.Recv()
-	if err != nil {
-		return err
+	requests := make(chan *etcdserverpb.WatchRequest)
+	go func() {
+		defer close(requests)
+		for {
+			request, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case requests <- request:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	}()
+	type watch struct {
+		after int64
+		deaf  bool
 	}
-	m.mu.Lock()
-	deaf, after := m.deaf, request.GetCreateRequest().GetStartRevision()-1
-	m.watches++
-	header := m.header()
-	m.mu.Unlock()
-	if err := stream.Send(&etcdserverpb.WatchResponse{Header: header, Created: true}); err != nil {
-		return err
-	}
+	watches := map[int64]*watch{}
+	next := int64(0)
 	for {
 		m.mu.Lock()
-		written, answer := m.written, &etcdserverpb.WatchResponse{Header: m.header()}
-		if m.revision > after && !deaf {
-			after = m.revision
-			answer.Events = []*mvccpb.Event{{Type: mvccpb.PUT, Kv: m.kv()}}
-		}
+		written, header, revision, kv := m.written, m.header(), m.revision, m.kv()
 		m.mu.Unlock()
-		if len(answer.Events) > 0 {
-			if err := stream.Send(answer); err != nil {
+		for id, w := range watches {
+			if w.deaf || revision <= w.after {
+				continue
+			}
+			w.after = revision
+			events := []*mvccpb.Event{{Type: mvccpb.PUT, Kv: kv}}
+			if err := stream.Send(&etcdserverpb.WatchResponse{Header: header, WatchId: id, Events: events}); err != nil {
 				return err
 			}
 		}
@@ -96,6 +108,27 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-written:
+		case request, ok := <-requests:
+			if !ok {
+				return stream.Context().Err()
+			}
+			answer := &etcdserverpb.WatchResponse{Header: header}
+			if create := request.GetCreateRequest(); create != nil {
+				answer.Created, answer.WatchId = true, next
+				m.mu.Lock()
+				watches[next] = &watch{after: create.GetStartRevision() - 1, deaf: m.deaf}
+				m.watches++
+				m.mu.Unlock()
+				next++
+			} else if cancel := request.GetCancelRequest(); cancel != nil {
+				answer.Canceled, answer.WatchId = true, cancel.GetWatchId()
+				delete(watches, cancel.GetWatchId())
+			} else {
+				continue // a deaf member does not report progress
+			}
+			if err := stream.Send(answer); err != nil {
+				return err
+			}
 		}
 	}
 }

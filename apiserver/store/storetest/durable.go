@@ -107,8 +107,7 @@ func testOddRecords(t *testing.T, reopen func() *store.Store) {
 }
 
 func testRandomRounds(t *testing.T, reopen func() *store.Store) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := reopen()
 	for round := range 4 {

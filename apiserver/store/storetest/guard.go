@@ -10,19 +10,21 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Guard holds a store, at each of its publications until the test ends, to what watches are promised, in the words of etcd's robustness tests:
+// Guard holds a store, at each of its publications until the test ends, to what watches are
+// promised, in the words of etcd's robustness tests:
 //
 //	ordered       events come in the order of their revisions
-//	unique        none comes twice
-//	reliable      none is left out between others
+//	unique        no event comes twice
+//	reliable      no event between others is missing
 //	atomic        those of one unit come together
 //	filterable    a watch of a resource has the same events as that of all, but for other resources'
-//	resumable     a watch that begins anew after any revision goes on there, or is told that it can't
+//	resumable     a new watch after any revision continues there, or gets an error
 //	bookmarkable  what a cursor says it has come to, it has come to
 //
-// and every event to the state: what it says was before was before, and what it says is now is now. The reference is what the store
-// publishes; watchers of the guard's own read along, more or less lazily. It must not be used with a store that others compact while
-// their cursors are read, unless they expect ErrCompacted themselves.
+// and every event to the state: what it says was before was before, and what it says is now is now.
+// The reference is what the store publishes; watchers of the guard's own read along, more or less
+// lazily. It must not be used with a store that others compact while their cursors are read, unless
+// they expect ErrCompacted themselves.
 func Guard(t testing.TB, s *store.Store) {
 	g := newGuard(t, s)
 	g.mu.Lock()
@@ -88,7 +90,7 @@ func (g *guard) published(sn *store.Snapshot, events []*store.Event) {
 			g.watch(r, events, sn)
 		}
 	}
-	for resource, w := range g.watchers { // those for whom nothing came must hear of the revision too
+	for resource, w := range g.watchers { // watchers without events must see the revision, too
 		if resource != "" && !seen[resource] && g.rand.IntN(8) == 0 {
 			g.read(resource, w, sn)
 		}
@@ -189,7 +191,7 @@ func (g *guard) read(resource string, w *guardWatcher, sn *store.Snapshot) {
 	w.at = sn.Revision()
 }
 
-// resume begins a watch anew somewhere in the history, be it within a unit.
+// resume begins a new watch at a random revision of the history, possibly inside a unit.
 func (g *guard) resume(resource string, sn *store.Snapshot) {
 	from := g.from
 	if n := len(g.history); n > 0 {
@@ -205,7 +207,8 @@ func (g *guard) resume(resource string, sn *store.Snapshot) {
 	g.drain(resource, cursor, from, of(resource, after(g.history, from)), sn)
 }
 
-// drain reads a cursor, which has come to a revision, to its end and compares; false when it was refused.
+// drain reads a cursor, which has come to a revision, to its end and compares; false when it was
+// refused.
 func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want []*store.Event, sn *store.Snapshot) bool {
 	for at := 0; ; {
 		events, revision, err := cursor.Next()
@@ -244,7 +247,7 @@ func (g *guard) together(a, b *store.Event) bool {
 	return i == len(g.boundaries) || g.boundaries[i] >= b.Revision()
 }
 
-// refused checks that a watch was told the truth about what it can't have.
+// refused checks the error of a watch of events that are not retained.
 func (g *guard) refused(resource string, revision uint64, err error) {
 	var compacted *store.CompactedError
 	switch {
@@ -252,7 +255,7 @@ func (g *guard) refused(resource string, revision uint64, err error) {
 	case !errors.As(err, &compacted):
 		g.t.Errorf("a watch of %q after %d: %v", resource, revision, err)
 	case compacted.Floor <= revision || compacted.Floor > g.store.Snapshot().Revision():
-		g.t.Errorf("a watch of %q after %d of %d is told to begin after %d", resource, revision, g.store.Snapshot().Revision(), compacted.Floor)
+		g.t.Errorf("a watch of %q after %d of %d got the floor %d", resource, revision, g.store.Snapshot().Revision(), compacted.Floor)
 	}
 }
 

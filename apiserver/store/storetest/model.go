@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -18,14 +16,7 @@ import (
 // testModel lets concurrent writers do random things while readers look on, and then holds what all of them saw to a model:
 // the successful writes, replayed one after the other. API-05, API-06, API-07
 func testModel(t *testing.T, s *store.Store) {
-	seed := rand.Uint64()
-	if text := os.Getenv("STORETEST_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("STORETEST_SEED=%d", seed)
+	seed := Seed(t)
 	random := func(who uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, who)) }
 
 	start := s.Snapshot().Revision()

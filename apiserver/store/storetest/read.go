@@ -229,7 +229,7 @@ func testFork(t *testing.T, s *store.Store) {
 		obj := put(t, f, key("a"), object("ua", fmt.Sprint("fork ", i)))
 		put(t, f, key("b"), object("ub", "", "o"))
 		if obj.Revision != sn.Revision()+1 {
-			t.Errorf("fork %d goes on with revision %d", i, obj.Revision)
+			t.Errorf("fork %d continues with revision %d", i, obj.Revision)
 		}
 		if events, _ := drain(t, c); len(events) != 2 || events[0].Prev != sn.Get(key("a")) {
 			t.Errorf("fork %d: %d events", i, len(events))

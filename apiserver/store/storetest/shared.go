@@ -128,7 +128,7 @@ func (h *handle) Current(context.Context) (uint64, error) {
 	return h.log.revision, nil
 }
 
-// want lets followers see what there is up to a revision. The caller holds log.mu.
+// want lets followers see everything up to a revision. The caller holds log.mu.
 func (h *handle) want(revision uint64) {
 	h.wanted = max(h.wanted, revision)
 	close(h.log.moved)

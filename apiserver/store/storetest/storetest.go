@@ -1,14 +1,17 @@
 // Package storetest holds every store to the contract of [store.Store].
 //
-// [Run] is the conformance suite, the same for all backends; [RunVirtual] runs it in bubbles of virtual time, for backends that need
-// no operating system. [Guard] holds a store that is in use, in any test, to what watches are promised. [Check] verifies all that must be true of any one Snapshot. [Backend] is a store.Backend in memory that fails
-// on demand and survives its stores, as a disk does.
+// [Run] is the conformance suite, the same for all backends; [RunVirtual] runs it in bubbles of
+// virtual time, for backends that need no operating system. [Guard] holds a store that is in use,
+// in any test, to what watches are promised. [Check] verifies all that must be true of any one
+// Snapshot. [Backend] is a store.Backend in memory that fails on demand and survives its stores, as
+// a disk does.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) *store.Store { … open an empty store, close it in t.Cleanup … })
 //	}
 //
-// The random test prints the seed it ran with when it fails; the environment variable STORETEST_SEED repeats it.
+// The random test prints the seed it ran with when it fails; the environment variable
+// KELSON_SEED repeats it.
 package storetest
 
 import (
@@ -22,8 +25,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Open opens a new, empty store for a test and has it closed when the test ends. A Config.Retain of some hundred keeps the suite
-// fast: part of it writes until events fall off the end of the log.
+// Open opens a new, empty store for a test and has it closed when the test ends. A Config.Retain of
+// some hundred keeps the suite fast: part of it writes until events fall off the end of the log.
 type Open func(t *testing.T) *store.Store
 
 // test is one rule of the contract.
@@ -40,8 +43,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// RunVirtual runs the suite, and what needs a clock, in bubbles of testing/synctest. A store must be idle there whenever nobody
-// asks anything of it, and leave no goroutine behind.
+// RunVirtual runs the suite, and tests that need a clock, in bubbles of testing/synctest. The store
+// must be idle there between calls, and leave no goroutine behind.
 func RunVirtual(t *testing.T, open Open) {
 	open = guarded(open)
 	for _, test := range append(tests(), virtualTests()...) {

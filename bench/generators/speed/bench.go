@@ -21,7 +21,7 @@ type figures struct {
 	editTheirs, editOurs cost
 }
 
-// cost is the time on the clock, and that of the processors.
+// cost is wall clock time and CPU time.
 type cost struct{ clock, processor time.Duration }
 
 type bench struct {
@@ -30,7 +30,8 @@ type bench struct {
 	root         string
 }
 
-// newBench builds controller-gen and writes the project twice, so that neither finds the other's files.
+// newBench builds controller-gen and writes the project twice, so that neither side finds the
+// other's files.
 func newBench(ctx context.Context, kelson string) (*bench, error) {
 	ours, err := filepath.Abs(kelson)
 	if err != nil {
@@ -60,7 +61,7 @@ func newBench(ctx context.Context, kelson string) (*bench, error) {
 func (b *bench) close() { os.RemoveAll(b.root) }
 
 func (b *bench) measure(ctx context.Context, rounds int) (figures, error) {
-	for range 2 { // warm
+	for range 2 { // warm up the caches
 		if _, err := b.runTheirs(ctx); err != nil {
 			return figures{}, err
 		}
@@ -136,7 +137,7 @@ func timed(cmd *exec.Cmd, dir string) (cost, error) {
 	return cost{clock, used(cmd)}, nil
 }
 
-// used is the processors' time of a process that has ended, and of those that it ran.
+// used returns the CPU time of an ended process and its children.
 func used(cmd *exec.Cmd) time.Duration {
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
@@ -154,7 +155,7 @@ func (b *bench) watch(ctx context.Context) (*watcher, error) {
 	if err := w.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err := w.edit(b.dirs[1], 1000) // it has looked at everything once
+	_, err := w.edit(b.dirs[1], 1000) // wait until it has read everything once
 	return w, err
 }
 
@@ -163,7 +164,7 @@ func (w *watcher) stop() {
 	_ = w.cmd.Wait()
 }
 
-// edit changes a file and waits until the definition says so.
+// edit changes a file and waits until the definition has changed.
 func (w *watcher) edit(dir string, n int) (cost, error) {
 	crd := filepath.Join(dir, "config/crd/bases", "harbour.example.com_"+strings.ToLower(kinds[0])+"s.yaml")
 	before := w.processor()
@@ -190,11 +191,11 @@ func (w *watcher) edit(dir string, n int) (cost, error) {
 		time.Sleep(200 * time.Microsecond)
 	}
 	clock := time.Since(began)
-	time.Sleep(150 * time.Millisecond) // what it does after its own files changed counts, too
+	time.Sleep(150 * time.Millisecond) // also count the work that its own output triggers
 	return cost{clock, w.processor() - before}, nil
 }
 
-// processor is the processors' time of the running process.
+// processor returns the CPU time of the running process.
 func (w *watcher) processor() time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.cmd.Process.Pid))
 	if err != nil {

@@ -1,9 +1,11 @@
-// Speed measures Kelson's generators beside controller-gen, by turns, on a project with three kinds:
+// Speed compares the speed of Kelson's generators with that of controller-gen, alternating, on a
+// project with three kinds:
 //
-//	go run ./bench/generators/speed -kelson bin/kelson -docs docs/benchmarks.md
+//	go run ./bench/generators/speed -kelson bin/kelson -docs docs/internals/benchmarks.md
 //
-// A run is a process from its start to its end, with warm caches of the build and of the disk. An edit is from the moment a source file is
-// written to the moment the definition has changed: with controller-gen a run, with Kelson what `kelson generate --watch` needs.
+// A run is a process from its start to its end, with warm build and disk caches. An edit is the
+// time from the change of a source file to the change of the definition: with controller-gen a run,
+// with Kelson the reaction of `kelson generate --watch`.
 package main
 
 import (
@@ -43,7 +45,7 @@ func run(ctx context.Context, kelson, docs string, rounds int) error {
 	return replace(docs, text)
 }
 
-// load is how many processes wanted a processor, on average of the last five minutes; 0 where nothing tells.
+// load returns the load average of the last five minutes, or 0 if it is unknown.
 func load() float64 {
 	var one, five float64
 	if data, err := os.ReadFile("/proc/loadavg"); err == nil {

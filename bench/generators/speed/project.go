@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// kinds of the project. Each has a spec of fields of every sort, and embeds what Kubernetes' own types are deep in: a pod template.
+// The kinds of the project. Each has a spec with all types of fields, and embeds a pod template as
+// an example of Kubernetes' deeply nested types.
 var kinds = []string{"Frigate", "Sloop", "Ketch"}
 
 const goMod = `module example.com/harbour
@@ -54,7 +55,7 @@ type KINDSpec struct {
 	Settings map[string]string ` + "`json:\"settings,omitempty\"`" + `
 }
 
-// KINDStatus is what there is.
+// KINDStatus is the observed state.
 type KINDStatus struct {
 	// conditions of it.
 	// +listType=map
@@ -113,7 +114,8 @@ func writeProject(dir string, sums []byte) error {
 	return nil
 }
 
-// edit changes one type's documentation, and says what the definition will have then.
+// edit changes the documentation of one type, and returns the text that the definition must then
+// contain.
 func edit(dir string, n int) (want string, err error) {
 	name := filepath.Join(dir, "api/v1", strings.ToLower(kinds[0])+"_types.go")
 	text := strings.ReplaceAll(kindFile, "KIND", kinds[0])

@@ -12,7 +12,7 @@ const (
 	end   = "<!-- end of generators -->\n"
 )
 
-// section is what the page says.
+// section returns the text of the page's section.
 func section(f figures, rounds, processors int, load float64) string {
 	var b strings.Builder
 	b.WriteString(begin)
@@ -48,7 +48,7 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// replace puts the section in the place of the page's, or at its end.
+// replace replaces the section of the page, or appends it.
 func replace(page, text string) error {
 	data, err := os.ReadFile(page)
 	if err != nil {

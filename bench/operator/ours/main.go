@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// profiles begins to measure; what it returns writes what was found.
+// profiles starts profiling; the returned function writes the profiles.
 func profiles() func() {
 	runtime.MemProfileRate = 16 << 10
 	f, err := os.Create(*profile + ".cpu")
@@ -89,7 +89,7 @@ func run(ctx context.Context) error {
 	case "reconcile", "idle":
 		return reconcile(ctx, cfg)
 	}
-	return fmt.Errorf("no such task")
+	return fmt.Errorf("unknown task")
 }
 
 func informers(cfg *rest.Config) (informer.Informers, error) {
@@ -104,7 +104,7 @@ func informers(cfg *rest.Config) (informer.Informers, error) {
 	return informer.New(informer.Config{Client: c, Form: form})
 }
 
-// hold has an informer of a kind, and weighs it.
+// hold runs an informer of a kind and measures its memory.
 func hold(ctx context.Context, cfg *rest.Config, obj client.Object) error {
 	set, err := informers(cfg)
 	if err != nil {
@@ -127,7 +127,7 @@ func hold(ctx context.Context, cfg *rest.Config, obj client.Object) error {
 
 const handlerCount = 100
 
-// handler counts events, and holds them to their order.
+// handler counts events and checks their order.
 type handler struct {
 	left *atomic.Int64
 	last map[string]int
@@ -208,7 +208,7 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 	return err
 }
 
-// queue has workers add keys and work them off, with priorities.
+// queue measures workers that add and process keys, with priorities.
 func queue() error {
 	f := sample.Figures{Rate: map[string]float64{}}
 	for _, workers := range []int{1, 16} {

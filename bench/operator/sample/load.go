@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// CountConflicts counts answers with 409.
+// CountConflicts counts responses with 409.
 func CountConflicts(count *atomic.Int64) transport.WrapperFunc {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -27,9 +27,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// QueueRate is how many keys a second go through a queue: one goroutine adds them, each with one of four priorities, as a watch does, and
-// so many workers take one and are done with it. Rounds of distinct keys are worked off before the next, so that no add is dropped as a
-// double.
+// QueueRate returns how many keys per second pass through a queue: one goroutine adds them, each
+// with one of four priorities, like a watch, and the given number of workers process one at a time.
+// All keys of a round are distinct, and a round ends before the next one starts, so that the queue
+// merges no keys.
 func QueueRate(workers int, add func(key string, priority int), takeAndDone func() bool) float64 {
 	const keys, warm, long = 10000, 2, time.Second
 	names := make([]string, keys)

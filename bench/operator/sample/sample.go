@@ -1,4 +1,5 @@
-// Package sample has what both sides of the operator benchmarks work on: a custom resource, Pods, and how a side tells its figures.
+// Package sample has what both sides of the operator benchmarks share: a custom resource, Pods, and
+// the output of figures.
 package sample
 
 import (
@@ -55,7 +56,7 @@ type Status struct {
 	Ready bool   `json:"ready,omitempty"`
 }
 
-// DeepCopyObject makes Sample an object.
+// DeepCopyObject implements runtime.Object.
 func (s *Sample) DeepCopyObject() k8sruntime.Object {
 	c := *s
 	s.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
@@ -75,14 +76,14 @@ func (s *Sample) DeepCopyObject() k8sruntime.Object {
 	return &c
 }
 
-// SampleList is a list of them.
+// SampleList is a list of Samples.
 type SampleList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Sample `json:"items"`
 }
 
-// DeepCopyObject makes SampleList an object.
+// DeepCopyObject implements runtime.Object.
 func (l *SampleList) DeepCopyObject() k8sruntime.Object {
 	c := *l
 	c.Items = make([]Sample, len(l.Items))
@@ -92,14 +93,14 @@ func (l *SampleList) DeepCopyObject() k8sruntime.Object {
 	return &c
 }
 
-// AddToScheme makes the types known.
+// AddToScheme adds the types to a scheme.
 func AddToScheme(s *k8sruntime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Sample{}, &SampleList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
 
-// Definition is the CustomResourceDefinition.
+// Definition returns the CustomResourceDefinition.
 func Definition() *unstructured.Unstructured {
 	text := map[string]any{"type": "string"}
 	object := func(properties map[string]any) map[string]any {
@@ -129,7 +130,7 @@ func Definition() *unstructured.Unstructured {
 	}}
 }
 
-// NewSample is the n-th Sample: about 2.3 KB as the server keeps it, with managedFields.
+// NewSample returns the n-th Sample: about 2.3 KB in the server, with managedFields.
 func NewSample(namespace string, n int) *Sample {
 	s := &Sample{}
 	s.SetGroupVersionKind(Kind)
@@ -153,7 +154,7 @@ func NewSample(namespace string, n int) *Sample {
 	return s
 }
 
-// NewPod is the n-th Pod: about 6.2 KB as the server keeps it.
+// NewPod returns the n-th Pod: about 6.2 KB in the server.
 func NewPod(namespace string, n int) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	p.Namespace, p.Name = namespace, fmt.Sprintf("pod-%05d", n)
@@ -189,7 +190,7 @@ func NewPod(namespace string, n int) *corev1.Pod {
 	return p
 }
 
-// NewChild is the ConfigMap that belongs to a Sample.
+// NewChild returns the ConfigMap that belongs to a Sample.
 func NewChild(s *Sample) *corev1.ConfigMap {
 	child := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 	child.Namespace, child.Name = s.Namespace, s.Name
@@ -198,7 +199,7 @@ func NewChild(s *Sample) *corev1.ConfigMap {
 	return child
 }
 
-// Config is how to reach the server, without limits on the client's side.
+// Config returns the configuration of a client without rate limits.
 func Config(kubeconfig string) (*rest.Config, error) {
 	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -209,21 +210,21 @@ func Config(kubeconfig string) (*rest.Config, error) {
 	return c, nil
 }
 
-// Figures are what a side tells of a task.
+// Figures are the results of a task on one side.
 type Figures struct {
 	Seconds    float64 // of the task
 	CPU        float64 // seconds of this process
-	Heap       float64 // bytes for each object, alive
-	Peak       float64 // bytes resident at most
-	RSS        float64 // bytes resident at the end
-	Allocated  float64 // bytes on the heap, over all
+	Heap       float64 // live bytes per object
+	Peak       float64 // maximum resident bytes
+	RSS        float64 // resident bytes at the end
+	Allocated  float64 // total bytes allocated on the heap
 	Reconciles float64
 	Conflicts  float64
 	Lost       float64 // events
 	Rate       map[string]float64
 }
 
-// Print tells the figures, with what can be told of any process.
+// Print prints the figures, after adding those that are the same for every process.
 func (f Figures) Print() {
 	f.CPU = CPU()
 	f.Peak, f.RSS = status("VmHWM:"), status("VmRSS:")
@@ -233,10 +234,10 @@ func (f Figures) Print() {
 	_ = json.NewEncoder(os.Stdout).Encode(f)
 }
 
-// Ready tells that the task may begin.
+// Ready prints that the task may start.
 func Ready() { fmt.Println("ready") }
 
-// CPU is the seconds of processor time this process has used.
+// CPU returns the seconds of CPU time that this process has used.
 func CPU() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -257,7 +258,7 @@ func status(field string) float64 {
 	return 0
 }
 
-// Heap is the bytes alive.
+// Heap returns the live bytes on the heap.
 func Heap() float64 {
 	runtime.GC()
 	runtime.GC()

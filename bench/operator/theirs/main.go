@@ -81,7 +81,7 @@ func run(ctx context.Context) error {
 	case "reconcile", "idle":
 		return reconcile(ctx, cfg)
 	}
-	return fmt.Errorf("no such task")
+	return fmt.Errorf("unknown task")
 }
 
 func asProtobuf(cfg *rest.Config) *rest.Config {
@@ -90,7 +90,7 @@ func asProtobuf(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// hold has an informer of a kind, and weighs it.
+// hold runs an informer of a kind and measures its memory.
 func hold(ctx context.Context, make func() cache.SharedIndexInformer) error {
 	before := sample.Heap()
 	begin := time.Now()
@@ -107,7 +107,7 @@ func hold(ctx context.Context, make func() cache.SharedIndexInformer) error {
 
 const handlerCount = 100
 
-// handler counts events, and holds them to their order.
+// handler counts events and checks their order.
 type handler struct {
 	left *atomic.Int64
 	last map[string]int
@@ -208,7 +208,8 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 	return err
 }
 
-// queue has workers add keys and work them off: client-go's queue, which has no priorities, and controller-runtime's.
+// queue measures workers that add and process keys: with client-go's queue, which has no
+// priorities, and controller-runtime's.
 func queue() error {
 	f := sample.Figures{Rate: map[string]float64{}}
 	for _, workers := range []int{1, 16} {

@@ -1,4 +1,4 @@
-// Command etcd is etcd's own server, built from its module.
+// Command etcd is etcd's server, built from its module.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command kube-apiserver is Kubernetes' own, built from its module, so that both sides of a benchmark are of one version.
+// Command kube-apiserver is Kubernetes' own server, built from its module, so that both sides of a
+// benchmark have the same version.
 package main
 
 import (

@@ -1,14 +1,16 @@
-// Package certificates approves, signs and clears away CertificateSigningRequests, and clears away PodCertificateRequests, as
-// kube-controller-manager does.
+// Package certificates replaces kube-controller-manager's
+// certificatesigningrequest-approving-controller, certificatesigningrequest-signing-controller,
+// certificatesigningrequest-cleaner-controller and podcertificaterequest-cleaner-controller.
 //
-//	new ──▶ a kubelet's own certificate, and the requester may have it? approved
-//	approved ──▶ the signer is one of ours? signed, or failed if it may not be
-//	approved, denied, failed, expired, never looked at ──▶ some time later deleted
+//	new ──▶ approved, if it is for a kubelet's own certificate and the requester may have it
+//	approved ──▶ signed or failed, if the signer is one of those below
+//	approved, denied, failed, expired, undecided ──▶ deleted after some time
 //
-// The signers are kubernetes.io/kube-apiserver-client, kube-apiserver-client-kubelet, kubelet-serving and legacy-unknown, all with one
-// authority. What each of them signs is Kubernetes' own rule. Approval asks the authorizer, at the moment, whether the requester may
-// create certificatesigningrequests/nodeclient or selfnodeclient. PodCertificateRequests have no signer here: who signs is a controller of
-// the cluster's own.
+// The signers are kubernetes.io/kube-apiserver-client, kube-apiserver-client-kubelet,
+// kubelet-serving and legacy-unknown. All sign with one authority, under the same rules as
+// Kubernetes. To approve a request, the controller asks the authorizer whether the requester may
+// create certificatesigningrequests/nodeclient or selfnodeclient. The package has no signer for
+// PodCertificateRequests; a controller in the cluster must sign them.
 //
 //	c := certificates.New(certificates.Config{Store: st, Client: own, Authorizer: may, Authority: ca.Certificate, Key: ca.Key()})
 //	err := c.Run(ctx)
@@ -39,28 +41,29 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store and Client are required.
 type Config struct {
 	Store *store.Store
-	// Client writes.
+	// Client writes and deletes requests.
 	Client client.Client
-	// Authorizer says who may have a kubelet's certificate; nil: nobody is given one without being asked.
+	// Authorizer decides who may get a kubelet's certificate. If nil, no request is approved
+	// automatically.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Authority and Key sign; nil: nobody does.
+	// Authority and Key sign certificates. If Key is nil, nothing is signed.
 	Authority *x509.Certificate
 	Key       crypto.Signer
-	// Lifetime is how long certificates count at most; 0 means DefaultLifetime.
+	// Lifetime is the longest lifetime of a certificate; 0 means DefaultLifetime.
 	Lifetime time.Duration
 	Log      *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller handles the certificate requests of one control plane.
 type Controller struct{ cfg Config }
 
-// DefaultLifetime is how long certificates count that are asked for without saying how long.
+// DefaultLifetime is the lifetime of certificates whose request names none.
 const DefaultLifetime = 365 * 24 * time.Hour
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller {
 	if cfg.Lifetime == 0 {
 		cfg.Lifetime = DefaultLifetime
@@ -70,7 +73,7 @@ func New(cfg Config) *Controller {
 
 const resource = "certificatesigningrequests.certificates.k8s.io"
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource, podRequests}, Log: c.cfg.Log, Sync: c.sync,
@@ -94,7 +97,7 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 		return 0, err
 	}
 	end, ends := due(stored)
-	left := max(time.Until(end), 0) + time.Nanosecond // a request goes when its time is over, not when it ends
+	left := max(time.Until(end), 0) + time.Nanosecond // a request is deleted after its end, not at it
 	switch {
 	case ends && time.Now().After(end):
 		err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
@@ -105,7 +108,7 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 		err = c.approve(ctx, stored.DeepCopy())
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		err = nil // what came in between brings it here again
+		err = nil // the newer state queues the request again
 	}
 	if !ends {
 		left = 0
@@ -113,11 +116,11 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 	return left, err
 }
 
-// approve approves kubelets' requests for client certificates.
+// approve approves requests of kubelets for client certificates.
 func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	request, err := rules.ParseCSR(r.Spec.Request)
 	if err != nil {
-		return nil // it can't become better
+		return nil // an invalid request stays invalid
 	}
 	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
 		return nil
@@ -149,7 +152,7 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 	return nil
 }
 
-// may says whether the requester may create a request of a form.
+// may reports whether the requester may create the given subresource of certificatesigningrequests.
 func (c *Controller) may(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	extra := map[string][]string{}
 	for k, v := range r.Spec.Extra {
@@ -166,7 +169,7 @@ func (c *Controller) may(ctx context.Context, r *certificatesv1.CertificateSigni
 	return false, err
 }
 
-// sign issues the certificate of an approved request, or says why not.
+// sign issues the certificate of an approved request, or adds the condition Failed with the reason.
 func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	check, ours := signers[r.Spec.SignerName]
 	if !ours || c.cfg.Key == nil {
@@ -194,7 +197,7 @@ func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSign
 	return c.cfg.Client.Subresource("status").Update(ctx, r, nil)
 }
 
-// lifetime is what the request asks for, within limits.
+// lifetime returns the requested lifetime, between ten minutes and Config.Lifetime.
 func (c *Controller) lifetime(r *certificatesv1.CertificateSigningRequest) time.Duration {
 	if r.Spec.ExpirationSeconds == nil {
 		return c.cfg.Lifetime

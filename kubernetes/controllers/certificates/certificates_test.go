@@ -25,7 +25,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// signing is a control plane whose requests are signed by an authority of its own.
+// signing returns a control plane, and the authority that signs its requests.
 func signing(t *testing.T) (*testenv.Env, *pki.Authority) {
 	t.Helper()
 	env := testenv.New(t, testenv.Log(t))
@@ -46,7 +46,7 @@ func signing(t *testing.T) (*testenv.Env, *pki.Authority) {
 	return env, ca
 }
 
-// request makes a request of a signer.
+// request creates a CertificateSigningRequest for a signer.
 func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name, usages ...certificatesv1.KeyUsage) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +65,7 @@ func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.N
 	})
 }
 
-// decide approves or denies.
+// decide approves or denies a request.
 func decide(t *testing.T, env *testenv.Env, name string, kind certificatesv1.RequestConditionType) {
 	t.Helper()
 	csr := get(t, env, name)
@@ -122,7 +122,7 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 }
 
 // CTRL-02
-func TestWhatIsNotSigned(t *testing.T) {
+func TestUnsignedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
 		bob := pkix.Name{CommonName: "bob"}
@@ -153,7 +153,7 @@ func TestWhatIsNotSigned(t *testing.T) {
 }
 
 // CTRL-02
-func TestRequestsGo(t *testing.T) {
+func TestRequestsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
 		for _, name := range []string{"open", "signed", "denied", "unanswered"} {
@@ -179,16 +179,16 @@ func TestRequestsGo(t *testing.T) {
 			}
 		}
 		time.Sleep(59 * time.Minute)
-		want("within an hour", "open", "signed", "denied", "unanswered")
+		want("after 59 minutes", "open", "signed", "denied", "unanswered")
 		time.Sleep(2 * time.Minute)
-		want("after it", "open", "unanswered")
+		want("after 61 minutes", "open", "unanswered")
 		time.Sleep(24 * time.Hour)
 		want("after a day")
 	})
 }
 
-// CTRL-02: a kubelet's own certificate is approved if the requester may have it.
-func TestKubeletsAreApproved(t *testing.T) {
+// CTRL-02: a request for a kubelet's own certificate is approved if the requester is authorized.
+func TestKubeletRequestsAreApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		ca, err := pki.NewAuthority("test-ca")

@@ -10,7 +10,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/certificates"
 )
 
-// signers are the signers that are served here, by name: each says whether it may issue what is asked for.
+// signers maps the supported signer names to functions that check whether the signer may issue the
+// requested certificate.
 var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
 	certificatesv1.KubeAPIServerClientSignerName: func(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 		return clientUsages(usages)
@@ -24,7 +25,7 @@ var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsag
 	certificatesv1beta1.LegacyUnknownSignerName: func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil },
 }
 
-// clientUsages are those of a client certificate for the API server.
+// clientUsages checks the usages of a client certificate for the API server.
 func clientUsages(usages []certificatesv1.KeyUsage) error {
 	client := false
 	for _, usage := range usages {

@@ -1,8 +1,10 @@
-// Package disruption keeps the status of PodDisruptionBudgets, by which evictions decide: how many pods are healthy, how many must be, and
-// how many may be disrupted now.
+// Package disruption replaces disruption-controller: it maintains the status of
+// PodDisruptionBudgets, which evictions read. The status says how many pods are healthy, how many
+// must be, and how many may be disrupted now.
 //
-// It works on the store's events: a budget, a pod it selects, or what scales its pods was written. An eviction takes its disruption out of the
-// status itself and notes the pod in disruptedPods; the note goes when the pod does, or after two minutes.
+// The controller reacts to store events of budgets, of pods that they select, and of the workloads
+// that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in
+// disruptedPods. The controller removes the record when the pod is gone, or after two minutes.
 package disruption
 
 import (
@@ -30,29 +32,29 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// noted is how long a pod counts as disrupted that was to be evicted and is still there.
+// noted is how long a pod counts as disrupted after its eviction if it isn't deleted.
 const noted = 2 * time.Minute
 
 const budgets = "poddisruptionbudgets.policy"
 
-// Config is what the controller works on.
+// Config configures the controller. All fields except Log are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects reads what scales pods.
+	// Objects reads the workloads that scale pods.
 	Objects resource.Objects
 	// Client writes the status.
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller maintains the disruption budgets of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "disruption budgets", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
@@ -60,7 +62,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// keys adds the budgets that an object concerns: all of its namespace, unless it is a pod whose labels say which.
+// keys adds the budgets that an object affects: for a pod, those that select it or record it as
+// disrupted; for a workload, all of its namespace.
 func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	if obj.Key.Resource == budgets {
 		add(obj.Key)
@@ -91,7 +94,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	now := time.Now()
 	status, again, err := c.status(ctx, sn, b, now)
 	next := b.DeepCopy()
-	if err != nil { // nothing may be disrupted while nobody knows
+	if err != nil { // allow no disruptions while the number is unknown
 		next.Status.DisruptionsAllowed = 0
 		meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
 			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
@@ -111,7 +114,8 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	return again, nil
 }
 
-// status is what a budget's should be, without conditions; again is when it has to be looked at again though nothing happens.
+// status computes a budget's status, without conditions. again is when it must be computed again
+// even without events; 0 means never.
 func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1.PodDisruptionBudget, now time.Time) (
 	status policyv1.PodDisruptionBudgetStatus, again time.Duration, err error,
 ) {
@@ -146,7 +150,7 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 	if len(status.DisruptedPods) == 0 {
 		status.DisruptedPods = nil
 	}
-	if expected > 0 { // else the first pods might all be disrupted before they are counted
+	if expected > 0 { // otherwise all of the first pods could be evicted before they are counted
 		status.DisruptionsAllowed = max(0, status.CurrentHealthy-desired)
 	}
 	return status, again, nil
@@ -155,7 +159,7 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 func selected(sn *store.Snapshot, b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
-		return nil, fmt.Errorf("read the selector: %w", err)
+		return nil, fmt.Errorf("parse selector: %w", err)
 	}
 	var pods []*corev1.Pod
 	for obj := range sn.Scan("pods", b.Namespace, store.Key{}) {
@@ -180,8 +184,9 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// expected is how many pods there should be, and how many of them healthy. Only a number in minAvailable needs nothing but the pods
-// themselves; anything else is relative to what their controllers want.
+// expected returns how many pods a budget expects, and how many of them must be healthy. An integer
+// in minAvailable needs only the number of pods; other values are relative to the replicas that the
+// pods' controllers want.
 func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
 	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	switch {
@@ -201,7 +206,8 @@ func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudg
 	return expected, max(0, expected-int32(n)), err
 }
 
-// scale is how many pods the controllers of some pods want together. Pods without a controller do not count.
+// scale returns the sum of replicas that the controllers of the pods want. Pods without a
+// controller are not counted.
 func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, error) {
 	wanted := map[types.UID]int32{}
 	known := map[types.UID]bool{}
@@ -227,7 +233,8 @@ func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, erro
 	return total, nil
 }
 
-// controller gives what an owner wants, or the Deployment above it: anything with a scale.
+// controller returns the uid and replicas of the owner that ref names, or of the Deployment that
+// controls it. found is false if the owner is gone or has no scale subresource.
 func (c *Controller) controller(ctx context.Context, namespace string, ref *metav1.OwnerReference) (uid types.UID, replicas int32, found bool, err error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -260,7 +267,7 @@ func (c *Controller) controller(ctx context.Context, namespace string, ref *meta
 	}
 	scale, ok := view.(*autoscalingv1.Scale)
 	if !ok {
-		return "", 0, false, fmt.Errorf("the scale of %s %s is a %T", res.Kind, ref.Name, view)
+		return "", 0, false, fmt.Errorf("scale of %s %s: unexpected type %T", res.Kind, ref.Name, view)
 	}
 	return object.GetUID(), scale.Spec.Replicas, true, nil
 }

@@ -44,7 +44,7 @@ func (p plane) budget(name, spec string) {
 		"spec":{"selector":{"matchLabels":{"app":"a"}},%s}}`, name, spec))
 }
 
-// pod makes one that runs and is ready; owner may be empty.
+// pod creates a running, ready pod; owner is a JSON fragment and may be empty.
 func (p plane) pod(name, owner string) {
 	p.Helper()
 	p.want(201, "POST", ns+"/pods", fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"a"}%s},
@@ -57,7 +57,7 @@ func (p plane) ready(name, status string) {
 	p.want(200, "PATCH", ns+"/pods/"+name+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
 }
 
-// is compares healthy/desired/expected/allowed of a budget.
+// is checks a budget's healthy, desired, expected and allowed numbers.
 func (p plane) is(name, want string) {
 	p.Helper()
 	synctest.Wait()
@@ -75,7 +75,7 @@ func (p plane) evict(code int, name string) {
 }
 
 // CTRL-02
-func TestEvictionsHonourBudgets(t *testing.T) {
+func TestEvictionsRespectBudgets(t *testing.T) {
 	within(t, func(p plane) {
 		p.budget("two", `"minAvailable":2`)
 		p.is("two", "0 2 0 0")
@@ -100,7 +100,7 @@ func TestEvictionsHonourBudgets(t *testing.T) {
 }
 
 // CTRL-02
-func TestWhatControllersWant(t *testing.T) {
+func TestBudgetsRelativeToReplicas(t *testing.T) {
 	within(t, func(p plane) {
 		rs := p.want(201, "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"r"},
 			"spec":{"replicas":4,"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
@@ -114,18 +114,18 @@ func TestWhatControllersWant(t *testing.T) {
 		p.is("most", "3 3 4 0")
 		p.want(200, "PATCH", "/apis/apps/v1/namespaces/default/replicasets/r/scale", `{"spec":{"replicas":2}}`, merge)
 		p.is("half", "3 1 2 2")
-		// A controller that nobody knows leaves nothing to be disrupted.
+		// If a pod's controller is of an unknown kind, the budget allows no disruption.
 		p.pod("d", `,"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"t","controller":true,"uid":"u"}]`)
 		synctest.Wait()
 		s := p.want(200, "GET", budgets+"/half", "")
 		if n, c := apitest.At(s, "status", "disruptionsAllowed"), fmt.Sprint(apitest.At(s, "status", "conditions")); fmt.Sprint(n) != "0" {
-			p.Errorf("%v may be disrupted: %s", n, c)
+			p.Errorf("disruptionsAllowed is %v, want 0: %s", n, c)
 		}
 	})
 }
 
-// CTRL-02: what was to be evicted and stays counts again after two minutes.
-func TestADisruptionThatDoesNotHappen(t *testing.T) {
+// CTRL-02: an evicted pod that is not deleted counts as healthy again after two minutes.
+func TestDisruptionExpires(t *testing.T) {
 	within(t, func(p plane) {
 		p.budget("one", `"minAvailable":1`)
 		p.pod("a", "")

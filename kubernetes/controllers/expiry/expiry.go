@@ -1,8 +1,9 @@
-// Package expiry deletes the objects of a resource some time after they were last written, as Kubernetes does with Events.
+// Package expiry deletes the objects of a resource a fixed time after their last write, as
+// kube-apiserver does with Events (--event-ttl, etcd leases).
 //
-// The lifetime is one and the same for all objects, so they expire in the order in which they were written: a plain queue and one
-// timer serve. An object written again goes to the end of the queue; a deletion is conditional on the revision, so that a write that
-// comes at the last moment wins.
+// All objects have the same lifetime, so they expire in the order in which they were written, and a
+// FIFO queue with one timer is enough. Writing an object again puts it at the end of the queue. A
+// deletion has the revision as its precondition, so a concurrent write wins.
 package expiry
 
 import (
@@ -27,14 +28,15 @@ func New(s *store.Store, resource string, lifetime time.Duration) *Controller {
 	return &Controller{store: s, resource: resource, lifetime: lifetime}
 }
 
-// entry is one write that has not expired yet.
+// entry is a write that has not expired yet.
 type entry struct {
 	key      store.Key
 	revision uint64
 	due      time.Time
 }
 
-// Run works until ctx ends or the store is closed. Objects that were there before count from their creation.
+// Run deletes expired objects until ctx ends or the store is closed. Objects that exist when Run
+// starts expire relative to their creation.
 func (c *Controller) Run(ctx context.Context) error {
 	var queue []entry
 	sn := c.store.Snapshot()
@@ -52,7 +54,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	for {
 		events, _, err := cursor.Next()
 		if errors.Is(err, store.ErrCompacted) {
-			return c.Run(ctx) // far behind: begin again from what is there
+			return c.Run(ctx) // too far behind: start over with the current state
 		}
 		if errors.Is(err, store.ErrClosed) {
 			return nil
@@ -85,14 +87,14 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// expire deletes what is due and returns the rest of the queue.
+// expire deletes the entries that are due and returns the rest of the queue.
 func (c *Controller) expire(ctx context.Context, queue []entry) ([]entry, error) {
 	now := time.Now()
 	for len(queue) > 0 && !queue[0].due.After(now) {
 		_, err := c.store.Commit(ctx, store.Op{Key: queue[0].key, Expect: queue[0].revision})
 		var conflict *store.ConflictError
 		switch {
-		case err == nil, errors.As(err, &conflict): // gone or written again meanwhile
+		case err == nil, errors.As(err, &conflict): // deleted or written again meanwhile
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return queue, nil
 		default:

@@ -22,7 +22,7 @@ func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 }
 
 // API-12
-func TestObjectsGoAnHourAfterTheirLastWrite(t *testing.T) {
+func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
 		if err != nil {

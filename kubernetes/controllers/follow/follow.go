@@ -1,11 +1,12 @@
-// Package follow is what controllers have in common that are driven by the store's events: a queue of keys and one worker.
+// Package follow runs controllers that react to the store's events: a queue of keys and one worker.
 //
 //	store ──▶ cursor per resource ──Keys──▶ queue ──▶ Sync (one at a time)
-//	                                          ▲           │ error: again, later and later
-//	                                          └───────────┘ a duration: again, then
+//	                                          ▲           │ error: again, with backoff
+//	                                          └───────────┘ duration: again, after it
 //
-// What is there at the start counts as written. A key that is added while it is being worked on is worked on again afterwards, so
-// Sync reads a snapshot of its own and never needs to know what happened. There is no polling and no periodic resync.
+// Existing objects are queued at the start. A key that is added while Sync runs for it is synced
+// again afterwards, so Sync reads a snapshot of its own and does not need the event. There is no
+// polling and no periodic resync.
 //
 //	return follow.Run(ctx, follow.Config[string]{
 //		Store: st, Resources: []string{"namespaces"},
@@ -27,25 +28,28 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Config is a controller.
+// Config configures a controller. Store, Resources, Keys and Sync are required.
 type Config[K comparable] struct {
-	// Name is the controller's in the log.
+	// Name is the controller's name in log records.
 	Name  string
 	Store *store.Store
-	// Resources, as in [store.Key], are those whose events matter; "" is all.
+	// Resources are the resources to follow, named as in [store.Key]; "" means all.
 	Resources []string
-	// Keys adds the keys that concern an object which is there, was written, or (in its last state) was deleted. It may be called by
-	// several goroutines and should be quick.
+	// Keys adds the keys that are affected by an object that exists, was written, or (in its last
+	// state) was deleted. Several goroutines call it concurrently; it should be quick.
 	Keys func(obj *store.Object, add func(K))
-	// Event, if not nil, is called for events instead of Keys, which is then called only for what is there.
+	// Event, if not nil, is called for events instead of Keys. Keys is then called only for the
+	// objects that exist at the start.
 	Event func(e *store.Event, add func(K))
-	// Sync does what is to be done for a key. It is called again when the duration has passed, unless that is 0, and after an error.
+	// Sync reconciles a key. It is called again after an error, with backoff, and after the
+	// returned duration unless that is 0.
 	Sync func(ctx context.Context, key K) (again time.Duration, err error)
-	// Log gets errors; nil discards them.
+	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed. Only errors that end a watch are
+// returned.
 func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -57,7 +61,7 @@ func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	for _, resource := range cfg.Resources {
 		parts.Go(func() {
 			err := watch(ctx, cfg, resource, func(key K) { queue.Add(key, struct{}{}) })
-			cancel(err) // ErrClosed, too, ends the others
+			cancel(err) // ErrClosed also ends the other watches
 		})
 	}
 	parts.Go(func() { work(ctx, cfg, queue) })
@@ -70,7 +74,7 @@ func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	return nil
 }
 
-// watch adds the keys of everything in a resource, and then those of its events.
+// watch adds the keys of all existing objects of a resource, and then those of its events.
 func watch[K comparable](ctx context.Context, cfg Config[K], resource string, add func(K)) error {
 	begin := func(sn *store.Snapshot, resource string) {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
@@ -107,7 +111,7 @@ func work[K comparable](ctx context.Context, cfg Config[K], queue *workqueue.Que
 		case ctx.Err() != nil:
 		case err != nil:
 			if !apierrors.IsConflict(err) {
-				cfg.Log.Warn("a controller failed and tries again", "controller", cfg.Name, "key", next.Key, "err", err)
+				cfg.Log.Warn("sync failed; will retry", "controller", cfg.Name, "key", next.Key, "err", err)
 			}
 			queue.AddRateLimited(next.Key, struct{}{})
 		default:

@@ -34,11 +34,11 @@ func put(t *testing.T, st *store.Store, resource, name string) {
 func keys(obj *store.Object, add func(string)) { add(obj.Key.Resource + "/" + obj.Key.Name) }
 
 // CTRL-02
-func TestKeysOfWhatIsThereAndOfWhatComes(t *testing.T) {
+func TestSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})
 		put(t, st, "apples", "a")
-		var mu sync.Mutex // of seen: nothing but time stands between a reset and the next sync
+		var mu sync.Mutex // protects seen, because retries run concurrently with after
 		var seen []string
 		failures := 2
 		ended := make(chan error)
@@ -82,12 +82,12 @@ func TestKeysOfWhatIsThereAndOfWhatComes(t *testing.T) {
 		after("after a time", 31*time.Minute, "pears/later")
 		st.Close()
 		if err := <-ended; err != nil {
-			t.Errorf("the end of the store is an error: %v", err)
+			t.Errorf("Run returns an error when the store is closed: %v", err)
 		}
 	})
 }
 
-func TestTheEndOfTheContext(t *testing.T) {
+func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})
 		defer st.Close()
@@ -100,7 +100,7 @@ func TestTheEndOfTheContext(t *testing.T) {
 				Store: st, Resources: []string{"apples"}, Keys: keys,
 				Sync: func(ctx context.Context, _ string) (time.Duration, error) {
 					close(working)
-					<-ctx.Done() // what is in hand is waited for
+					<-ctx.Done() // Run waits for a sync that is running
 					return 0, ctx.Err()
 				},
 			})
@@ -108,12 +108,12 @@ func TestTheEndOfTheContext(t *testing.T) {
 		<-working
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the end of the context is an error: %v", err)
+			t.Errorf("Run returns an error when its context ends: %v", err)
 		}
 	})
 }
 
-// One that falls behind begins again from what is there.
+// A watch that falls behind starts over with the current state.
 func TestFallingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{Retain: 4})
@@ -124,7 +124,7 @@ func TestFallingBehind(t *testing.T) {
 			_ = follow.Run(t.Context(), follow.Config[string]{
 				Store: st, Resources: []string{"apples"},
 				Keys: func(obj *store.Object, add func(string)) {
-					if first { // while the log turns over
+					if first { // write more events than the log retains
 						first = false
 						for i := range 50 {
 							put(t, st, "apples", fmt.Sprint(i))

@@ -1,11 +1,15 @@
-// Package tokens looks after the tokens that are kept in Secrets.
+// Package tokens replaces serviceaccount-token-controller,
+// legacy-serviceaccount-token-cleaner-controller and token-cleaner-controller: it maintains the
+// tokens that are stored in Secrets.
 //
-//	kubernetes.io/service-account-token   filled with a token of the account that its annotation names, the namespace and the root
-//	                                      certificate; deleted with the account,
-//	                                      or when it was in no use for a year, and marked as invalid for another, if the account names it
+//	kubernetes.io/service-account-token   filled with a token of the account in its annotation, the
+//	                                      namespace and the root certificate; deleted with the account.
+//	                                      If the account lists it: marked as invalid after a year without
+//	                                      use, and deleted after another year
 //	bootstrap.kubernetes.io/token         deleted when it expires, in kube-system
 //
-// An account may be deleted and made again: a Secret whose annotation names the uid of the former one goes with that.
+// An account may be deleted and created again. A Secret whose annotation has the uid of the
+// previous account is deleted.
 package tokens
 
 import (
@@ -28,24 +32,24 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config is what the controller works on.
+// Config configures the controller. Store, Client and Issue are required.
 type Config struct {
 	Store *store.Store
 	// Client writes and deletes Secrets.
 	Client client.Client
-	// Issue signs the token of an account that is kept in a Secret.
+	// Issue signs the token of an account for a Secret.
 	Issue func(context.Context, *corev1.ServiceAccount, *corev1.Secret) (string, error)
-	// Uses says whether a pod uses a Secret; nil: none does.
+	// Uses reports whether a pod uses a Secret. If nil, no pod does.
 	Uses func(pod *corev1.Pod, secret string) bool
-	// RootCA is put into the Secrets of accounts; nil: nothing is.
+	// RootCA is stored in the Secrets of accounts, unless it is nil.
 	RootCA []byte
 	Log    *slog.Logger
 }
 
-// Controller is the controller of one control plane.
+// Controller maintains the tokens of one control plane.
 type Controller struct{ cfg Config }
 
-// New returns a controller; Run makes it work.
+// New returns a controller; call Run to start it.
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
 const (
@@ -53,7 +57,7 @@ const (
 	accounts = "serviceaccounts"
 )
 
-// Run works until ctx ends or the store is closed.
+// Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "tokens in secrets", Store: c.cfg.Store, Resources: []string{secrets, accounts}, Log: c.cfg.Log, Sync: c.sync,
@@ -66,7 +70,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// mayHoldToken says, without decoding it, whether a Secret can be of a type that matters.
+// mayHoldToken reports, without decoding a Secret, whether it can be of one of the two types.
 func mayHoldToken(data []byte) bool {
 	return bytes.Contains(data, []byte(corev1.SecretTypeServiceAccountToken)) || bytes.Contains(data, []byte(api.SecretTypeBootstrapToken))
 }
@@ -99,7 +103,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Durati
 	return 0, nil
 }
 
-// syncAccount sees to all Secrets that name an account, which is there or not.
+// syncAccount syncs all token Secrets that name an account, whether the account exists or not.
 func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key store.Key) (again time.Duration, err error) {
 	for obj := range sn.Scan(secrets, key.Namespace, store.Key{}) {
 		if !mayHoldToken(obj.Data) {
@@ -122,7 +126,8 @@ func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key st
 	return again, nil
 }
 
-// syncToken fills a Secret, or deletes it if its account is gone, or its token in no use.
+// syncToken fills a Secret. It deletes the Secret if its account is gone, and otherwise checks for
+// disuse.
 func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) (again time.Duration, err error) {
 	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
 	if name == "" {

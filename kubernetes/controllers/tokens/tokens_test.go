@@ -28,7 +28,7 @@ func get(t *testing.T, env *testenv.Env, namespace, name string) *corev1.Secret 
 	return secret
 }
 
-// known says whom a token is taken for; "": nobody.
+// known returns the user that a token authenticates, or "" if it is not accepted.
 func known(t *testing.T, env *testenv.Env, token string) string {
 	t.Helper()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
@@ -36,7 +36,8 @@ func known(t *testing.T, env *testenv.Env, token string) string {
 	return review.Status.User.Username
 }
 
-// AUTHN-04, CTRL-02: tokens of old are made for the Secrets that ask for them, and end with Secret and account.
+// AUTHN-04, CTRL-02: Secrets that request a legacy token get one. It is invalid after the deletion
+// of the Secret or the account.
 func TestTokensInSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
@@ -58,7 +59,7 @@ func TestTokensInSecrets(t *testing.T) {
 		time.Sleep(10 * 365 * 24 * time.Hour)
 		const name = "system:serviceaccount:default:robot"
 		if got := known(t, env, token); got != name {
-			t.Errorf("the token is taken for %q", got)
+			t.Errorf("the token authenticates %q", got)
 		}
 		if used := get(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("last used: %q", used)
@@ -67,16 +68,16 @@ func TestTokensInSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := known(t, env, token); got != "" {
-			t.Errorf("without its Secret the token is taken for %q", got)
+			t.Errorf("without its Secret, the token authenticates %q", got)
 		}
 		if err := env.Client().Delete(t.Context(), account); err != nil {
 			t.Fatal(err)
 		}
 		if get(t, env, "default", "two") != nil {
-			t.Error("the Secret stays without its account")
+			t.Error("the Secret still exists without its account")
 		}
 		if got := known(t, env, string(two.Data["token"])); got != "" {
-			t.Errorf("without its account the token is taken for %q", got)
+			t.Errorf("without its account, the token authenticates %q", got)
 		}
 	})
 }
@@ -102,13 +103,14 @@ func TestBootstrapTokensExpire(t *testing.T) {
 			t.Error("too late")
 		}
 		if get(t, env, "default", "elsewhere") == nil {
-			t.Error("a Secret of another namespace is deleted")
+			t.Error("a Secret of another namespace was deleted")
 		}
 	})
 }
 
-// AUTHN-04, CTRL-02: a token that its account names is marked when nobody used it for a year, and goes after another.
-func TestUnusedTokensGo(t *testing.T) {
+// AUTHN-04, CTRL-02: a token that its account lists is marked after a year without use, and deleted
+// after another year.
+func TestUnusedTokensAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		env.Create(t, &corev1.ServiceAccount{
@@ -131,7 +133,7 @@ func TestUnusedTokensGo(t *testing.T) {
 		if err != nil || tracking.Data["since"] != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("%v, %v", tracking, err)
 		}
-		// state is which tokens are there, with a mark behind those that are invalid.
+		// state checks which tokens exist; those marked as invalid have a suffix.
 		state := func(want string) {
 			t.Helper()
 			var all []string
@@ -157,10 +159,10 @@ func TestUnusedTokensGo(t *testing.T) {
 		time.Sleep(10 * day)
 		state("unused(invalid) used mounted by-hand")
 		if got := known(t, env, token); got != "" {
-			t.Errorf("an invalid token is taken for %s", got)
+			t.Errorf("an invalid token authenticates %s", got)
 		}
 		label := get(t, env, "default", "unused")
-		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since") // whoever needs it after all
+		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since") // the user needs the token after all
 		if err := env.Client().Update(t.Context(), label); err != nil {
 			t.Fatal(err)
 		}

@@ -19,18 +19,21 @@ const (
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 
-	// trackingName is the ConfigMap in kube-system that says since which day it is noted when tokens were last used.
+	// trackingName is the ConfigMap in kube-system that has the day since which the last use of
+	// tokens is recorded.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"
 
-	// unusedStays is how long a token may be unused before it is marked as invalid, and how long it is marked before it goes.
+	// unusedStays is how long a token may be unused before it is marked as invalid, and then how
+	// long it is kept.
 	unusedStays = 365 * 24 * time.Hour
-	// mountedAgain is when a token that pods still use is looked at again.
+	// mountedAgain is when an expired token that pods still use is checked again.
 	mountedAgain = 24 * time.Hour
 )
 
-// clearUnused marks a token that its account names and nobody uses, and deletes it when it was marked long enough. Tokens that accounts do not
-// name were made by hand, and stay.
+// clearUnused marks a token that is listed by its account and unused for unusedStays, and deletes
+// it when it has been marked for that long. It keeps tokens that the account does not list, because
+// they were created by hand.
 func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, account *corev1.ServiceAccount, secret *corev1.Secret) (again time.Duration, err error) {
 	since, err := c.trackedSince(ctx, sn)
 	if err != nil {
@@ -46,7 +49,7 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	if label, ok := secret.Labels[lastUsedLabel]; ok {
 		used, err := time.Parse(time.DateOnly, label)
 		if err != nil {
-			return 0, nil // nobody knows when it was used
+			return 0, nil // the time of the last use is unknown
 		}
 		if used = dayAfter(used).Add(unusedStays); used.After(free) {
 			free = used
@@ -73,10 +76,10 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	return 0, c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
 }
 
-// dayAfter is the end of a day: labels do not say when on it.
+// dayAfter returns the end of a day: labels have no time of day.
 func dayAfter(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
 
-// written leaves out what the newer state of a Secret brings here again.
+// written drops errors that mean that the Secret changed or is gone: the event queues it again.
 func (c *Controller) written(err error, what string, secret *corev1.Secret) error {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -84,8 +87,8 @@ func (c *Controller) written(err error, what string, secret *corev1.Secret) erro
 	return fmt.Errorf("%s secret %s/%s: %w", what, secret.Namespace, secret.Name, err)
 }
 
-// trackedSince is the end of the day on which the use of tokens was first noted. It is written down with the first
-// token in a Secret.
+// trackedSince returns the end of the day since which the use of tokens is recorded. The first
+// call, for the first token in a Secret, creates the record.
 func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time.Time, error) {
 	today := time.Now().UTC().Format(time.DateOnly)
 	there, err := derived.Get[corev1.ConfigMap](sn, "configmaps", metav1.NamespaceSystem, trackingName)
@@ -95,7 +98,7 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trackingName}, Data: map[string]string{trackingKey: today},
 		}
 		if err := c.cfg.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-			return time.Time{}, fmt.Errorf("write since when tokens are tracked: %w", err)
+			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)
 		}
 		there = made
 	case err != nil:
@@ -109,7 +112,7 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 		}
 		next.Data[trackingKey] = today
 		if err := c.cfg.Client.Update(ctx, next); err != nil {
-			return time.Time{}, fmt.Errorf("write since when tokens are tracked: %w", err)
+			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)
 		}
 		since, _ = time.Parse(time.DateOnly, today)
 	}

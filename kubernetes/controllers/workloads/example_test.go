@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controllers/workloads"
 )
 
-// Controllers that nothing needs have started nothing: without an object of their kinds they read none and need no server.
+// Without objects of their kinds, the controllers send no request and need no server.
 func Example() {
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -20,7 +20,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://nobody.invalid"}}).Run(ctx)
+		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://unreachable.invalid"}}).Run(ctx)
 	}()
 	cancel()
 	fmt.Println(<-done)

@@ -19,19 +19,20 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// group is controllers that are started together.
+// group is a set of controllers that start together.
 type group struct {
-	kinds     []string  // the first object of one of them starts the group; as in store.Key
-	but       store.Key // an object that does not count
+	kinds     []string  // the first object of one of these resources starts the group
+	but       store.Key // an object that does not start the group
 	construct func(context.Context, *informers) ([]controller, error)
 }
 
-// controller is a controller of Kubernetes'. Run returns when ctx has ended and its workers, too.
+// controller is one of Kubernetes' controllers. Run returns when ctx has ended and its workers have
+// stopped.
 type controller interface {
 	Run(ctx context.Context, workers int)
 }
 
-// What kube-controller-manager is configured with unless told otherwise.
+// kube-controller-manager's defaults.
 const (
 	endpointsPerSlice  = 100
 	endpointsPerSubset = 1000
@@ -46,7 +47,8 @@ func groups() []group {
 		{kinds: []string{"daemonsets.apps"}, construct: daemonSets},
 		{kinds: []string{"jobs.batch"}, construct: jobs},
 		{kinds: []string{"cronjobs.batch"}, construct: cronJobs},
-		// Every control plane has a Service for itself, whose endpoints are no controller's business.
+		// Every control plane has the Service "kubernetes", whose endpoints no controller
+		// maintains.
 		{kinds: []string{"services"}, but: store.Key{Resource: "services", Namespace: "default", Name: "kubernetes"}, construct: endpoints},
 	}
 }
@@ -76,7 +78,7 @@ func daemonSets(ctx context.Context, read *informers) ([]controller, error) {
 }
 
 func jobs(ctx context.Context, read *informers) ([]controller, error) {
-	// Groups of pods that are scheduled together are behind a feature gate that is off.
+	// The feature gate of gang scheduling (pod groups) is off, so its informers are nil.
 	jobs, err := job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
 	return []controller{jobs}, err
 }
@@ -86,8 +88,8 @@ func cronJobs(ctx context.Context, read *informers) ([]controller, error) {
 	return []controller{crons}, err
 }
 
-// endpoints tell of the ready pods of Services, in EndpointSlices and in the older Endpoints, and copy Endpoints that are written by hand
-// into EndpointSlices.
+// endpoints returns the controllers that write the ready pods of Services to EndpointSlices and to
+// the older Endpoints, and that mirror hand-written Endpoints to EndpointSlices.
 func endpoints(ctx context.Context, read *informers) ([]controller, error) {
 	return []controller{
 		endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0),

@@ -21,8 +21,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// informers are the informers of one control plane. Each is made when the first controller asks for it, and all that ask share it. A
-// factory of client-go would do, too, but brings the informers of all kinds into the binary.
+// informers are the shared informers of one control plane, each created on first use. A
+// SharedInformerFactory of client-go would do the same, but would link the informers of all kinds.
 type informers struct {
 	client kubernetes.Interface
 
@@ -45,10 +45,10 @@ type informers struct {
 
 	mu      sync.Mutex
 	made    []cache.SharedIndexInformer
-	started int // of made
+	started int // the number of started informers, a prefix of made
 }
 
-// lazy is an informer that is made by the first call.
+// lazy returns an informer that the first call creates.
 type lazy[L any] func() informer[L]
 
 func newInformers(config *rest.Config) (*informers, error) {
@@ -57,7 +57,7 @@ func newInformers(config *rest.Config) (*informers, error) {
 	config.UserAgent = "kelson-workloads"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	s := &informers{client: client}
 	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
@@ -77,10 +77,10 @@ func newInformers(config *rest.Config) (*informers, error) {
 	return s, nil
 }
 
-// newInformer is a constructor of client-go's.
+// newInformer is the type of client-go's constructors of informers.
 type newInformer func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
-// clusterWide is for kinds without namespaces.
+// clusterWide adapts the constructors of cluster-scoped kinds, which take no namespace.
 func clusterWide(construct func(kubernetes.Interface, time.Duration, cache.Indexers) cache.SharedIndexInformer) newInformer {
 	return func(client kubernetes.Interface, _ string, resync time.Duration, _ cache.Indexers) cache.SharedIndexInformer {
 		return construct(client, resync, cache.Indexers{})
@@ -97,15 +97,15 @@ func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexe
 	})
 }
 
-// construct makes the controllers of a group; of one group at a time, because controllers look whether an informer has an index and
-// add it if not.
+// construct creates the controllers of a group. It serializes the groups, because controllers check
+// whether an informer has an index before they add it.
 func (s *informers) construct(ctx context.Context, g group) ([]controller, error) {
 	s.constructing.Lock()
 	defer s.constructing.Unlock()
 	return g.construct(ctx, s)
 }
 
-// unstarted hands out the informers that nobody has started yet; the caller starts them.
+// unstarted returns the informers that have not been started yet; the caller must start them.
 func (s *informers) unstarted() []cache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *informers) unstarted() []cache.SharedIndexInformer {
 	return news
 }
 
-// wait returns true when all informers know the state, and false when ctx ends before.
+// wait waits until all informers have synced. It returns false if ctx ends first.
 func (s *informers) wait(ctx context.Context) bool {
 	s.mu.Lock()
 	synced := make([]cache.DoneChecker, 0, len(s.made))
@@ -125,7 +125,7 @@ func (s *informers) wait(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", synced...)
 }
 
-// informer is an informer as the controllers take it.
+// informer implements the informer interfaces that the controllers take.
 type informer[L any] struct {
 	shared cache.SharedIndexInformer
 	lister L

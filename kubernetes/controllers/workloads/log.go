@@ -5,10 +5,12 @@ import (
 	"log/slog"
 )
 
-// Debugging gives h all records at level Debug. Kubernetes' controllers report as errors what they do again a moment later, such as that
-// they have not read yet what they have just written, and that their watches ended when they were told to end.
+// Debugging returns a handler that passes all records to h at level Debug. Kubernetes' controllers
+// report errors that they resolve with a retry a moment later, such as a cache that does not have
+// their last write yet, or a watch that ended during shutdown.
 //
-// Records below level Debug, which is logr's V(4), are dropped: from V(8) on client-go logs the bodies of requests and responses.
+// Records below level Debug, which is logr's V(4), are dropped: from V(8) on, client-go logs the
+// bodies of requests and responses.
 func Debugging(h slog.Handler) slog.Handler { return debugging{h} }
 
 type debugging struct{ slog.Handler }
@@ -18,7 +20,7 @@ func (d debugging) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (d debugging) Handle(ctx context.Context, r slog.Record) error {
-	if !d.Enabled(ctx, r.Level) { // logr does not ask before it hands on an error
+	if !d.Enabled(ctx, r.Level) { // logr calls Enabled for information but not for errors
 		return nil
 	}
 	r.Level = slog.LevelDebug

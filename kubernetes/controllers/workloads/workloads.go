@@ -1,9 +1,11 @@
-// Package workloads runs Kubernetes' own controllers of workloads on a control plane: those of ReplicationControllers, ReplicaSets,
-// Deployments, StatefulSets, DaemonSets, Jobs and CronJobs, and those that tell the endpoints of Services.
+// Package workloads runs Kubernetes' own controllers of workloads:
+// replicationcontroller-controller, replicaset-controller, deployment-controller,
+// statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
+// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller.
 //
-// They are clients of the API like any other: what they read and write passes through the whole pipeline. Each group of them is
-// started when the first object of one of its kinds exists, and nothing is read before; so a control plane pays for what it has. What
-// several groups read is read once.
+// They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
+// controllers starts, and its informers with it, when the first object of one of its kinds exists,
+// so an unused kind costs nothing. The groups share informers.
 //
 //	c := workloads.New(workloads.Config{Store: st, REST: plane.RESTConfig()})
 //	err := c.Run(ctx) // blocks until ctx ends
@@ -23,21 +25,22 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config is what the controllers work on.
+// Config configures the controllers. Store and REST are required.
 type Config struct {
-	// Store tells when the controllers are needed; they read and write through REST.
+	// Store reports when the controllers are needed; they read and write through REST.
 	Store *store.Store
 	REST  *rest.Config
-	// Workers is how many objects of a kind are worked on at a time; 0 means 5, as in Kubernetes.
+	// Workers is how many objects each controller processes concurrently; 0 means 5, as in
+	// Kubernetes.
 	Workers int
-	// Log gets what the controllers say, all of it at level Debug; nil discards it.
+	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger
 }
 
-// Controllers are the controllers of one control plane.
+// Controllers are the workload controllers of one control plane.
 type Controllers struct{ cfg Config }
 
-// New returns controllers; Run makes them work.
+// New returns controllers; call Run to start them.
 func New(cfg Config) *Controllers {
 	if cfg.Workers == 0 {
 		cfg.Workers = 5
@@ -48,7 +51,8 @@ func New(cfg Config) *Controllers {
 	return &Controllers{cfg}
 }
 
-// Run works until ctx ends or the store is closed, and returns when everything it started has ended.
+// Run runs the controllers until ctx ends or the store is closed, and returns when everything that
+// it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(Debugging(c.cfg.Log.Handler()))))
 	defer end(nil)
@@ -68,7 +72,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	return nil
 }
 
-// run waits until the group is needed, and works until ctx ends.
+// run waits until the group is needed, and runs it until ctx ends.
 func (c *Controllers) run(ctx context.Context, g group, shared func() (*informers, error)) error {
 	if err := c.wait(ctx, g); err != nil || ctx.Err() != nil {
 		return err
@@ -79,14 +83,14 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	}
 	controllers, err := read.construct(ctx, g)
 	if err != nil {
-		return fmt.Errorf("make controllers of %s: %w", g.kinds[0], err)
+		return fmt.Errorf("create controllers of %s: %w", g.kinds[0], err)
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	for _, informer := range read.unstarted() {
 		parts.Go(func() { informer.RunWithContext(ctx) })
 	}
-	// The controllers would wait themselves, but look at the informers ten times a second only.
+	// The controllers wait for their informers, too, but check only ten times a second.
 	if !read.wait(ctx) {
 		return nil
 	}
@@ -96,7 +100,8 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	return nil
 }
 
-// wait returns when the group is needed, ctx ends, or the store is closed, which is an error.
+// wait returns when the group is needed or ctx has ended. It returns an error if the store is
+// closed.
 func (c *Controllers) wait(ctx context.Context, g group) error {
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)

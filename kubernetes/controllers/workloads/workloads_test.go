@@ -38,8 +38,8 @@ func inCluster(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 	})
 }
 
-// CTRL-03: the pods of a StatefulSet come one after the other, each when the one before is ready, and go in the opposite order. Their
-// claims stay.
+// CTRL-03: a StatefulSet creates its pods one after the other, each when the previous one is ready,
+// and deletes them in reverse order. Their claims are kept.
 func TestStatefulSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		log := podLog(t, env)
@@ -54,7 +54,7 @@ func TestStatefulSet(t *testing.T) {
 		after(t, env, time.Minute)
 		want := []string{"+db-0", "db-0 ready", "+db-1", "db-1 ready", "+db-2", "db-2 ready"}
 		if got := log(); !slices.Equal(got, want) {
-			t.Errorf("what happened: %v, want %v", got, want)
+			t.Errorf("first: %v, want %v", got, want)
 		}
 		env.Get(t, set)
 		if s := set.Status; s.ReadyReplicas != 3 || s.CurrentRevision == "" || s.UpdateRevision != s.CurrentRevision {
@@ -64,7 +64,7 @@ func TestStatefulSet(t *testing.T) {
 		update(t, env, set)
 		after(t, env, 2*time.Minute)
 		if got, want := log()[len(want):], []string{"-db-2", "-db-1"}; !slices.Equal(got, want) {
-			t.Errorf("then happened: %v, want %v", got, want)
+			t.Errorf("then: %v, want %v", got, want)
 		}
 		if claims := names(t, env, &corev1.PersistentVolumeClaimList{}); !slices.Equal(claims, []string{"data-db-0", "data-db-1", "data-db-2"}) {
 			t.Errorf("claims %v", claims)
@@ -72,7 +72,8 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// CTRL-03: a DaemonSet has a pod on the node, another in its place when that goes, and none where its selector does not match.
+// CTRL-03: a DaemonSet creates a pod on the node, replaces it when it is deleted, and has none
+// where its node selector does not match.
 func TestDaemonSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{
@@ -90,7 +91,7 @@ func TestDaemonSet(t *testing.T) {
 		after(t, env, 2*time.Minute)
 		second := pods(t, env)
 		if len(second) != 1 || second[0].UID == first[0].UID || second[0].Status.Phase != corev1.PodRunning {
-			t.Errorf("instead: %+v", second)
+			t.Errorf("replacement: %+v", second)
 		}
 		env.Get(t, set)
 		if s := set.Status; s.DesiredNumberScheduled != 1 || s.NumberReady != 1 {
@@ -106,7 +107,8 @@ func TestDaemonSet(t *testing.T) {
 	})
 }
 
-// CTRL-03: a Job is done when it has its completions; its failures are counted, up to its limit; its pods go with it.
+// CTRL-03: a Job is complete when it has its completions. It fails when its failures reach the
+// limit. Its pods are deleted with it.
 func TestJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		good := job("good", nil)
@@ -136,7 +138,8 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// CTRL-03: a CronJob makes a Job at its times, in its time zone; a day of them passes at once. Of those that are done only the last stay.
+// CTRL-03: a CronJob creates Jobs on schedule, in its time zone. Of the finished ones it keeps only
+// the last. A day of virtual time passes immediately.
 func TestCronJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		var starts []string
@@ -167,18 +170,19 @@ func TestCronJob(t *testing.T) {
 			t.Errorf("status %+v", cron.Status)
 		}
 		if left := names(t, env, &batchv1.JobList{}); len(left) != 3 { // the default of successfulJobsHistoryLimit
-			t.Errorf("Jobs %v, want 3", left)
+			t.Errorf("finished Jobs %v, want 3", left)
 		}
 		cron.Spec.Suspend = new(true)
 		update(t, env, cron)
 		pass()
 		if !slices.Equal(starts, want) {
-			t.Errorf("suspended, it made further Jobs: %v", starts)
+			t.Errorf("a suspended CronJob created Jobs: %v", starts)
 		}
 	})
 }
 
-// CTRL-03: the EndpointSlices and the Endpoints of a Service follow its ready pods; Endpoints written by hand are copied.
+// CTRL-03: the EndpointSlices and Endpoints of a Service follow its ready pods; hand-written
+// Endpoints are mirrored.
 func TestEndpoints(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
@@ -205,23 +209,24 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("in Endpoints: %v, pods %v", got, want)
 		}
 		if got := ready(t, env, "outside"); !slices.Equal(got, []string{"192.0.2.7"}) {
-			t.Errorf("copied: %v", got)
+			t.Errorf("mirrored: %v", got)
 		}
 		env.Get(t, web)
 		web.Spec.Replicas = new(int32(0))
 		update(t, env, web)
 		after(t, env, 2*time.Minute)
 		if slices, endpoints := ready(t, env, "web"), addresses(t, env, "web"); len(slices) != 0 || len(endpoints) != 0 {
-			t.Errorf("without pods there are %v, %v", slices, endpoints)
+			t.Errorf("without pods: slices %v, Endpoints %v", slices, endpoints)
 		}
 	})
 }
 
-// CTRL-03: nothing is read before an object exists that needs it, and then only what is needed; what two groups read is read once.
-func TestStartsWhatIsNeeded(t *testing.T) {
+// CTRL-03: a group starts when an object needs it, and watches only the kinds that it needs. Groups
+// share informers.
+func TestStartsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
-		read := map[string]int{} // watches begun, by path
+		read := map[string]int{} // watches started, by path
 		var mu sync.Mutex
 		config := rest.CopyConfig(env.RESTConfig())
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -263,20 +268,21 @@ func TestStartsWhatIsNeeded(t *testing.T) {
 	})
 }
 
-// CTRL-03: who can't make a client is told, and what had been started ends.
+// CTRL-03: if the client can't be created, Run returns the error after all goroutines have ended.
 func TestUnusableConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, job("first", nil))
-		config := &rest.Config{Host: "http://nobody.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
+		config := &rest.Config{Host: "http://unreachable.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
 		err := workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "make client") {
+		if err == nil || !strings.Contains(err.Error(), "create client") {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
-// What the controllers report as errors are debugging messages, and nobody gets them who asked for less.
+// Errors of the controllers are logged at level Debug, and dropped if the handler's level is
+// higher.
 func TestDebugging(t *testing.T) {
 	var text strings.Builder
 	level := new(slog.LevelVar)
@@ -362,7 +368,7 @@ func names(t *testing.T, env *testenv.Env, into client.ObjectList) (names []stri
 	return names
 }
 
-// ready are the addresses in the slices of a Service that are ready.
+// ready returns the ready addresses in the slices of a Service.
 func ready(t *testing.T, env *testenv.Env, service string) (addresses []string) {
 	t.Helper()
 	var found discoveryv1.EndpointSliceList
@@ -381,7 +387,7 @@ func ready(t *testing.T, env *testenv.Env, service string) (addresses []string) 
 	return addresses
 }
 
-// addresses are those in the Endpoints of a Service that are ready.
+// addresses returns the ready addresses in the Endpoints of a Service.
 func addresses(t *testing.T, env *testenv.Env, service string) (addresses []string) {
 	t.Helper()
 	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service, Namespace: "default"}} //nolint:staticcheck // see above
@@ -410,7 +416,7 @@ func follow(t *testing.T, env *testenv.Env, kind client.ObjectList, each func(wa
 	}()
 }
 
-// podLog tells how pods came, became ready, and went.
+// podLog records when pods are created, become ready and are deleted.
 func podLog(t *testing.T, env *testenv.Env) func() []string {
 	t.Helper()
 	var mu sync.Mutex

@@ -1,18 +1,20 @@
-// Package containerlog keeps what a container prints and gives it to readers.
+// Package containerlog stores the output of a container and serves it to readers.
 //
-// A [Log] is an append-only sequence of lines in the form that container runtimes write for a kubelet:
+// A [Log] is an append-only sequence of entries in the format that container runtimes write for a
+// kubelet:
 //
 //	2026-01-02T15:04:05.000000000Z stdout F hello
-//	└ time, UTC                    └ stream └ F: full line, P: the line goes on in the next entry of this stream
+//	└ time, UTC                    └ stream └ F: full line, P: the line continues in the stream's next entry
 //
-// It lives in memory or in a file, and is bounded: it is kept in two halves, and when the newer half is full the older one is
-// dropped, so that the newest output is always there.
+// A log is in memory or in a file, and has a maximum size. It consists of two halves; when the
+// newer half is full, the older one is dropped, so that the newest output is always available.
 //
 //	            dropped │ previous half │ current half ──▶ append
 //	offset 0 ───────────┴───────────────┴──────────────▶
 //
-// Readers are cursors by offset: any number of them, none delays the writer, and one that falls off the old end goes on with
-// the oldest line there is. No goroutine runs for a log or a reader.
+// Readers are cursors with an offset. There can be any number of them, and none delays the writer.
+// A reader whose position was dropped continues with the oldest available line. Logs and readers
+// have no goroutines.
 //
 //	log, err := containerlog.New(containerlog.Config{})
 //	fmt.Fprintln(log.Writer(containerlog.Stdout), "hello")
@@ -26,7 +28,7 @@ import (
 	"time"
 )
 
-// Stream is where a line came from.
+// Stream identifies the stream of a line.
 type Stream string
 
 // The streams of a container.
@@ -36,23 +38,27 @@ const (
 )
 
 const (
-	// timeLayout has a fixed width, as kubelets print it.
+	// timeLayout is the kubelet's format of times. It has a fixed width.
 	timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
-	// maxLine is the longest text of one entry, in bytes; longer lines are parted. The same as containerd's.
+	// maxLine is the longest text of an entry, in bytes; longer lines are split. containerd has the
+	// same limit.
 	maxLine = 16 << 10
-	// DefaultMaxBytes bounds a log when the Config does not: a kubelet's containerLogMaxSize.
+	// DefaultMaxBytes is the default size limit of a log. It equals the kubelet's default
+	// containerLogMaxSize.
 	DefaultMaxBytes = 10 << 20
 )
 
-// Config says where a log is kept.
+// Config configures a log.
 type Config struct {
-	// Path is the file of the current half; the previous one is beside it with ".1" appended. Empty: in memory.
+	// Path is the file of the current half; the file of the previous half has the suffix ".1". If
+	// Path is empty, the log is in memory.
 	Path string
-	// MaxBytes bounds the log, times and stream names included. 0: DefaultMaxBytes.
+	// MaxBytes is the maximum size of the log, including times and stream names; 0 means
+	// DefaultMaxBytes.
 	MaxBytes int64
 }
 
-// Log is what one container printed. Safe for concurrent use.
+// Log is the output of one container. It is safe for concurrent use.
 type Log struct {
 	config Config
 
@@ -60,18 +66,18 @@ type Log struct {
 	halves  []half // one or two, oldest first
 	partial map[Stream][]byte
 	ended   bool
-	changed chan struct{} // closed at the next change; nil when nobody waits
-	err     error         // the first error of the file; the log takes nothing more then
+	changed chan struct{} // closed at the next change; nil if no reader waits
+	err     error         // the first error of the file, after which nothing is appended
 }
 
-// half is one bounded piece of the log.
+// half is one of the two parts of a log.
 type half struct {
 	base, size int64 // offset of its first byte, and its length
 	memory     []byte
 	file       *os.File
 }
 
-// New returns an empty log. A file that is there already is replaced.
+// New returns an empty log. It replaces an existing file.
 func New(config Config) (*Log, error) {
 	if config.MaxBytes == 0 {
 		config.MaxBytes = DefaultMaxBytes
@@ -83,7 +89,7 @@ func New(config Config) (*Log, error) {
 	return l, nil
 }
 
-// Open returns the log that an earlier process left at a path, ended.
+// Open returns the closed log that an earlier process left at a path.
 func Open(path string) (*Log, error) {
 	l := &Log{config: Config{Path: path, MaxBytes: DefaultMaxBytes}, ended: true}
 	for _, name := range []string{path + ".1", path} {
@@ -103,24 +109,24 @@ func Open(path string) (*Log, error) {
 	return l, nil
 }
 
-// Append adds one line (without its newline) that was printed at a time.
+// Append adds a line, without its newline, with the given time.
 func (l *Log) Append(at time.Time, stream Stream, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.append(at, stream, 'F', line)
 }
 
-// Writer returns a writer that adds whole lines as they get complete, and a rest without newline when the log is closed.
-// Its Write fails only when the log's file does.
+// Writer returns a writer that appends lines when they are complete. Closing the log appends a last
+// line without newline. Write fails only if the log's file does.
 func (l *Log) Writer(stream Stream) *Writer { return &Writer{log: l, stream: stream} }
 
-// Writer is the writing end of one stream of a log.
+// Writer writes to one stream of a log.
 type Writer struct {
 	log    *Log
 	stream Stream
 }
 
-// Write adds the lines of p.
+// Write appends the complete lines of p and buffers the rest.
 func (w *Writer) Write(p []byte) (int, error) {
 	l := w.log
 	l.mu.Lock()
@@ -143,7 +149,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), l.err
 }
 
-// Close ends the log: readers that follow it come to its end. What was written can still be read. Closing twice is allowed.
+// Close ends the log: readers that follow it reach its end. The contents can still be read. Close
+// may be called more than once.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +167,7 @@ func (l *Log) Close() error {
 	return l.err
 }
 
-// Release closes the log and frees its files or memory; readers come to its end.
+// Release closes the log and frees its files or memory. All readers reach the end.
 func (l *Log) Release() {
 	l.Close()
 	l.mu.Lock()
@@ -173,7 +180,7 @@ func (l *Log) Release() {
 	l.halves = []half{{base: l.end()}}
 }
 
-// append adds an entry. Called with the lock.
+// append adds an entry. The caller holds mu.
 func (l *Log) append(at time.Time, stream Stream, tag byte, line string) {
 	if l.ended || l.err != nil {
 		return
@@ -204,7 +211,8 @@ func (l *Log) append(at time.Time, stream Stream, tag byte, line string) {
 	l.notify()
 }
 
-// addHalf begins a new half and drops the one before the last. Called with the lock.
+// addHalf starts a new half and drops the oldest one if there are more than two. The caller holds
+// mu.
 func (l *Log) addHalf() error {
 	next := half{base: l.end()}
 	if path := l.config.Path; path != "" {
@@ -229,7 +237,8 @@ func (l *Log) addHalf() error {
 	return nil
 }
 
-// end is the offset after the last byte. Called with the lock, or before the log is shared.
+// end returns the offset after the last byte. The caller holds mu, unless the log is not shared
+// yet.
 func (l *Log) end() int64 {
 	if len(l.halves) == 0 {
 		return 0

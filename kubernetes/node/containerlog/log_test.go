@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestWriterPartsLines(t *testing.T) {
+func TestWriterSplitsLines(t *testing.T) {
 	l, _ := New(Config{})
 	out, errs := l.Writer(Stdout), l.Writer(Stderr)
 	fmt.Fprint(out, "he")
@@ -113,7 +113,7 @@ func TestBounded(t *testing.T) {
 		l.Close()
 		got := read(t, l, Options{})
 		if !strings.HasSuffix(got, "line 998\nline 999\n") || len(got) > 1000 || len(got) < 50 {
-			t.Errorf("%d bytes are left: %q", len(got), got)
+			t.Errorf("the log has %d bytes: %q", len(got), got)
 		}
 		rest, err := io.ReadAll(slow)
 		if err != nil || string(rest) != got {
@@ -143,7 +143,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 
-		// The caller goes.
+		// A reader ends when its context does.
 		l, _ = New(Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
@@ -158,7 +158,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// What is written comes back, whatever the pieces.
+// The log returns what was written, in whatever pieces.
 func FuzzWriter(f *testing.F) {
 	f.Add("a\nb", 1)
 	f.Add("", 3)

@@ -11,24 +11,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Options choose what of a log is read. The zero value is everything there is now, without times.
+// Options select what to read from a log. The zero value reads everything that it has now, without
+// times.
 type Options struct {
-	// Follow waits for more until the log is closed.
+	// Follow waits for more output until the log is closed.
 	Follow bool
-	// Since skips lines printed before it; zero: none.
+	// Since skips entries with earlier times; the zero time skips none.
 	Since time.Time
-	// Tail, when not nil, begins that many lines before the end.
+	// Tail, if not nil, is the number of lines before the end at which to start.
 	Tail *int64
-	// Limit, when not nil, ends after that many bytes, perhaps within a line.
+	// Limit, if not nil, is the maximum number of bytes to read. The last line may be incomplete.
 	Limit *int64
-	// Timestamps puts the time in front of each line.
+	// Timestamps prefixes each line with its time.
 	Timestamps bool
-	// Stream, when not empty, reads only that stream.
+	// Stream, if not empty, selects one stream.
 	Stream Stream
 }
 
-// Read returns a reader of the log. Its Read blocks only with Follow; it ends with io.EOF, or with ctx's error when ctx ends
-// first. Close may be called at any time, a blocked Read then returns. The reader is for one goroutine (and Close for another).
+// Read returns a reader of the log. The reader blocks only with Follow. It ends with io.EOF, or
+// with ctx's error if ctx ends first. The reader may be used by one goroutine; Close may be called
+// by another and ends a blocked Read.
 func (l *Log) Read(ctx context.Context, options Options) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
 	l.mu.Lock()
@@ -49,14 +51,14 @@ type reader struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	options Options
-	offset  int64 // of the next byte to take from the log
-	stop    int64 // where a reader that does not follow ends
+	offset  int64 // of the next byte to read from the log
+	stop    int64 // where the reader ends without Follow
 	limited bool
 	left    int64
 
-	raw    []byte // whole entries taken and not yet rendered, perhaps with the beginning of one at the end
-	ready  []byte // rendered and not yet read
-	middle bool   // the last rendered entry was partial: the next one of it has no time in front
+	raw    []byte // entries not yet rendered; the last one may be incomplete
+	ready  []byte // rendered but not yet read
+	middle bool   // the last rendered entry was partial, so the next one gets no time
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -83,7 +85,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// fill takes more bytes from the log, waiting for them when it follows.
+// fill reads more bytes from the log. With Follow, it waits for them.
 func (r *reader) fill() error {
 	var chunk [32 << 10]byte
 	for {
@@ -97,7 +99,7 @@ func (r *reader) fill() error {
 		}
 		n, at, err := r.log.readAt(chunk[:], r.offset)
 		if err == nil && n > 0 {
-			if at != r.offset { // the log dropped what came in between
+			if at != r.offset { // the log dropped the bytes between
 				r.raw = nil
 			}
 			r.raw = append(r.raw, chunk[:n]...)
@@ -124,7 +126,7 @@ func (r *reader) fill() error {
 	}
 }
 
-// render turns the whole entries of raw into what the caller asked for.
+// render converts the complete entries of raw to the requested format.
 func (r *reader) render() {
 	r.ready = r.ready[:0]
 	for {
@@ -154,7 +156,7 @@ func (r *reader) render() {
 	}
 }
 
-// parse splits an entry without its newline.
+// parse splits an entry, which has no newline.
 func parse(entry []byte) (at []byte, stream Stream, tag string, text []byte, ok bool) {
 	parts := bytes.SplitN(entry, []byte{' '}, 4)
 	if len(parts) != 4 {
@@ -163,7 +165,8 @@ func parse(entry []byte) (at []byte, stream Stream, tag string, text []byte, ok 
 	return parts[0], Stream(parts[1]), string(parts[2]), parts[3], true
 }
 
-// readAt reads at an offset, or at the oldest byte there is; at says where. n is 0 at the end. Called with the lock.
+// readAt reads at an offset, or at the oldest available byte if that is later. at is the actual
+// offset, and n is 0 at the end. The caller holds mu.
 func (l *Log) readAt(p []byte, offset int64) (n int, at int64, err error) {
 	for _, h := range l.halves {
 		if offset >= h.base+h.size {
@@ -183,10 +186,10 @@ func (l *Log) readAt(p []byte, offset int64) (n int, at int64, err error) {
 	return 0, offset, nil
 }
 
-// tail is the offset at which the last n lines begin. Called with the lock.
+// tail returns the offset of the n-th line from the end. The caller holds mu.
 func (l *Log) tail(n int64) int64 {
-	n = min(max(n, 0), l.config.MaxBytes) // no line is shorter than a byte
-	starts := make([]int64, 0, 64)        // of the last n+1 lines, as a ring
+	n = min(max(n, 0), l.config.MaxBytes) // a line has at least one byte
+	starts := make([]int64, 0, 64)        // a ring of the offsets of the last n+1 lines
 	next := 0
 	push := func(offset int64) {
 		if int64(len(starts)) < n+1 {
@@ -202,7 +205,7 @@ func (l *Log) tail(n int64) int64 {
 	for {
 		got, at, err := l.readAt(chunk[:], offset)
 		if err != nil || got == 0 {
-			return starts[next%len(starts)] // fewer than n lines: next is 0, the first start
+			return starts[next%len(starts)] // with fewer than n lines, next is 0: the first offset
 		}
 		for i, c := range chunk[:got] {
 			if c == '\n' {
@@ -213,7 +216,7 @@ func (l *Log) tail(n int64) int64 {
 	}
 }
 
-// FromPodLogOptions takes the options of a pod's log that choose lines.
+// FromPodLogOptions converts the options of a pod's log, except those that select the container.
 func FromPodLogOptions(opts *corev1.PodLogOptions, now time.Time) Options {
 	o := Options{Follow: opts.Follow, Timestamps: opts.Timestamps, Tail: opts.TailLines, Limit: opts.LimitBytes}
 	switch {

@@ -20,7 +20,8 @@ import (
 
 const secret = "the key of the authority"
 
-// attacked is a machine with what an attacker would like to read: a data directory around the runtime's own, and a home.
+// attacked is a machine with secrets: a data directory around the runtime's own, and a home
+// directory.
 type attacked struct {
 	data, home string
 	runtime    *Runtime
@@ -36,7 +37,7 @@ func newAttacked(t *testing.T, base string, config Config) *attacked {
 		}
 		mode := os.FileMode(0o600)
 		if strings.Contains(name, "open/") {
-			mode = 0o644 // hidden only by a root directory of its own
+			mode = 0o644 // only a separate root directory hides it
 		}
 		if err := os.WriteFile(name, []byte(secret), mode); err != nil {
 			t.Fatal(err)
@@ -50,7 +51,8 @@ func newAttacked(t *testing.T, base string, config Config) *attacked {
 	return a
 }
 
-// attack runs as a container. It looks for the secret in every way that a process has, and prints what it finds.
+// attack is a container's script. It looks for the secret in every way that a process has, and
+// prints what it finds.
 const attack = `
 cd / 2>/dev/null
 for f in %[1]s/pki/ca.key %[1]s/kubeconfig %[1]s/planes/p1/kubeconfig %[2]s/.kube/config; do
@@ -77,7 +79,7 @@ touch "$HOME/mine" && echo x > /tmp/mine && echo over
 
 func (a *attacked) script() string { return fmt.Sprintf(attack, a.data, a.home, os.Getpid()) }
 
-// run runs a container to its end and returns its exit and what it printed.
+// run runs a container until it ends and returns its exit and output.
 func (a *attacked) run(t *testing.T, spec node.ContainerSpec) (node.Exit, string) {
 	t.Helper()
 	s, err := a.runtime.Sandbox(t.Context(), spec.Pod)
@@ -108,12 +110,12 @@ func (a *attacked) attack(t *testing.T) {
 	spec.Container.TerminationMessagePath = "/dev/termination-log"
 	exit, log := a.run(t, spec)
 	if log != "over\n" || exit.Code != 0 || strings.Contains(exit.Message, secret) {
-		t.Errorf("%s: exit %+v, and the attack says\n%s", a.runtime.Confinement(), exit, log)
+		t.Errorf("%s: exit %+v, attack output\n%s", a.runtime.Confinement(), exit, log)
 	}
 	if _, err := os.Stat(filepath.Join(a.data, "written")); err == nil {
 		t.Error("the data directory was written to")
 	}
-	// The same by a command in the container.
+	// The same attack by exec.
 	spec = shell("echo ready; sleep 300")
 	s, err := a.runtime.Sandbox(t.Context(), spec.Pod)
 	if err != nil {
@@ -128,13 +130,13 @@ func (a *attacked) attack(t *testing.T) {
 		var out strings.Builder
 		err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", a.script()}, node.Streams{Stdout: &out, TTY: terminal})
 		if got := strings.ReplaceAll(out.String(), "\r", ""); !strings.HasSuffix(got, "over\n") || strings.Contains(got, secret) || strings.Contains(got, "READ") {
-			t.Errorf("%s: a command in the container says %q, %v", a.runtime.Confinement(), got, err)
+			t.Errorf("%s: exec: %q, %v", a.runtime.Confinement(), got, err)
 		}
 	}
 }
 
-// A pod reads neither the data directory nor the administrator's kubeconfig, by no way.
-func TestPodsReadNothingOfTheServer(t *testing.T) {
+// A pod can't read the data directory or the administrator's kubeconfig in any way.
+func TestPodsCannotReadTheServersFiles(t *testing.T) {
 	if os.Getenv("KELSON_TEST_UNPRIVILEGED") == "" && os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
 	}
@@ -156,8 +158,8 @@ func TestPodsReadNothingOfTheServer(t *testing.T) {
 	}
 }
 
-// The same without a root directory of its own, as in a container without the right to mount.
-func TestPodsOfAnotherUserReadNothingOfTheServer(t *testing.T) {
+// The same with ConfinedUser, as in a container that is not allowed to mount.
+func TestConfinedUserCannotReadTheServersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
 	}
@@ -172,7 +174,7 @@ func TestPodsOfAnotherUserReadNothingOfTheServer(t *testing.T) {
 	a.attack(t)
 }
 
-// The same with an agent that is not root: this test runs again as another user.
+// The same with an agent that does not run as root: the test runs itself as another user.
 func TestUnprivilegedAgent(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root, to become another user")
@@ -190,20 +192,20 @@ func TestUnprivilegedAgent(t *testing.T) {
 	if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestPodsReadNothingOfTheServer|TestExit|TestExec|TestEnvironmentAndDirectory|TestCanNotStart|TestTerminationMessage|TestStop|TestLeftover|TestFollow|TestAgentGoes)$")
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestPodsCannotReadTheServersFiles|TestExit|TestExec|TestEnvironmentAndDirectory|TestStartErrors|TestTerminationMessage|TestStop|TestLeftover|TestFollow|TestAgentEnds)$")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir + "/tmp", "HOME=" + dir, "KELSON_TEST_UNPRIVILEGED=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), ErrNotConfined.Error()) {
-		t.Skipf("SKIPPED: this system confines no pods of other users than root: %s", out)
+		t.Skipf("SKIPPED: this system can't confine pods of users other than root: %s", out)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestPodsReadNothingOfTheServer") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestPodsCannotReadTheServersFiles") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// Containers of different pods are different users.
-func TestPodsAreDifferentUsers(t *testing.T) {
+// Containers of different pods run as different users.
+func TestPodsHaveDifferentUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
 	}
@@ -239,7 +241,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// What runs as the agent says so, and is given the agent's user and files.
+// Unconfined pods run as the agent's user and can read its files.
 func TestUnconfined(t *testing.T) {
 	a := newAttacked(t, t.TempDir(), Config{Unconfined: true})
 	if _, log := a.run(t, shell("cat "+a.data+"/pki/ca.key")); log != secret+"\n" || a.runtime.Confinement() != Unconfined {

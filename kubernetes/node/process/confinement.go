@@ -2,19 +2,22 @@ package process
 
 import "errors"
 
-// Confinement says what separates the processes of pods from the rest of the machine.
+// Confinement is how the processes of pods are isolated from the rest of the machine.
 type Confinement string
 
 const (
-	// ConfinedRoot gives each pod a root directory of its own: the system's programs and libraries, read-only, the pod's own directory, and
-	// an empty /tmp. If the agent is root, each pod also has an unprivileged user of its own; otherwise it has the agent's user in a user
-	// namespace of its own.
+	// ConfinedRoot gives each pod its own root directory, with the system's programs and libraries
+	// (read-only), the pod's own directory, and an empty /tmp. If the agent runs as root, each pod
+	// also has its own unprivileged user; otherwise it runs as the agent's user in its own user
+	// namespace.
 	ConfinedRoot Confinement = "root"
-	// ConfinedUser gives each pod an unprivileged user. The file permissions of the machine decide what it can read.
+	// ConfinedUser gives each pod an unprivileged user. The machine's file permissions decide what
+	// it can read.
 	ConfinedUser Confinement = "user"
-	// Unconfined runs pods with the agent's user and files.
+	// Unconfined runs pods as the agent's user, with access to its files.
 	Unconfined Confinement = "none"
 )
 
-// ErrNotConfined says that this system offers no way to separate pods from the user of this process.
-var ErrNotConfined = errors.New("pods can't be separated from the user of this process on this system")
+// ErrNotConfined means that this system offers no way to isolate pods from the user of this
+// process.
+var ErrNotConfined = errors.New("this system can't isolate pods from the user of this process")

@@ -22,43 +22,47 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
-// Bounds of a termination message, as a kubelet has them: a file's bytes, a log's lines and bytes.
+// Limits of a termination message, as in a kubelet: bytes of the file, and bytes and lines of the
+// log.
 const (
 	messageBytes    = 4096
 	messageLogBytes = 2048
 	messageLogLines = 80
 )
 
-// drain is how long output is still read after the container has ended. Only a process that left the group can need it.
-const drain = time.Second
+// drainTimeout is how long to read output after the container's first process has ended. It matters
+// only if a process has left the process group and keeps the output open.
+const drainTimeout = time.Second
 
-// container is one process group. Two goroutines copy its output, one waits for its end; all are gone when done is closed.
+// container is a process group. Two goroutines copy its output and one waits for its end; all have
+// ended when done is closed.
 type container struct {
-	id      string
-	started time.Time
-	place   place             // nil for one of an earlier agent
-	files   *os.Root          // its directory; nil for one of an earlier agent
-	log     *containerlog.Log // nil when there is none left
-	done    chan struct{}
-	detach  func() bool
+	id       string
+	started  time.Time
+	launcher launcher          // nil if an earlier agent started the container
+	files    *os.Root          // the container's directory; nil if an earlier agent started the container
+	log      *containerlog.Log // nil if it no longer exists
+	done     chan struct{}
+	detach   func() bool
 
-	// How further commands are run, and what an attachment needs.
+	// For Exec and Attach.
 	env        []string
 	workingDir string
 	outputs    outputs
-	stdin      io.WriteCloser // nil: the container reads nothing
-	stdinOnce  bool           // the first who feeds it also ends it
-	terminal   *os.File       // nil: it has none
+	stdin      io.WriteCloser // nil: no standard input
+	stdinOnce  bool           // the first attached client closes stdin when it ends
+	terminal   *os.File       // nil: no terminal
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd // nil once it has ended: its process id may then be another's
+	cmd    *exec.Cmd // nil after its end, because its process id may be reused
 	kill   *time.Timer
 	killAt time.Time
 	exit   node.Exit // set before done is closed
 }
 
-// start runs the command of spec in dir, which files is. The container owns place and files then.
-func start(path, dir string, p place, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+// start runs the command of spec in dir. files is an open root of dir. The container closes p and
+// files at its end.
+func start(path, dir string, p launcher, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -70,7 +74,7 @@ func start(path, dir string, p place, files *os.Root, spec node.ContainerSpec, l
 	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
 	c := &container{
 		log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
-		place: p, files: files,
+		launcher: p, files: files,
 	}
 	sources, err := c.begin(spec)
 	var early *startError
@@ -87,10 +91,11 @@ func start(path, dir string, p place, files *os.Root, spec node.ContainerSpec, l
 	return c, nil
 }
 
-// begin starts the command on a terminal, or on pipes, as the spec wants it. The result is what it prints.
+// begin starts the command on a terminal or on pipes, depending on the spec. It returns the files
+// from which to read the output.
 func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
 	if spec.Container.TTY {
-		terminal, err := startOnTerminal(c.place, c.cmd)
+		terminal, err := startOnTerminal(c.launcher, c.cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +114,7 @@ func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
 		c.stdin, err = c.cmd.StdinPipe()
 	}
 	if err == nil {
-		err = c.place.start(c.cmd)
+		err = c.launcher.start(c.cmd)
 	}
 	c.cmd.Stdout.(*os.File).Close()
 	c.cmd.Stderr.(*os.File).Close()
@@ -122,7 +127,7 @@ func (c *container) begin(spec node.ContainerSpec) ([]*os.File, error) {
 	return sources, nil
 }
 
-// endOfInput is a terminal that is closed for reading by the character that says so.
+// endOfInput writes to a terminal. Close sends the end-of-file character.
 type endOfInput struct{ terminal *os.File }
 
 func (e endOfInput) Write(p []byte) (int, error) { return e.terminal.Write(p) }
@@ -132,23 +137,24 @@ func (e endOfInput) Close() error {
 	return err
 }
 
-// pipes makes the command's standard output and error; their reading ends are the result, in that order.
+// pipes creates the command's standard output and error, and returns their reading ends in that
+// order.
 func pipes(cmd *exec.Cmd) ([]*os.File, error) {
 	out, outWriter, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make pipes: %w", err)
+		return nil, fmt.Errorf("create pipes: %w", err)
 	}
 	errOut, errWriter, err := os.Pipe()
 	if err != nil {
 		out.Close()
 		outWriter.Close()
-		return nil, fmt.Errorf("make pipes: %w", err)
+		return nil, fmt.Errorf("create pipes: %w", err)
 	}
 	cmd.Stdout, cmd.Stderr = outWriter, errWriter
 	return []*os.File{out, errOut}, nil
 }
 
-// wait sees the container through to its end.
+// wait copies the container's output and waits for its end.
 func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	var copying sync.WaitGroup
 	writers := []io.Writer{
@@ -157,17 +163,18 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	}
 	for i, source := range sources {
 		copying.Go(func() {
-			// A log that can't be written any more must not block the container: its output is thrown away then.
+			// If the log can't be written, discard further output, so that the container does not
+			// block.
 			if _, err := io.Copy(writers[i], source); err != nil {
 				io.Copy(io.Discard, source)
 			}
 		})
 	}
-	c.cmd.Wait() // what it returns is in ProcessState
+	c.cmd.Wait() // the result is in ProcessState
 	exit := exitOf(c.cmd.ProcessState)
 
 	c.mu.Lock()
-	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // what the first process left behind
+	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
 	c.cmd = nil
 	if c.kill != nil {
 		c.kill.Stop()
@@ -175,7 +182,7 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	c.mu.Unlock()
 
 	for _, source := range sources {
-		source.SetReadDeadline(time.Now().Add(drain))
+		source.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 	copying.Wait()
 	for _, source := range sources {
@@ -183,7 +190,7 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	}
 	c.log.Close()
 	exit.Message = c.message(exit.Code, spec)
-	c.place.close()
+	c.launcher.close()
 	c.files.Close()
 	c.mu.Lock()
 	c.exit = exit
@@ -191,7 +198,8 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	close(c.done)
 }
 
-// exitOf is how a process ended, as a shell tells it.
+// exitOf converts the state of an ended process. After a signal, the code is 128 plus its number,
+// as in a shell.
 func exitOf(state *os.ProcessState) node.Exit {
 	exit := node.Exit{FinishedAt: time.Now(), Code: int32(state.ExitCode())}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -201,7 +209,8 @@ func exitOf(state *os.ProcessState) node.Exit {
 	return exit
 }
 
-// message is the termination message: the file's, or the end of the log after a failure where the policy says so.
+// message returns the termination message: the contents of the file or, after a failure and if the
+// policy says so, the end of the log.
 func (c *container) message(code int32, spec *corev1.Container) string {
 	if path := strings.Trim(filepath.Clean("/"+spec.TerminationMessagePath), "/"); path != "" {
 		if text := c.read(path, messageBytes); text != "" {
@@ -218,8 +227,9 @@ func (c *container) message(code int32, spec *corev1.Container) string {
 	return string(bytes.ToValidUTF8(text[max(0, len(text)-messageLogBytes):], nil))
 }
 
-// read returns the beginning of a file that the container has written, if it is one in its directory: a link that leads out of it could be
-// to any file of the machine, and a pipe would never end.
+// read returns the beginning of a regular file in the container's directory, or "". It doesn't
+// follow links out of the directory, which could lead to any file of the machine, and doesn't read
+// from pipes, which might never end.
 func (c *container) read(name string, most int64) string {
 	file, err := c.files.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -246,7 +256,7 @@ func (c *container) Exit() node.Exit {
 	return c.exit
 }
 
-// Stop signals the whole group.
+// Stop sends a signal to the whole process group.
 func (c *container) Stop(grace time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,13 +28,13 @@ var (
 	_ node.Dialer   = (*sandbox)(nil)
 )
 
-// Exec runs a command as the container's own was run: in its directory, with its environment, in a process group of its own, which is
-// killed when ctx or the container ends.
+// Exec runs a command with the container's directory and environment, in its own process group. The
+// group is killed when ctx or the container ends.
 func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
 	if len(command) == 0 {
-		return errors.New("no command is given")
+		return errors.New("no command specified")
 	}
-	if c.place == nil {
+	if c.launcher == nil {
 		return fmt.Errorf("container %s has ended", c.id)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,17 +49,17 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		}
 	}()
 	cmd := exec.CommandContext(ctx, command[0])
-	cmd.Err = nil // the place finds the program, not this process
-	cmd.Path, cmd.Args, cmd.Env, cmd.Dir, cmd.WaitDelay = "", slices.Clone(command), c.env, c.workingDir, drain
+	cmd.Err = nil // the launcher finds the program
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir, cmd.WaitDelay = "", slices.Clone(command), c.env, c.workingDir, drainTimeout
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var err error
 	if s.TTY {
-		err = runOnTerminal(c.place, cmd, s)
+		err = runOnTerminal(c.launcher, cmd, s)
 	} else {
-		err = run(c.place, cmd, s)
+		err = run(c.launcher, cmd, s)
 	}
 	if cmd.Process != nil {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left behind
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the command's group
 	}
 	if cmd.ProcessState == nil {
 		return err
@@ -70,18 +70,18 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 	return nil
 }
 
-// run runs a command on plain streams.
-func run(p place, cmd *exec.Cmd, s node.Streams) error {
+// run runs a command without a terminal.
+func run(p launcher, cmd *exec.Cmd, s node.Streams) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
 	if s.Stdin != nil {
-		// Not cmd.Stdin, whose end a Wait would wait for.
+		// Don't set cmd.Stdin, because Wait would wait until it ends.
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			return fmt.Errorf("make pipe: %w", err)
 		}
 		go func() {
-			io.Copy(in, s.Stdin) // ends with the client's stream
+			io.Copy(in, s.Stdin) // ends when the client closes the stream
 			in.Close()
 		}()
 	}
@@ -92,7 +92,7 @@ func run(p place, cmd *exec.Cmd, s node.Streams) error {
 	return cmd.Wait()
 }
 
-// notStarted says which command could not be run, where the error does not.
+// notStarted adds the command's name to an error that lacks it.
 func notStarted(name string, err error) error {
 	if early := (*startError)(nil); errors.As(err, &early) && !early.NoDir && !early.Exec {
 		return err
@@ -100,8 +100,8 @@ func notStarted(name string, err error) error {
 	return fmt.Errorf("run %q: %w", name, err)
 }
 
-// runOnTerminal runs a command as the leader of a session on a terminal of its own.
-func runOnTerminal(p place, cmd *exec.Cmd, s node.Streams) error {
+// runOnTerminal runs a command as a session leader on its own terminal.
+func runOnTerminal(p launcher, cmd *exec.Cmd, s node.Streams) error {
 	name := cmd.Args[0]
 	terminal, err := startOnTerminal(p, cmd)
 	if err != nil {
@@ -110,14 +110,14 @@ func runOnTerminal(p place, cmd *exec.Cmd, s node.Streams) error {
 	output := terminalStreams(terminal, s)
 	err = cmd.Wait()
 	select {
-	case <-output: // all was read: the terminal has no writer left
-	case <-time.After(drain):
+	case <-output: // all output was read: no process has the terminal open
+	case <-time.After(drainTimeout):
 	}
 	terminal.Close()
 	return err
 }
 
-// terminalStreams connects a terminal with a client. The result is closed when there is no more output.
+// terminalStreams connects a terminal to a client. output is closed when there is no more output.
 func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{}) {
 	if s.Stdin != nil {
 		go io.Copy(terminal, s.Stdin)
@@ -133,7 +133,7 @@ func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{})
 			out = io.Discard
 		}
 		if _, err := io.Copy(out, terminal); err != nil {
-			io.Copy(io.Discard, terminal) // a client that is gone must not block the command
+			io.Copy(io.Discard, terminal) // a client that has disconnected must not block the command
 		}
 	}()
 	return done
@@ -147,7 +147,7 @@ func resize(terminal *os.File, sizes <-chan node.Size) {
 	}
 }
 
-// Attach follows the container's output, and feeds its input.
+// Attach copies the container's output to s and s.Stdin to its input.
 func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	detach := c.outputs.attach(s)
 	defer detach()
@@ -169,7 +169,8 @@ func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	return nil
 }
 
-// outputs are those who follow what a container prints. What they miss is in its log.
+// outputs are the attached clients that receive the container's output. Earlier output is only in
+// the log.
 type outputs struct {
 	mu        sync.Mutex
 	followers map[*node.Streams]bool
@@ -189,7 +190,8 @@ func (o *outputs) attach(s node.Streams) (detach func()) {
 	}
 }
 
-// tee passes a stream's output on to the followers, too. One that can't be written to is dropped.
+// tee returns a writer that writes to the log and to the attached clients. It detaches clients to
+// which it can't write.
 func (o *outputs) tee(log io.Writer, of func(*node.Streams) io.Writer) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		o.mu.Lock()
@@ -209,7 +211,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Dial connects to a port of this machine, as the pod's processes would listen on.
+// Dial connects to a port of this machine, on which the pod's processes listen.
 func (s *sandbox) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", net.JoinHostPort(s.runtime.config.HostIP, strconv.Itoa(int(port))))

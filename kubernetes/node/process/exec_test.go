@@ -42,9 +42,9 @@ func TestExec(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := exec("", false); err == nil {
-		t.Error("no command was run")
+		t.Error("want an error for an empty command")
 	}
-	// A command ends with its client, and with its container.
+	// A command ends when its client disconnects and when its container ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	go func() {
@@ -55,8 +55,13 @@ func TestExec(t *testing.T) {
 	if err := c.(node.Executor).Exec(ctx, []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
-	go c.Stop(0)
-	if err := c.(node.Executor).Exec(t.Context(), []string{"sleep", "300"}, node.Streams{}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
+	reader, writer = io.Pipe()
+	go func() {
+		io.ReadFull(reader, make([]byte, len("begun\n")))
+		c.Stop(0)
+		io.Copy(io.Discard, reader)
+	}()
+	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,21 +1,27 @@
 //go:build unix
 
-// Package process is a node runtime that really runs containers' commands, as processes of this machine.
+// Package process is a node runtime that runs the containers' commands as processes of this
+// machine.
 //
-// Containers share the machine's network, processors and memory, but not the agent's files: see [Confinement]. The runtime is meant for one's
-// own pods on one's own machine, and for tests, and runs only where a user asked for it. What is like a container:
+// Containers share the machine's network, CPUs and memory, but not the agent's files: see
+// [Confinement]. The runtime is meant for users who run their own pods on their own machine, and
+// for tests. It runs only when a user selects it. A container has:
 //
-//   - a root directory with the system's programs, without the agent's data, home directories and /run, and an unprivileged user
-//   - a process group of its own; the container ends when its first process does, and the rest of the group is killed then
-//   - a fresh directory for each attempt, which is its working directory and HOME
-//   - an environment of PATH, HOME and HOSTNAME and what the pod says, nothing of the agent's own
-//   - its output kept as its log, its exit code, SIGTERM and after the grace SIGKILL
-//   - its termination message, in the file terminationMessagePath below its directory, or from its log where the policy says so
+//   - a root directory with the system's programs, without the agent's data, home directories and
+//     /run; and an unprivileged user
+//   - its own process group; when its first process ends, the container ends and the rest of the
+//     group is killed
+//   - a new directory for each attempt, which is its working directory and HOME
+//   - an environment of PATH, HOME, HOSTNAME and the pod's variables, without those of the agent
+//   - a log of its output, an exit code, and SIGTERM followed by SIGKILL after the grace period
+//   - a termination message, from the file terminationMessagePath below its directory or, depending
+//     on the policy, from its log
 //
-// What is not there is never pretended: the image is not looked at, so a container must name its command; a pod that mounts
-// volumes is refused. Nothing can be mounted: the files of the service account's volume are below the container's directory, at
-// $HOME/var/run/secrets/kubernetes.io/serviceaccount, as they were when the container started. Probes, resource limits and security
-// contexts have no effect.
+// Everything else is missing, and the runtime does not pretend otherwise. It does not read images,
+// so a container must have a command. It refuses pods that mount volumes. The files of the service
+// account volume are below the container's directory, at
+// $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated after the container's
+// start. Probes, resource limits and security contexts have no effect.
 //
 //	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
 //	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
@@ -47,26 +53,27 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
-// Config of a Runtime.
+// Config configures a Runtime.
 type Config struct {
-	// Root is the directory for everything of the containers; made if needed.
+	// Root is the directory of all files of containers. New creates it if needed.
 	Root string
-	// Path is the containers' PATH. Empty: the usual directories of a system.
+	// Path is the containers' PATH; "" means the usual system directories.
 	Path string
-	// LogBytes bounds the log of a container. 0: containerlog.DefaultMaxBytes.
+	// LogBytes is the maximum size of a container's log; 0 means containerlog.DefaultMaxBytes.
 	LogBytes int64
-	// HostIP is every pod's address. Empty: 127.0.0.1.
+	// HostIP is the address of every pod; "" means 127.0.0.1.
 	HostIP string
-	// Hidden are files and directories that pods can't see although they are among the system's, such as a data directory in /opt.
+	// Hidden lists files and directories below the system's directories that pods can't see, such
+	// as a data directory in /opt.
 	Hidden []string
-	// Unconfined runs pods with the user and the files of this process, on every system.
+	// Unconfined runs pods as the user of this process, with access to its files, on every system.
 	Unconfined bool
 }
 
-// defaultPath is the PATH of container images that say nothing else.
+// defaultPath is the PATH of container images that set none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// shutdownGrace is how long containers may take to end when their agent does.
+// shutdownGrace is the grace period of containers when their agent ends.
 const shutdownGrace = 2 * time.Second
 
 // Runtime implements node.Runtime.
@@ -75,11 +82,12 @@ type Runtime struct {
 	confinement Confinement
 }
 
-// Confinement says what separates pods from this process.
+// Confinement returns how pods are isolated from this process.
 func (r *Runtime) Confinement() Confinement { return r.confinement }
 
-// New returns a runtime that keeps its containers below config.Root. Unless config says Unconfined, it runs a program to see which
-// [Confinement] the system allows, and fails with [ErrNotConfined] when there is none.
+// New returns a runtime that stores its containers below config.Root. Unless config.Unconfined is
+// set, it runs a program to find out which [Confinement] the system allows, and returns
+// [ErrNotConfined] if there is none.
 func New(config Config) (*Runtime, error) {
 	if config.Root == "" {
 		return nil, errors.New("process runtime: Root is empty")
@@ -111,7 +119,8 @@ func New(config Config) (*Runtime, error) {
 	return r, nil
 }
 
-// dirMode lets the users of pods pass where they have the machine's root directory.
+// dirMode returns the mode of parent directories. With ConfinedUser, pods' users must be able to
+// enter them.
 func (r *Runtime) dirMode() os.FileMode {
 	if r.confinement == ConfinedUser {
 		return 0o711
@@ -119,7 +128,7 @@ func (r *Runtime) dirMode() os.FileMode {
 	return 0o700
 }
 
-// Info has this machine's processors; its memory is not known and not limited, so the node offers plenty.
+// Info reports this machine's CPUs. Memory is unknown and not limited, so the capacity is large.
 func (*Runtime) Info() node.Info {
 	return node.Info{Name: "process", Version: "1.0", Capacity: corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
@@ -128,7 +137,7 @@ func (*Runtime) Info() node.Info {
 	}}
 }
 
-// Sandbox makes the pod's directory. It refuses a pod that mounts volumes.
+// Sandbox creates the pod's directory. It returns an error if the pod mounts volumes.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -139,12 +148,12 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 	}
 	dir := filepath.Join(r.config.Root, string(pod.UID))
 	if err := os.MkdirAll(dir, r.dirMode()); err != nil {
-		return nil, fmt.Errorf("make the pod's directory: %w", err)
+		return nil, fmt.Errorf("create the pod's directory: %w", err)
 	}
 	return &sandbox{runtime: r, ctx: ctx, dir: dir}, nil
 }
 
-// mountable refuses a container whose volumes it would miss.
+// mountable returns an error if a container uses volumes other than its service account's.
 func mountable(c *corev1.Container) error {
 	for _, mount := range c.VolumeMounts {
 		if mount.MountPath != node.AccountPath {
@@ -153,12 +162,12 @@ func mountable(c *corev1.Container) error {
 		}
 	}
 	if len(c.VolumeDevices) > 0 {
-		return fmt.Errorf("container %q uses volume device %q, which the process runtime can't give", c.Name, c.VolumeDevices[0].Name)
+		return fmt.Errorf("container %q uses volume device %q, which the process runtime does not support", c.Name, c.VolumeDevices[0].Name)
 	}
 	return nil
 }
 
-// idFormat is the beginning of a container's id, with its process.
+// idFormat is the beginning of a container's id, with the process id.
 const idFormat = "process://%d-"
 
 type sandbox struct {
@@ -172,20 +181,20 @@ type sandbox struct {
 
 func (s *sandbox) IP() string { return s.runtime.config.HostIP }
 
-// Start runs the container's command. It does not block.
+// Start runs the container's command. It does not wait for the command.
 func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Container, error) {
 	if len(spec.Command) == 0 {
-		return nil, fmt.Errorf("container %q names no command: the process runtime does not read images, so spec.containers[].command must be set", spec.Container.Name)
+		return nil, fmt.Errorf("container %q has no command: the process runtime does not read images, so spec.containers[].command must be set", spec.Container.Name)
 	}
 	base := filepath.Join(s.dir, spec.Container.Name)
 	dir := filepath.Join(base, fmt.Sprint(spec.Attempt))
 	if err := os.MkdirAll(base, s.runtime.dirMode()); err != nil {
-		return nil, fmt.Errorf("make the container's directory: %w", err)
+		return nil, fmt.Errorf("create the container's directory: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("make the container's directory: %w", err)
+		return nil, fmt.Errorf("create the container's directory: %w", err)
 	}
-	if spec.Attempt >= 2 { // only the previous attempt's log is ever asked for
+	if spec.Attempt >= 2 { // only the log of the previous attempt can be read
 		old := filepath.Join(base, fmt.Sprint(spec.Attempt-2))
 		os.RemoveAll(old)
 		os.Remove(old + ".log")
@@ -207,9 +216,9 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	return c, nil
 }
 
-// start makes the container's files and its place, and starts it.
+// start creates the container's files and its launcher, and starts the container.
 func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.Log) (_ *container, err error) {
-	// A container of the pod may have written here before: no link is followed out of the directory.
+	// A container of the pod may have written to dir before. OpenRoot follows no link out of it.
 	files, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the container's directory: %w", err)
@@ -219,7 +228,7 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 			files.Close()
 		}
 	}()
-	p, err := s.runtime.placeOf(spec.Pod, s.dir, dir)
+	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -231,18 +240,18 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err := writeFiles(p, files, spec); err != nil {
 		return nil, err
 	}
-	if err := p.own(files, "."); err != nil {
-		return nil, fmt.Errorf("give the container its directory: %w", err)
+	if err := p.chown(files, "."); err != nil {
+		return nil, fmt.Errorf("change the owner of the container's directory: %w", err)
 	}
 	return start(s.runtime.config.Path, dir, p, files, spec, log)
 }
 
-// writeFiles puts the service account's files where the container would have them, below its directory, and makes the place of the
-// termination message.
-func writeFiles(p place, dir *os.Root, spec node.ContainerSpec) error {
+// writeFiles writes the service account's files below the container's directory, and creates the
+// directory of the termination message.
+func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec) error {
 	if path := spec.Container.TerminationMessagePath; path != "" {
 		if err := makeDirs(p, dir, filepath.Dir(path)); err != nil {
-			return fmt.Errorf("make a place for the termination message: %w", err)
+			return fmt.Errorf("create the directory of the termination message: %w", err)
 		}
 	}
 	if spec.Files == nil {
@@ -255,11 +264,11 @@ func writeFiles(p place, dir *os.Root, spec node.ContainerSpec) error {
 	for _, file := range files {
 		name := strings.Trim(filepath.Clean("/"+file.Path), "/")
 		if err := makeDirs(p, dir, filepath.Dir(name)); err != nil {
-			return fmt.Errorf("make a place for the service account's files: %w", err)
+			return fmt.Errorf("create the directory of the service account's files: %w", err)
 		}
 		err := dir.WriteFile(name, file.Data, 0o600)
 		if err == nil {
-			err = p.own(dir, name)
+			err = p.chown(dir, name)
 		}
 		if err != nil {
 			return fmt.Errorf("write the service account's files: %w", err)
@@ -268,7 +277,8 @@ func writeFiles(p place, dir *os.Root, spec node.ContainerSpec) error {
 	return nil
 }
 
-// Adopt finds what is left of an earlier agent's container: its exit as the status has it, or that it is gone, and its log.
+// Adopt returns an ended container with the log that an earlier agent left. Its exit is that of the
+// status, or node.Gone if the status says that it runs; in that case, Adopt kills its processes.
 func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
 	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
 	switch state := status.State; {
@@ -290,8 +300,9 @@ func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev
 	return c
 }
 
-// endLeftover kills the processes of a container whose agent was killed before it could end them. That a process id of old still
-// means the container is known by its HOME, where the system shows processes' environments; elsewhere nothing is killed.
+// endLeftover kills the processes of a container whose agent was killed before it could end them.
+// To make sure that the process id wasn't reused, it compares HOME in the process's environment; on
+// systems that don't show environments in /proc, it kills nothing.
 func endLeftover(id, dir string) {
 	var pid int
 	if _, err := fmt.Sscanf(id, idFormat, &pid); err != nil || pid <= 1 {
@@ -303,7 +314,7 @@ func endLeftover(id, dir string) {
 	}
 }
 
-// Remove kills what still runs and deletes the pod's directory.
+// Remove kills all running containers and deletes the pod's directory.
 func (s *sandbox) Remove() error {
 	s.mu.Lock()
 	containers := s.containers
@@ -324,7 +335,7 @@ func (s *sandbox) Remove() error {
 	return nil
 }
 
-// environ is the container's environment. The pod's words win, except that an empty PATH is no PATH.
+// environ returns the container's environment. The pod's variables override the defaults.
 func environ(path, dir string, spec node.ContainerSpec) []string {
 	hostname := spec.Pod.Spec.Hostname
 	if hostname == "" {
@@ -337,7 +348,8 @@ func environ(path, dir string, spec node.ContainerSpec) []string {
 	return env
 }
 
-// lookPath finds a program as the container would: by its own PATH, or from its working directory.
+// lookPath finds a program as the container would: in its PATH or, if the name has a slash,
+// relative to its working directory.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -351,8 +363,8 @@ func lookPath(name, dir string, env []string) (string, error) {
 			path = value
 		}
 	}
-	for _, place := range filepath.SplitList(path) {
-		file := filepath.Join(place, name)
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
 			return file, nil
 		}

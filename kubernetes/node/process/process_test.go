@@ -26,7 +26,7 @@ func specOf(command ...string) node.ContainerSpec {
 	return node.ContainerSpec{Pod: pod, Container: &pod.Spec.Containers[0], Command: command}
 }
 
-// sandboxFor is a sandbox of a runtime in a directory of the test.
+// sandboxFor returns a sandbox of a runtime in a temporary directory.
 func sandboxFor(t *testing.T, ctx context.Context, spec node.ContainerSpec) node.Sandbox {
 	t.Helper()
 	r, err := New(Config{Root: t.TempDir()})
@@ -89,7 +89,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("%s: exit %+v", test.script, exit)
 		}
 		got := logOf(t, c, corev1.PodLogOptions{})
-		if got != test.log && got != "err\nout\n" { // two streams come in any order
+		if got != test.log && got != "err\nout\n" { // the order of the streams is undefined
 			t.Errorf("%s: log %q", test.script, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestEnvironmentAndDirectory(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "SECRET") {
-		t.Errorf("the agent's environment is there: %s", got)
+		t.Errorf("the container has the agent's environment: %s", got)
 	}
 	lines := strings.Split(strings.TrimSpace(got), "\n")
 	if n := len(lines); lines[n-3] != lines[n-2] || !strings.HasSuffix(lines[n-2], "/uid-1/app/0") {
@@ -143,8 +143,9 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// The container is over when its first process is; what that left behind goes with it, and does not hold up the log.
-func TestNothingIsLeftBehind(t *testing.T) {
+// A container ends when its first process does. Its other processes are killed, and do not delay
+// the end of the log.
+func TestProcessGroupIsKilled(t *testing.T) {
 	c := start1(t, shell("sleep 1000 & echo $!"))
 	<-c.Done()
 	pid, err := strconv.Atoi(strings.TrimSpace(logOf(t, c, corev1.PodLogOptions{})))
@@ -160,7 +161,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	t.Errorf("process %d runs", pid)
 }
 
-// zombie tells whether a process has ended and only waits to be reaped.
+// zombie reports whether a process has ended and waits to be reaped.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")
@@ -202,16 +203,16 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-func TestCanNotStart(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	for _, test := range []struct {
 		spec node.ContainerSpec
 		dir  string
 		want string
 	}{
-		{specOf(), "", `container "app" names no command: the process runtime does not read images, so spec.containers[].command must be set`},
+		{specOf(), "", `container "app" has no command: the process runtime does not read images, so spec.containers[].command must be set`},
 		{specOf("no-such-program"), "", `exec: "no-such-program": executable file not found in $PATH`},
 		{specOf("/no/such/program"), "", `run container "app": fork/exec /no/such/program: no such file or directory`},
-		{specOf("true"), "/no/such/directory", `container "app": working directory /no/such/directory is not there`},
+		{specOf("true"), "/no/such/directory", `container "app": working directory /no/such/directory does not exist`},
 	} {
 		test.spec.Container.WorkingDir = test.dir
 		_, err := sandboxFor(t, t.Context(), test.spec).Start(t.Context(), test.spec)
@@ -238,8 +239,9 @@ func TestRefusesVolumes(t *testing.T) {
 	}
 }
 
-// Processes do not outlive their agent; its successor finds them gone, and their logs there.
-func TestAgentGoes(t *testing.T) {
+// Processes do not outlive their agent. Its successor finds that they are gone, and finds their
+// logs.
+func TestAgentEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	spec := shell("echo here; sleep 1000")
 	s := sandboxFor(t, ctx, spec)
@@ -274,7 +276,7 @@ func TestRemoveAndOldAttempts(t *testing.T) {
 		<-c.Done()
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, "app", "*"))
-	if len(found) != 4 { // a directory and a log for the newest attempt and the one before
+	if len(found) != 4 { // a directory and a log for each of the two newest attempts
 		t.Errorf("kept %v", found)
 	}
 	spec.Command = []string{"sleep", "1000"}
@@ -291,7 +293,7 @@ func TestRemoveAndOldAttempts(t *testing.T) {
 	}
 }
 
-// What an agent that was killed left running is ended by the next one.
+// The next agent kills the processes that a killed agent left running.
 func TestLeftover(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("this system does not show processes' environments")
@@ -306,7 +308,7 @@ func TestLeftover(t *testing.T) {
 	logOf(t, c, corev1.PodLogOptions{Follow: true, LimitBytes: &one})
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	other := spec
-	other.Attempt = 5 // whose directory is another: not this process
+	other.Attempt = 5 // with another directory: not this process
 	s.Adopt(t.Context(), other, corev1.ContainerStatus{ContainerID: c.ID(), State: running})
 	select {
 	case <-c.Done():

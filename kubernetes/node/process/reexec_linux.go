@@ -14,41 +14,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is not root may make a mount namespace only for a new process, in a user namespace of its own, and a program with threads
-// can't do it between fork and exec. So this program runs itself, under another name: it makes the view, gives up its rights, and
-// becomes the container's command.
+// A process that is not root can create a mount namespace only together with a user namespace, in a
+// new process; a multithreaded program can't do this between fork and exec. Therefore this program
+// executes itself under another name. The new process sets up its root directory, drops its
+// privileges, and executes the container's command.
 //
 //	kelson ── clone: user and mount namespace ──▶ kelson, named reexecName: init, below ──▶ the command
 //	    └───────── reexecSpec, in a pipe ──────────▲      │
 //	    ◀──────── startError, in a pipe; or its end ──────┘
 //
-// That costs the start of this program, some tens of milliseconds. An agent that is root uses a thread instead.
+// This costs the start of this program, some tens of milliseconds. An agent that runs as root uses
+// a thread instead.
 
-// reexecName is the name under which this program becomes a container's command.
+// reexecName is the name (Args[0]) under which this program executes a container's command.
 const reexecName = "kelson: container"
 
-// What it finds beside its standard streams.
+// The file descriptors that the new process inherits in addition to its standard streams.
 const (
 	specFile  = 3
 	errorFile = 4
 )
 
-// reexecSpec is what to run, and where.
+// reexecSpec describes the command and its root directory.
 type reexecSpec struct {
-	View view
+	View rootFS
 	Args []string
 	Env  []string
 	Dir  string
 }
 
-// reexecuted starts processes with the agent's user, in namespaces of their own.
+// reexecuted is a launcher that runs processes as the agent's user, in their own user and mount
+// namespaces.
 type reexecuted struct {
-	open
-	view view
+	unconfined
+	rootFS rootFS
 }
 
 func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
-	spec, err := json.Marshal(reexecSpec{View: p.view, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir})
+	spec, err := json.Marshal(reexecSpec{View: p.rootFS, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir})
 	if err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 	if _, err = specWriter.Write(spec); err == nil {
 		err = specWriter.Close()
 	}
-	failure, readErr := io.ReadAll(errReader) // ends when the process has become the command, or has ended
+	failure, readErr := io.ReadAll(errReader) // ends when the process executes the command or exits
 	if err = errors.Join(err, readErr); err == nil && len(failure) == 0 {
 		return nil
 	}
@@ -95,19 +98,20 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 	}
 	var s startError
 	if err := json.Unmarshal(failure, &s); err != nil {
-		return fmt.Errorf("read why the container did not start: %w", err)
+		return fmt.Errorf("decode start error: %w", err)
 	}
 	return &s
 }
 
 func (p *reexecuted) terminal() (master, slave *os.File, err error) { return pty.Open() }
 
-// init becomes a container's command if this process was started for that. It comes before main, and before the tests in a test binary.
+// init executes a container's command if this process was started for that. It runs before main,
+// and in test binaries before the tests.
 func init() {
 	if len(os.Args) != 1 || os.Args[0] != reexecName {
 		return
 	}
-	err := become()
+	err := execCommand()
 	var s *startError
 	if !errors.As(err, &s) {
 		s = &startError{Exec: true, Text: err.Error()}
@@ -117,23 +121,24 @@ func init() {
 	os.Exit(1)
 }
 
-// become returns only with an error. init functions run on the main thread, whose rights are the command's.
-func become() error {
+// execCommand replaces this process by the container's command. It returns only on an error. init
+// runs on the main thread, whose privileges the command inherits.
+func execCommand() error {
 	unix.CloseOnExec(specFile)
 	unix.CloseOnExec(errorFile)
 	in := os.NewFile(specFile, "spec")
 	text, err := io.ReadAll(in)
 	if err != nil {
-		return fmt.Errorf("read what to run: %w", err)
+		return fmt.Errorf("read command: %w", err)
 	}
 	var spec reexecSpec
 	if err := json.Unmarshal(text, &spec); err != nil {
-		return fmt.Errorf("read what to run: %w", err)
+		return fmt.Errorf("decode command: %w", err)
 	}
 	if err := spec.View.enter(false); err != nil {
 		return err
 	}
-	if err := renounce(); err != nil {
+	if err := dropPrivileges(); err != nil {
 		return err
 	}
 	cmd := &exec.Cmd{Args: spec.Args, Env: spec.Env, Dir: spec.Dir}
@@ -147,9 +152,10 @@ func become() error {
 	return &startError{Exec: true, Text: (&os.PathError{Op: "fork/exec", Path: cmd.Path, Err: err}).Error()}
 }
 
-// renounce gives up what the user namespace gave: all capabilities, and the way to more. Where the kernel can, it also keeps signals and
-// abstract sockets of other processes of the same user out of reach.
-func renounce() error {
+// dropPrivileges gives up the capabilities of the user namespace, and the ways to gain new ones. If
+// the kernel supports it, it also prevents signals to other processes of the same user and
+// connections to their abstract sockets.
+func dropPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}

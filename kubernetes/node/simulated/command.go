@@ -9,29 +9,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// run is what a command that is understood does.
+// run is the result of interpreting a command.
 type run struct {
 	lines []line
-	at    time.Duration // how long it has run
+	at    time.Duration // how long the command runs
 	code  int32
-	done  bool // by exit
+	done  bool // by the exit command
 }
 
-// interpret understands echo, sleep, true, false, exit and ":" as commands, and `sh -c` with a list of them joined by newlines,
-// ";", "&&" and "||". It is no shell: whatever else appears makes ok false, and the container then does what others do.
+// interpret simulates echo, sleep, true, false, exit and ":", and `sh -c` with a list of them
+// separated by newlines, ";", "&&" and "||". It is not a shell: anything else makes ok false, and
+// the container then gets the default script.
 func interpret(command []string, env []corev1.EnvVar) (r run, ok bool) {
 	switch name := path.Base(command[0]); {
 	case (name == "sh" || name == "bash" || name == "ash") && len(command) >= 3 && strings.HasPrefix(command[1], "-") && strings.HasSuffix(command[1], "c"):
 		tokens, ok := tokenize(command[2], env)
 		return r, ok && r.list(tokens, strings.Contains(command[1], "e"))
 	case name == "exit" || name == ":":
-		return r, false // these are a shell's own
+		return r, false // shell builtins, not programs
 	default:
 		return r, r.command(append([]string{name}, command[1:]...))
 	}
 }
 
-// list runs commands joined by operators. stopOnError is a shell's -e.
+// list runs commands separated by operators. stopOnError is the shell's -e. It returns false if it
+// can't simulate a command.
 func (r *run) list(tokens []token, stopOnError bool) bool {
 	join := ";"
 	for len(tokens) > 0 && !r.done {
@@ -62,7 +64,7 @@ func (r *run) list(tokens []token, stopOnError bool) bool {
 	return true
 }
 
-// command runs one simple command.
+// command runs one simple command. It returns false if it can't simulate the command.
 func (r *run) command(words []string) bool {
 	switch name, args := words[0], words[1:]; {
 	case name == "echo":
@@ -98,7 +100,7 @@ func (r *run) command(words []string) bool {
 	return true
 }
 
-// sleepTime reads a number with an optional unit s, m, h or d.
+// sleepTime parses a number with an optional unit s, m, h or d.
 func sleepTime(text string) (time.Duration, bool) {
 	unit := time.Second
 	for suffix, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
@@ -120,8 +122,8 @@ type token struct {
 	operator bool
 }
 
-// tokenize splits a shell command into words and the operators that list knows. Quotes and $NAME are understood; anything with
-// a meaning beyond that (pipes, redirections, globs, substitutions) makes ok false.
+// tokenize splits a shell command into words and the operators of list. It supports quotes and
+// $NAME; any other special character (pipes, redirections, globs, substitutions) makes ok false.
 func tokenize(text string, env []corev1.EnvVar) (tokens []token, ok bool) {
 	var word strings.Builder
 	inWord, quote := false, byte(0)
@@ -169,7 +171,8 @@ func tokenize(text string, env []corev1.EnvVar) (tokens []token, ok bool) {
 	return tokens, quote == 0
 }
 
-// variable reads NAME or {NAME} after a dollar; n is how many bytes that took, 0 when it is something else.
+// variable expands NAME or {NAME} after a dollar sign. n is the number of bytes that it consumed,
+// or 0 if the text is neither.
 func variable(text string, env []corev1.EnvVar) (value string, n int) {
 	name := text
 	if rest, ok := strings.CutPrefix(text, "{"); ok {

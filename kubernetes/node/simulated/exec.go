@@ -19,13 +19,14 @@ var (
 	_ node.Attacher = (*container)(nil)
 )
 
-// ErrNotExecuted says that a command can't be played.
-var ErrNotExecuted = errors.New("the simulated runtime runs nothing: it can only play echo, sleep, true, false and exit")
+// ErrNotExecuted means that a command can't be simulated.
+var ErrNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit")
 
-// Exec plays a command that is understood, as it does with a container's own (see command.go), and refuses any other.
+// Exec simulates a command, as for a container's own command (see command.go), or returns
+// ErrNotExecuted.
 func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
 	if len(command) == 0 {
-		return errors.New("no command is given")
+		return errors.New("no command specified")
 	}
 	played, ok := interpret(command, c.env)
 	if !ok {
@@ -55,7 +56,7 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 	return nil
 }
 
-// wait passes the time until a moment; commands end with their container.
+// wait waits until a time. It returns an error if ctx or the container ends first.
 func (c *container) wait(ctx context.Context, until time.Time) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -69,7 +70,7 @@ func (c *container) wait(ctx context.Context, until time.Time) error {
 	}
 }
 
-// Attach follows what the script prints.
+// Attach copies the output of the script from now on.
 func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	none := int64(0)
 	log, err := c.Logs(ctx, &corev1.PodLogOptions{Follow: true, TailLines: &none})

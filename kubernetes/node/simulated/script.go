@@ -11,30 +11,32 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// Annotations of a pod that say what its simulated containers do. Each holds for all containers, or for one when "." and the
-// container's name follow: sim.kelson.dev/exit-code.app.
+// Annotations of a pod that control its simulated containers. They apply to all containers, or to
+// one if "." and its name follow: sim.kelson.dev/exit-code.app.
 const (
-	// AnnotationRunFor is how long a container runs, as in "90s", or "forever".
+	// AnnotationRunFor is how long a container runs, such as "90s", or "forever".
 	AnnotationRunFor = "sim.kelson.dev/run-for"
-	// AnnotationExitCode is its exit code, 0-255; a list like "1,1,0" is one for each attempt, the last for all that follow.
+	// AnnotationExitCode is the exit code, 0-255. A list such as "1,1,0" has a code for each
+	// attempt; the last one is also for all further attempts.
 	AnnotationExitCode = "sim.kelson.dev/exit-code"
-	// AnnotationExitReason is the reason of its end instead of Completed or Error, such as OOMKilled.
+	// AnnotationExitReason is the exit reason, such as OOMKilled, instead of Completed or Error.
 	AnnotationExitReason = "sim.kelson.dev/exit-reason"
-	// AnnotationMessage is its termination message.
+	// AnnotationMessage is the termination message.
 	AnnotationMessage = "sim.kelson.dev/message"
-	// AnnotationLog is what it prints when it starts; lines are parted by newlines.
+	// AnnotationLog is the output at the container's start; it may have several lines.
 	AnnotationLog = "sim.kelson.dev/log"
-	// AnnotationStopAfter is how long it takes to end when it is asked to; nothing or "0s": it ends at once.
+	// AnnotationStopAfter is how long the container takes to end after SIGTERM; the default is
+	// "0s".
 	AnnotationStopAfter = "sim.kelson.dev/stop-after"
 )
 
-// DefaultRunFor is how long a container runs that is to end some time, when nothing says how long.
+// DefaultRunFor is how long a container runs that should end, if nothing else says how long.
 const DefaultRunFor = time.Second
 
-// forever is the end of a container that only ends when it is stopped.
+// forever is the duration of a container that ends only when it is stopped.
 const forever time.Duration = -1
 
-// script is all that a container will do, decided when it starts.
+// script is the behavior of a container, determined at its start.
 type script struct {
 	lines     []line // in order of time
 	runFor    time.Duration
@@ -44,14 +46,15 @@ type script struct {
 	stopAfter time.Duration
 }
 
-// line is one printed line and when, after the start.
+// line is a line of output and its time after the start.
 type line struct {
 	after time.Duration
 	text  string
 }
 
-// scriptOf decides what a container does: by the pod's annotations, else by its command where that is plain enough, else by its
-// restart policy: for ever where it would be restarted, or DefaultRunFor and success.
+// scriptOf returns the script of a container: by the pod's annotations, then by its command if
+// interpret can simulate it, and then by its restart policy. A container that would always be
+// restarted runs forever; others run for DefaultRunFor and succeed.
 func scriptOf(spec node.ContainerSpec) (script, error) {
 	s := script{runFor: DefaultRunFor}
 	if restartsAlways(spec) {
@@ -74,7 +77,7 @@ func scriptOf(spec node.ContainerSpec) (script, error) {
 		case text == "forever":
 			s.runFor = forever
 		case err != nil || d < 0:
-			return s, fmt.Errorf("annotation %s: %q is no duration such as 90s, and not \"forever\"", AnnotationRunFor, text)
+			return s, fmt.Errorf("annotation %s: %q is neither a duration such as 90s nor \"forever\"", AnnotationRunFor, text)
 		default:
 			s.runFor = d
 		}
@@ -84,17 +87,17 @@ func scriptOf(spec node.ContainerSpec) (script, error) {
 		text = strings.TrimSpace(codes[min(int(spec.Attempt), len(codes)-1)])
 		code, err := strconv.ParseUint(text, 10, 8)
 		if err != nil {
-			return s, fmt.Errorf("annotation %s: %q is no exit code from 0 to 255", AnnotationExitCode, text)
+			return s, fmt.Errorf("annotation %s: %q is not an exit code from 0 to 255", AnnotationExitCode, text)
 		}
 		s.code = int32(code)
 		if _, ok := annotation(spec, AnnotationRunFor); !ok && s.runFor == forever {
-			s.runFor = DefaultRunFor // whoever names an exit code wants an end
+			s.runFor = DefaultRunFor // an exit code implies that the container ends
 		}
 	}
 	if text, ok := annotation(spec, AnnotationStopAfter); ok {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return s, fmt.Errorf("annotation %s: %q is no duration such as 5s", AnnotationStopAfter, text)
+			return s, fmt.Errorf("annotation %s: %q is not a duration such as 5s", AnnotationStopAfter, text)
 		}
 		s.stopAfter = d
 	}
@@ -103,7 +106,7 @@ func scriptOf(spec node.ContainerSpec) (script, error) {
 	return s, nil
 }
 
-// annotation is the container's own annotation or else the pod's.
+// annotation returns the container's annotation, or else the pod's.
 func annotation(spec node.ContainerSpec, name string) (string, bool) {
 	if text, ok := spec.Pod.Annotations[name+"."+spec.Container.Name]; ok {
 		return text, true
@@ -112,7 +115,7 @@ func annotation(spec node.ContainerSpec, name string) (string, bool) {
 	return text, ok
 }
 
-// restartsAlways tells whether a container is meant to run for as long as its pod.
+// restartsAlways reports whether a container should run as long as its pod.
 func restartsAlways(spec node.ContainerSpec) bool {
 	if policy := spec.Container.RestartPolicy; policy != nil {
 		return *policy == corev1.ContainerRestartPolicyAlways

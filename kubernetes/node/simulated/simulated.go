@@ -1,25 +1,28 @@
-// Package simulated is a node runtime that runs nothing: its containers are timers.
+// Package simulated is a node runtime that simulates containers with timers and runs nothing.
 //
-// A container lives through a script that is decided when it starts: what it prints and when, how long it runs, how it ends. By
-// default a container that would be restarted for ever runs for ever, and any other succeeds after a second. A plain command
-// says more (`sleep 30`, `sh -c "echo hello; exit 3"`; see command.go for all that is understood), and annotations of the pod
-// have the last word:
+// A container follows a script that is determined at its start: what it prints and when, how long
+// it runs, and how it ends. By default, a container with restart policy Always runs forever, and
+// others succeed after a second. A simple command defines the script instead (`sleep 30`, `sh -c
+// "echo hello; exit 3"`; command.go documents what is supported), and annotations of the pod
+// override both:
 //
 //	metadata:
 //	  annotations:
 //	    sim.kelson.dev/run-for: 90s
 //	    sim.kelson.dev/exit-code: "1,1,0" # fails twice
-//	    sim.kelson.dev/log.app: hello     # of the container app only
+//	    sim.kelson.dev/log.app: hello     # only for the container app
 //
-// Time is that of package time, so in a testing/synctest bubble years of it pass at once. No goroutine waits for a container.
-// As a container is but a function of its spec and its start, a later agent finds it again where it would be by then.
+// All timers use package time, so years pass immediately in a testing/synctest bubble. Containers
+// have no goroutines. A container's state depends only on its spec and its start time, so a later
+// agent adopts it in the state that it has by then.
 //
-// A container that is asked to stop ends at once: with code 0 when it would have run for ever, as a server that shuts down well,
-// else with 143, as a program that SIGTERM ends. With sim.kelson.dev/stop-after it takes its time, and is killed (137) when
-// that is longer than its grace.
+// A container that is asked to stop ends immediately. The exit code is 0 if it would have run
+// forever, like a server that shuts down cleanly, and otherwise 143, like a program that is ended
+// by SIGTERM. With sim.kelson.dev/stop-after it takes that long, and is killed (137) at the end of
+// the grace period.
 //
-// A command that is executed in a container is played in the same way if it is plain enough, and refused if not ([ErrNotExecuted]).
-// Nothing listens on the ports.
+// Commands executed in a container are simulated in the same way if they are simple enough, and
+// otherwise refused ([ErrNotExecuted]). No port is open.
 //
 //	agent := node.NewAgent(node.AgentConfig{…, Runtime: simulated.New(simulated.Config{})})
 package simulated
@@ -40,12 +43,12 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
-// Config of a Runtime. The zero value is useful.
+// Config configures a Runtime. All fields are optional.
 type Config struct {
-	// PodNetwork is where pods' addresses are from; invalid (the zero value): 10.244.0.0/16. Runtimes that serve one control plane
-	// should have a network each.
+	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/16. If
+	// several runtimes serve one control plane, each needs its own network.
 	PodNetwork netip.Prefix
-	// LogBytes bounds the log of a container, which is kept in memory. 0: 256 KiB.
+	// LogBytes is the maximum size of a container's log, which is in memory; 0 means 256 KiB.
 	LogBytes int64
 }
 
@@ -70,7 +73,7 @@ func New(config Config) *Runtime {
 	return &Runtime{config: config, used: map[netip.Addr]bool{}, next: config.PodNetwork.Masked().Addr()}
 }
 
-// Info is of a large machine.
+// Info reports a large capacity.
 func (*Runtime) Info() node.Info {
 	return node.Info{Name: "simulated", Version: "1.0", Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
@@ -78,7 +81,7 @@ func (*Runtime) Info() node.Info {
 	}}
 }
 
-// Sandbox gives the pod an address.
+// Sandbox allocates an address for the pod.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
 	ip, err := r.address(pod.Status.PodIP)
 	if err != nil {
@@ -87,7 +90,8 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 	return &sandbox{runtime: r, ctx: ctx, uid: string(pod.UID), ip: ip}, nil
 }
 
-// address takes the wanted address of the network if that is free, else the next free one.
+// address allocates the wanted address if it belongs to the network and is free, or else the next
+// free one.
 func (r *Runtime) address(wanted string) (netip.Addr, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +137,7 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	return s.run(spec, script, id, time.Now()), nil
 }
 
-// Adopt computes how far the container has come by now.
+// Adopt computes the container's current state.
 func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
 	script, err := scriptOf(spec)
 	started := time.Now()
@@ -153,7 +157,7 @@ func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev
 func (s *sandbox) run(spec node.ContainerSpec, script script, id string, started time.Time) *container {
 	log, err := containerlog.New(containerlog.Config{MaxBytes: s.runtime.config.LogBytes})
 	if err != nil {
-		panic(err) // a log in memory has no error
+		panic(err) // logs in memory have no errors
 	}
 	c := &container{id: id, script: script, env: spec.Env, started: started, log: log, done: make(chan struct{})}
 	c.detach = context.AfterFunc(s.ctx, func() { c.kill(time.Now()) })
@@ -179,7 +183,7 @@ func (s *sandbox) Remove() error {
 	return nil
 }
 
-// container plays a script.
+// container executes a script.
 type container struct {
 	id      string
 	script  script
@@ -190,9 +194,9 @@ type container struct {
 	detach  func() bool
 
 	mu      sync.Mutex
-	printed int         // lines of the script
-	timer   *time.Timer // for the next thing of the script
-	stop    *time.Timer // for the end that was asked for
+	printed int         // number of printed lines
+	timer   *time.Timer // for the next step of the script
+	stop    *time.Timer // for the end after Stop
 	stopAt  time.Time
 	ended   bool
 	exit    node.Exit
@@ -208,7 +212,7 @@ func (c *container) Exit() node.Exit {
 	return c.exit
 }
 
-// advance does what is due in the script and sets the timer for what comes next.
+// advance executes the due steps of the script and sets the timer for the next one.
 func (c *container) advance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +247,7 @@ func (c *container) advance() {
 	}
 }
 
-// Stop plays SIGTERM, and SIGKILL after the grace.
+// Stop simulates SIGTERM, and SIGKILL after the grace period.
 func (c *container) Stop(grace time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,14 +283,14 @@ func (c *container) Stop(grace time.Duration) {
 	})
 }
 
-// kill ends the container now.
+// kill ends the container immediately.
 func (c *container) kill(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end(node.Exit{Code: 137, Signal: 9, FinishedAt: at})
 }
 
-// end is the last thing that happens. Called with the lock.
+// end ends the container, once. The caller holds mu.
 func (c *container) end(exit node.Exit) {
 	if c.ended {
 		return

@@ -29,7 +29,7 @@ func TestScript(t *testing.T) {
 	for _, test := range []struct {
 		policy      corev1.RestartPolicy
 		annotations map[string]string
-		command     string // three words at most, parted by "|"
+		command     string // at most three words, separated by "|"
 		attempt     int32
 		want        string
 	}{
@@ -57,9 +57,9 @@ func TestScript(t *testing.T) {
 		{policy: "Always", annotations: map[string]string{AnnotationExitCode: "1, 1,0"}, attempt: 7, want: "1s 0"},
 		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "1h", AnnotationRunFor + ".app": "2h", AnnotationRunFor + ".other": "3h"}, want: "2h0m0s 0"},
 		{policy: "Never", command: "echo|no", annotations: map[string]string{AnnotationLog: "a\nb\n"}, want: "0s 0 [0s a] [0s b]"},
-		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "soon"}, want: `annotation sim.kelson.dev/run-for: "soon" is no duration such as 90s, and not "forever"`},
-		{policy: "Never", annotations: map[string]string{AnnotationExitCode: "256"}, want: `annotation sim.kelson.dev/exit-code: "256" is no exit code from 0 to 255`},
-		{policy: "Never", annotations: map[string]string{AnnotationStopAfter: "-1s"}, want: `annotation sim.kelson.dev/stop-after: "-1s" is no duration such as 5s`},
+		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "soon"}, want: `annotation sim.kelson.dev/run-for: "soon" is neither a duration such as 90s nor "forever"`},
+		{policy: "Never", annotations: map[string]string{AnnotationExitCode: "256"}, want: `annotation sim.kelson.dev/exit-code: "256" is not an exit code from 0 to 255`},
+		{policy: "Never", annotations: map[string]string{AnnotationStopAfter: "-1s"}, want: `annotation sim.kelson.dev/stop-after: "-1s" is not a duration such as 5s`},
 	} {
 		spec := specOf(test.policy, test.annotations)
 		if test.command != "" {
@@ -145,7 +145,7 @@ func TestStop(t *testing.T) {
 		name        string
 		policy      corev1.RestartPolicy
 		annotations map[string]string
-		grace       []time.Duration // one Stop each, a second apart
+		grace       []time.Duration // one Stop each, one second apart
 		code        int32
 		after       time.Duration
 	}{
@@ -179,7 +179,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A later agent finds a container where it would be by then, and one that has ended with the log it had.
+// A later agent finds a container in the state that it has by then, or one that has ended with its
+// log.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := specOf("Never", nil, "sh", "-c", "echo one; sleep 60; echo two")

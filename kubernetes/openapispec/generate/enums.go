@@ -11,11 +11,11 @@ import (
 	generated "k8s.io/kubernetes/pkg/generated/openapi"
 )
 
-// minor is the version that the documents say they are of.
+// minor is the version in the documents.
 const minor = "1.37"
 
-// completed adds to a document what a server says and the files leave out: the version, and the values of fields that have few. where leads
-// to the schemas.
+// completed adds to a document what a server adds to the files: the version, and the values of enum
+// fields. where is the path of the schemas in the document.
 func completed(data []byte, where ...string) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -44,7 +44,8 @@ func completed(data []byte, where ...string) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// definitions are the schemas of Kubernetes' Go types, which know the values, by the names they have in documents.
+// definitions are the schemas of Kubernetes' Go types, which have the enum values, by their names
+// in the documents.
 var definitions = sync.OnceValue(func() map[string]spec.Schema {
 	out := map[string]spec.Schema{}
 	reference := func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) }
@@ -55,7 +56,7 @@ var definitions = sync.OnceValue(func() map[string]spec.Schema {
 	return out
 })
 
-// enumerate carries lists of values over, with the descriptions that name them.
+// enumerate copies enum values, and the descriptions that list them.
 func enumerate(schema map[string]any, from *spec.Schema) {
 	if len(from.Enum) > 0 {
 		schema["enum"] = from.Enum

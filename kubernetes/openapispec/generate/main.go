@@ -1,7 +1,8 @@
 // Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving them needs no parsing.
 //
-// The source is api/openapi-spec of the module k8s.io/kubernetes that go.mod names. Those documents lack the lists of values that a field
-// can have and the version, which a server gives: they are added (enums.go). The archive holds:
+// The source is api/openapi-spec of the module k8s.io/kubernetes in go.mod. Unlike a server's,
+// these documents lack the version and the values of enum fields; enums.go adds them. The archive
+// has:
 //
 //	v3/<path>.json, v3/<path>.pb   one document per path of /openapi/v3; the comment of the entry is the document's hash
 //	v2/head.json                   the beginning of the one document of /openapi/v2, up to the first path
@@ -11,8 +12,8 @@
 //	v2/base.pb                     all but the paths, as protobuf
 //	v2/names                       the names of definitions and parameters, one a line
 //
-// Protobuf messages that follow each other are one message, and members of a JSON object can be put one after the other:
-// therefore the parts of v2 that a control plane serves are joined by copying.
+// Concatenated protobuf messages are one merged message, and the members of JSON objects can be
+// concatenated. Therefore a control plane joins the served parts of v2 by copying bytes.
 package main
 
 import (
@@ -179,7 +180,7 @@ func (a *archive) addProto(name string, doc []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if strings.HasPrefix(name, "v2/paths/") { // what only the base says
+	if strings.HasPrefix(name, "v2/paths/") { // base.pb has them
 		parsed.Swagger, parsed.Info = "", nil
 	}
 	pb, err := proto.MarshalOptions{Deterministic: true}.Marshal(parsed)
@@ -189,7 +190,8 @@ func (a *archive) addProto(name string, doc []byte) error {
 	return a.add(name, "", pb)
 }
 
-// groupVersion is the path without what stands below its group version: api/v1, apis/apps/v1, apis/apps, version.
+// groupVersion returns the part of a path up to its group version: api/v1, apis/apps/v1, apis/apps,
+// version.
 func groupVersion(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	most := len(parts)
@@ -206,7 +208,7 @@ func object(m map[string]json.RawMessage) []byte {
 	return append(append([]byte("{"), members(m)...), '}')
 }
 
-// members are those of a JSON object, in order of their names, compact, without the braces.
+// members returns the members of a JSON object, sorted by name, compact, without the braces.
 func members(m map[string]json.RawMessage) []byte {
 	var out bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(m)) {
@@ -220,7 +222,7 @@ func members(m map[string]json.RawMessage) []byte {
 		out.Write(quoted)
 		out.WriteByte(':')
 		if err := json.Compact(&out, m[name]); err != nil {
-			log.Fatal(err) // it was parsed before
+			log.Fatal(err) // the value was parsed before
 		}
 	}
 	return out.Bytes()

@@ -10,14 +10,15 @@ import (
 	"k8s.io/pod-security-admission/metrics"
 )
 
-// counts are upstream's counts of this plugin, under its names. Upstream's own are one for the whole process.
+// counts are upstream's metrics of this plugin, with the same names. Upstream's own are global to
+// the process.
 type counts struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
 }
 
 var _ metrics.Recorder = counts{}
 
-// newCounts registers the counts; with a nil registerer nobody sees them.
+// newCounts creates and registers the metrics; r may be nil.
 func newCounts(r prometheus.Registerer) counts {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_" + name, Help: help}, labels)
@@ -51,9 +52,9 @@ func (c counts) RecordError(fatal bool, a api.Attributes) {
 	c.errors.WithLabelValues(append([]string{strconv.FormatBool(fatal)}, request(a)...)...).Inc()
 }
 
-// request are the labels of what is looked at: its operation, its resource, its subresource.
+// request returns the labels of a request: operation, resource and subresource.
 func request(a api.Attributes) []string {
-	resource := "controller" // what makes pods
+	resource := "controller" // workloads that create pods
 	switch a.GetResource().GroupResource() {
 	case schema.GroupResource{Resource: "pods"}:
 		resource = "pod"

@@ -1,11 +1,13 @@
-// Package podsecurity is the PodSecurity admission plugin: the Pod Security Standards, as the labels of a namespace ask for them.
+// Package podsecurity is the PodSecurity admission plugin: it enforces the Pod Security Standards
+// that a namespace's labels select.
 //
-//	pod-security.kubernetes.io/enforce: restricted   # pods that are not are refused
-//	pod-security.kubernetes.io/warn: restricted      # what makes pods is warned of, too
+//	pod-security.kubernetes.io/enforce: restricted   # reject pods that violate the standard
+//	pod-security.kubernetes.io/warn: restricted      # add warnings, also for workloads that create pods
 //	pod-security.kubernetes.io/audit: baseline
 //
-// The rules are those of k8s.io/pod-security-admission. Namespaces and pods are read from the store. A namespace where everything is
-// allowed, which is the default, costs a look at its labels.
+// The rules are those of k8s.io/pod-security-admission. The plugin reads namespaces and pods from
+// the store. For a namespace where everything is allowed, which is the default, it only reads the
+// labels.
 package podsecurity
 
 import (
@@ -47,8 +49,9 @@ type Plugin struct {
 
 var _ admission.ValidationInterface = (*Plugin)(nil)
 
-// New returns the plugin over a store. config is a PodSecurityConfiguration with defaults and exemptions; nil: everything is allowed
-// where a namespace's labels say nothing. counted is where evaluations are counted; nil: nowhere.
+// New returns the plugin over a store. config is a PodSecurityConfiguration with defaults and
+// exemptions; with nil, namespaces without labels allow everything. counted registers the plugin's
+// metrics and may be nil.
 func New(st *store.Store, config []byte, counted prometheus.Registerer) (*Plugin, error) {
 	var reader io.Reader
 	if config != nil {
@@ -75,12 +78,12 @@ func New(st *store.Store, config []byte, counted prometheus.Registerer) (*Plugin
 	return p, nil
 }
 
-// Handles says which operations the plugin looks at.
+// Handles reports whether the plugin handles an operation.
 func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// prototypes make the versioned object of each resource that is looked at.
+// prototypes has constructors of the versioned objects of the evaluated resources.
 var prototypes = map[schema.GroupResource]func() runtime.Object{
 	{Resource: "namespaces"}:                  func() runtime.Object { return &corev1.Namespace{} },
 	{Resource: "pods"}:                        func() runtime.Object { return &corev1.Pod{} },
@@ -94,7 +97,8 @@ var prototypes = map[schema.GroupResource]func() runtime.Object{
 	{Group: "batch", Resource: "cronjobs"}:    func() runtime.Object { return &batchv1.CronJob{} },
 }
 
-// Validate refuses what the namespace's enforced standard does not allow, and tells of what those for warnings and audit do not.
+// Validate rejects objects that violate the namespace's enforced standard, and adds warnings and
+// audit annotations for violations of the other two.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	prototype := prototypes[a.GetResource().GroupResource()]
 	if prototype == nil {
@@ -117,7 +121,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, o admissi
 	return refusal(a, answer)
 }
 
-// refusal words an answer as upstream's plugin does: a Forbidden with what the rules say of it.
+// refusal returns the Forbidden error that upstream's plugin returns.
 func refusal(a admission.Attributes, answer *admissionv1.AdmissionResponse) error {
 	err := admission.NewForbidden(a, errors.New("Not allowed by PodSecurity"))
 	var status *apierrors.StatusError
@@ -138,7 +142,8 @@ func refusal(a admission.Attributes, answer *admissionv1.AdmissionResponse) erro
 	return err
 }
 
-// attributes shows a write in its versioned form, which is made only where a standard is to be checked.
+// attributes adapts a write to the rules. It converts objects to their versioned form only when the
+// rules read them.
 type attributes struct {
 	admission.Attributes
 	object, old func() (runtime.Object, error)
@@ -153,12 +158,12 @@ func (a attributes) GetOperation() admissionv1.Operation {
 
 func versioned(hub, into runtime.Object, o admission.ObjectInterfaces) (runtime.Object, error) {
 	if hub == nil {
-		return nil, errors.New("there is no object")
+		return nil, errors.New("missing object")
 	}
 	return into, o.GetObjectConvertor().Convert(hub, into, nil)
 }
 
-// reads is what the rules read.
+// reads implements the rules' access to namespaces and pods.
 type reads struct{ store *store.Store }
 
 func (r reads) GetNamespace(_ context.Context, name string) (*corev1.Namespace, error) {
@@ -176,13 +181,14 @@ func (r reads) ListPods(_ context.Context, namespace string) ([]*corev1.Pod, err
 	return pods, nil
 }
 
-// evaluator makes upstream's when the first pod is to be checked. It knows nothing of one control plane, so there is one for all.
+// evaluator creates upstream's evaluator on first use. It has no state, so all control planes share
+// one.
 type evaluator struct{}
 
 var checks = sync.OnceValue(func() policy.Evaluator {
 	all, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
-		panic(fmt.Sprintf("upstream's checks of pods do not go together: %v", err))
+		panic(fmt.Sprintf("create evaluator of pod security checks: %v", err))
 	}
 	return all
 })

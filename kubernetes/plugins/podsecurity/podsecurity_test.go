@@ -45,7 +45,7 @@ func deployment(name, spec string) string {
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":%s}}}`, name, spec)
 }
 
-// warned makes a request that must be answered with a code and a warning that contains what is given.
+// warned sends a request and checks the status code and the text of the warning.
 func warned(t *testing.T, p *apitest.Plane, code int, method, path, body, warning string, header ...string) {
 	t.Helper()
 	resp := p.Do(t, method, path, body, header...)
@@ -69,7 +69,7 @@ func TestByLabels(t *testing.T) {
 	p.Want(t, 201, "POST", pods, pod("a", restricted))
 	p.Want(t, 403, "PATCH", pods+"/a/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"i","securityContext":{"privileged":true}}]}}`,
 		"Content-Type: application/strategic-merge-patch+json")
-	// What makes pods is not refused, but warned of.
+	// Workloads that create pods are admitted with a warning.
 	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/strict/deployments", deployment("d", privileged), "would violate PodSecurity")
 	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/strict/deployments", deployment("e", restricted), "")
 
@@ -99,6 +99,6 @@ exemptions: {namespaces: [kube-system], runtimeClasses: [vm]}
 		"apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\ndefaults: {enforce: nonsense}\n")}
 	if plane, err := controlplane.Start(t.Context(), cfg); err == nil {
 		plane.Stop()
-		t.Error("nonsense was taken for a level")
+		t.Error("want an error for an unknown level")
 	}
 }

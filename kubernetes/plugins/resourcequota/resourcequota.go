@@ -1,15 +1,17 @@
-// Package resourcequota is the ResourceQuota admission plugin: nothing is created beyond what the quotas of its namespace allow.
+// Package resourcequota is the ResourceQuota admission plugin: it rejects writes that exceed the
+// quotas of their namespace.
 //
-// What a write uses is counted in the same commit that stores it:
+// A write and the quotas that count it are stored in the same commit:
 //
-//	Commit(pods/web at "none", resourcequotas/q at the revision that was looked at)
+//	Commit(pods/web must not exist, resourcequotas/q must have the revision that was checked)
 //
-// So a quota's status.used is never less than what is there, however many create at a time, and a write that fails has used nothing.
-// A commit that finds a quota changed meanwhile is tried again from the newest state; writes that are counted in one namespace
-// take turns, so that this is rare.
+// Therefore a quota's status.used is never less than the actual use, with any number of concurrent
+// writes, and a failed write uses nothing. If a quota has changed meanwhile, the commit is retried
+// from the newest state. Counted writes of a namespace take turns, so conflicts are rare.
 //
-// The measures and the words are Kubernetes' own (package quota below kubernetes/builtin, and CheckRequest of k8s.io/apiserver).
-// A namespace without quotas costs one look into the store.
+// Usage and error messages are Kubernetes' own (package kelson.dev/kubernetes/quota, and
+// CheckRequest of k8s.io/apiserver). In a namespace without quotas, the plugin costs one lookup in
+// the store.
 package resourcequota
 
 import (
@@ -36,31 +38,33 @@ import (
 // Name is the plugin's name in --enable-admission-plugins.
 const Name = upstream.PluginName
 
-// Config is what the plugin is made of.
+// Config configures the plugin.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Controller says that there is one which gives new quotas their status. Then a quota is in force from when it is written, before
-	// it has one; else, as on kube-apiserver alone, from when somebody gives it a status.
+	// Controller is set if a quota controller runs, which gives new quotas their status. Quotas are
+	// then in force as soon as they are written; otherwise, as with kube-apiserver alone, when a
+	// client has written their status.
 	Controller bool
-	// Config is a Configuration with limitedResources; nil: what no quota limits is free.
+	// Config is a Configuration with limitedResources; nil means that resources without quota are
+	// unlimited.
 	Config []byte
 }
 
-// Plugin implements admission.ValidationInterface: quotas count what is going to be stored.
+// Plugin implements admission.ValidationInterface, so that it counts the final object.
 type Plugin struct {
 	store    *store.Store
 	registry *resource.Registry
-	early    bool // quotas are in force before they have a status
+	early    bool // quotas are in force even without a status
 	limited  []config.LimitedResource
 
 	seed  maphash.Seed
-	turns [64]sync.Mutex // by namespace
+	turns [64]sync.Mutex // locks by hash of the namespace
 }
 
 var _ admission.ValidationInterface = (*Plugin)(nil)
 
-// New returns the plugin. An error is one of its configuration.
+// New returns the plugin, or an error if the configuration is invalid.
 func New(cfg Config) (*Plugin, error) {
 	p := &Plugin{store: cfg.Store, registry: cfg.Registry, early: cfg.Controller, seed: maphash.MakeSeed()}
 	if cfg.Config == nil {
@@ -78,14 +82,14 @@ func New(cfg Config) (*Plugin, error) {
 	return p, nil
 }
 
-// Handles says which operations the plugin looks at.
+// Handles reports whether the plugin handles an operation.
 func (*Plugin) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
 var namespaces = schema.GroupKind{Kind: "Namespace"}
 
-// Validate has the write counted when it is committed; a dry run is only checked.
+// Validate makes the commit of the write count it. For a dry run, it only checks the quotas.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetNamespace() == "" || a.GetKind().GroupKind() == namespaces {
 		return nil
@@ -117,7 +121,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return err
 }
 
-// any says whether a namespace has quotas.
+// any reports whether a namespace has quotas.
 func (p *Plugin) any(namespace string) bool {
 	for range p.store.Snapshot().Scan(quota.Resource, namespace, store.Key{}) {
 		return true
@@ -125,7 +129,8 @@ func (p *Plugin) any(namespace string) bool {
 	return false
 }
 
-// check gives the quotas of the namespace as they are and as they would be with the write; it refuses a write that is too much.
+// check returns the namespace's quotas before and after the write, or an error if the write exceeds
+// one.
 func (p *Plugin) check(sn *store.Snapshot, a admission.Attributes, evaluator measures.Evaluator) (checked, error) {
 	var c checked
 	var counted []corev1.ResourceQuota
@@ -146,13 +151,14 @@ func (p *Plugin) check(sn *store.Snapshot, a admission.Attributes, evaluator mea
 	return c, err
 }
 
-// checked are quotas before and after a write, in the same order. Those before are shared.
+// checked has the quotas before and after a write, in the same order. Those in stored are shared
+// and must not be changed.
 type checked struct {
 	stored []*corev1.ResourceQuota
 	after  []corev1.ResourceQuota
 }
 
-// count gives the ops that write what is used afterwards.
+// count returns the operations that update the quotas.
 func (p *Plugin) count(a admission.Attributes, evaluator measures.Evaluator) ([]store.Op, error) {
 	sn := p.store.Snapshot()
 	c, err := p.check(sn, a, evaluator)

@@ -16,7 +16,7 @@ import (
 
 const ns = "/api/v1/namespaces/default"
 
-// within runs a test on a control plane of its own, in virtual time.
+// within runs a test on its own control plane, in virtual time.
 func within(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func pod(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":"i"%s}`, name, spec)
 }
 
-// used checks what a quota says of a resource.
+// used checks a quota's usage of a resource.
 func used(t *testing.T, p *apitest.Plane, name, resource, want string) {
 	t.Helper()
 	q := p.Want(t, 200, "GET", ns+"/resourcequotas/"+name, "")
@@ -58,8 +58,9 @@ func refused(t *testing.T, p *apitest.Plane, method, path, body, message string,
 	}
 }
 
-// ADM-03: never over, and the usage exact afterwards, with 64 that create at once.
-func TestHoldsUnderManyCreators(t *testing.T) {
+// ADM-03: with 64 concurrent creators, a quota is never exceeded, and its usage is exact
+// afterwards.
+func TestConcurrentCreators(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestHoldsUnderManyCreators(t *testing.T) {
 				switch resp.StatusCode {
 				case 201:
 					made.Add(1)
-					if c%8 == 0 { // some go at once
+					if c%8 == 0 { // delete some immediately
 						p.Want(t, 200, "DELETE", many+"/secrets/"+name, "")
 						deleted.Add(1)
 					}
@@ -101,12 +102,13 @@ func TestHoldsUnderManyCreators(t *testing.T) {
 	creators.Wait()
 	left := made.Load() - deleted.Load()
 	if made.Load()+forbidden.Load() != 256 || left > 100 {
-		t.Errorf("%d made, %d of them deleted, %d refused", made.Load(), deleted.Load(), forbidden.Load())
+		t.Errorf("%d created, %d of them deleted, %d refused", made.Load(), deleted.Load(), forbidden.Load())
 	}
 	if n := plane.Store().Snapshot().Count("secrets", "many"); int64(n) != left {
-		t.Errorf("%d are there, %d were made and left", n, left)
+		t.Errorf("%d exist, want %d", n, left)
 	}
-	// What was deleted is taken off by the controller, on the event: until then the quota says too much, never too little.
+	// The controller subtracts deleted objects after their events: until then, the usage may be too
+	// high but never too low.
 	want := fmt.Sprint(left)
 	events := p.Watch(t, many+"/resourcequotas?watch=1")
 	defer events.Close()
@@ -121,7 +123,7 @@ func TestHoldsUnderManyCreators(t *testing.T) {
 }
 
 // ADM-03
-func TestAQuotaIsInForceAtOnce(t *testing.T) {
+func TestNewQuotaIsInForce(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"1"}}`))
@@ -132,18 +134,18 @@ func TestAQuotaIsInForceAtOnce(t *testing.T) {
 		p.Want(t, 200, "DELETE", ns+"/configmaps/a", "")
 		synctest.Wait()
 		used(t, p, "q", "configmaps", "0")
-		// A dry run is checked and uses nothing.
+		// A dry run is checked but not counted.
 		p.Want(t, 201, "POST", ns+"/configmaps?dryRun=All", configMap("b"))
 		used(t, p, "q", "configmaps", "0")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("b"))
 		used(t, p, "q", "configmaps", "1")
 		refused(t, p, "POST", ns+"/configmaps?dryRun=All", configMap("c"),
 			`configmaps "c" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1`)
-		// Other limits are in force with the next request, and another namespace is free.
+		// New limits apply to the next request; other namespaces are not affected.
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q", `{"spec":{"hard":{"configmaps":"2"}}}`, "Content-Type: application/merge-patch+json")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("c"))
 		p.Want(t, 201, "POST", "/api/v1/namespaces/kube-public/configmaps", configMap("c"))
-		// A status that somebody writes is put right.
+		// The controller corrects a status that a client writes.
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"9"},"used":{"configmaps":"7"}}}`,
 			"Content-Type: application/merge-patch+json")
 		synctest.Wait()
@@ -153,8 +155,8 @@ func TestAQuotaIsInForceAtOnce(t *testing.T) {
 	})
 }
 
-// ADM-03: what is not stored has used nothing.
-func TestAWriteThatFailsUsesNothing(t *testing.T) {
+// ADM-03: a failed write uses nothing.
+func TestFailedWriteUsesNothing(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
 		synctest.Wait()
@@ -169,7 +171,7 @@ func TestAWriteThatFailsUsesNothing(t *testing.T) {
 	})
 }
 
-// ADM-03: an update counts by what it adds, also where it creates.
+// ADM-03: an update uses what it adds, also if it creates the object.
 func TestUpdates(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas",
@@ -225,7 +227,7 @@ func TestPodsByScope(t *testing.T) {
 			`pods "f" is forbidden: exceeded quota: critical, requested: pods=1, used: pods=0, limited: pods=0`)
 		p.Want(t, 201, "POST", ns+"/pods", pod("g", little+`,"activeDeadlineSeconds":60}`))
 		p.Want(t, 403, "POST", ns+"/pods", pod("h", little+`,"activeDeadlineSeconds":60}`))
-		// A pod that has ended frees what it used.
+		// The end of a pod releases what it used.
 		p.Want(t, 200, "PATCH", ns+"/pods/c/status", `{"status":{"phase":"Succeeded"}}`, "Content-Type: application/merge-patch+json")
 		synctest.Wait()
 		used(t, p, "others", "requests.cpu", "1m")
@@ -233,7 +235,7 @@ func TestPodsByScope(t *testing.T) {
 	})
 }
 
-// ADM-03: any kind can be counted, custom resources too, before they exist.
+// ADM-03: objects of any kind can be counted, including custom kinds that are not defined yet.
 func TestCountsOfAnyKind(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/widgets.example.com":"1","count/leases.coordination.k8s.io":"0",
@@ -262,7 +264,7 @@ func TestCountsOfAnyKind(t *testing.T) {
 }
 
 // ADM-03
-func TestWhatIsLimitedByConfiguration(t *testing.T) {
+func TestLimitedResources(t *testing.T) {
 	cfg := controlplane.Config{}
 	cfg.Admission.Plugins = map[string][]byte{"ResourceQuota": []byte(`
 apiVersion: apiserver.config.k8s.io/v1
@@ -282,11 +284,12 @@ limitedResources:
 	cfg.Admission.Plugins["ResourceQuota"] = []byte("kind: Nonsense\n")
 	if plane, err := controlplane.Start(t.Context(), cfg); err == nil {
 		plane.Stop()
-		t.Error("nonsense was taken for a configuration")
+		t.Error("want an error for an invalid configuration")
 	}
 }
 
-// ADM-03: without controllers, as on kube-apiserver alone, a quota is in force by the status that somebody gives it.
+// ADM-03: without controllers, as with kube-apiserver alone, a quota is in force when a client has
+// written its status.
 func TestWithoutControllers(t *testing.T) {
 	within(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))

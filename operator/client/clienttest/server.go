@@ -1,9 +1,11 @@
-// Package clienttest has a small API server for the tests of this library's own lower layers, which must run without the
-// control plane they are used with: an http.RoundTripper that speaks the wire format, over objects in memory.
+// Package clienttest has a small API server for the tests of this library's own lower layers, which
+// must run without the control plane they are used with: an http.RoundTripper that speaks the wire
+// format, over objects in memory.
 //
-// It knows the verbs, versions, selectors, pages, watches with bookmarks and initial events, finalizers and the status subresource,
-// the way the API's documentation has them. It has no validation, defaulting, admission or conversion; its server-side apply is
-// a merge. Faults are what it is for: requests can be intercepted, watches delayed, cut and expired.
+// It knows the verbs, versions, selectors, pages, watches with bookmarks and initial events,
+// finalizers and the status subresource, the way the API's documentation has them. It has no
+// validation, defaulting, admission or conversion; its server-side apply is a merge. Faults are
+// what it is for: requests can be intercepted, watches delayed, cut and expired.
 //
 //	server := clienttest.New()
 //	c, err := client.New(client.Config{REST: server.RESTConfig()})
@@ -74,7 +76,8 @@ type Faults struct {
 	NoStreaming bool
 }
 
-// New makes a server of pods, configmaps, secrets (namespaced), nodes and namespaces, and of further kinds.
+// New makes a server of pods, configmaps, secrets (namespaced), nodes and namespaces, and of
+// further kinds.
 func New(kinds ...Kind) *Server {
 	return &Server{
 		kinds: append([]Kind{
@@ -110,7 +113,8 @@ func (s *Server) AddKind(k Kind) {
 	s.kinds = append(s.kinds, k)
 }
 
-// Compact forgets the history: watches from before now are refused with 410, and continue tokens too.
+// Compact forgets the history: watches from before now are refused with 410, and continue tokens
+// too.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +356,8 @@ func (s *Server) revisionOf(version string) uint64 {
 	return revision
 }
 
-// SetOpaque has resourceVersions be texts that cannot be compared. It is called before anything is written.
+// SetOpaque has resourceVersions be texts that cannot be compared. It is called before anything is
+// written.
 func (s *Server) SetOpaque() { s.opaque = true }
 
 // RemoveKind serves a kind no longer: its objects are gone, and so are its watches.
@@ -382,7 +387,7 @@ func (s *Server) record(kind string, resource string, old, obj *unstructured.Uns
 	s.changed = make(chan struct{})
 }
 
-// SetRevision begins anew, without objects and counting from revision, like a server that lost its storage.
+// SetRevision deletes all objects and continues from revision, like a server that lost its storage.
 func (s *Server) SetRevision(revision uint64) {
 	s.CutWatches()
 	s.mu.Lock()

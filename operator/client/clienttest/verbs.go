@@ -228,7 +228,8 @@ func (c *call) list() {
 		"metadata": map[string]any{"resourceVersion": c.version(version), "continue": next}})
 }
 
-// render is the object as the call wants it: a shallow copy, of its metadata only where that is asked for.
+// render is the object as the call wants it: a shallow copy, of its metadata only where that is
+// asked for.
 func (c *call) render(obj *unstructured.Unstructured) map[string]any {
 	if c.metadataOnly {
 		return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.Object["metadata"]}

@@ -1,10 +1,12 @@
-// Package strategic makes strategic merge patches, in which lists are merged as the tags of Go types say. Kubernetes' own kinds know them.
+// Package strategic computes strategic merge patches, which merge lists by the patch tags of Go
+// types. Only Kubernetes' own kinds support them.
 //
 //	patch := strategic.MergeFrom(pod)
-//	pod.Spec.Containers[0].Image = "web:2" // of the list, only this container is sent
+//	pod.Spec.Containers[0].Image = "web:2" // the patch has only this container
 //	err := c.Patch(ctx, pod, patch)
 //
-// A package of its own: what it takes is the schemas of OpenAPI, which no other part of an operator needs in its program.
+// This is a separate package because it links the OpenAPI schemas, which no other part of an
+// operator needs.
 package strategic
 
 import (
@@ -18,7 +20,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// MergeFrom is a strategic merge patch of what changes in an object from now on. The object must be typed.
+// MergeFrom returns a strategic merge patch of the changes made to obj after the call. The object
+// must be typed.
 func MergeFrom(obj client.Object, opts ...client.PatchOption) client.Patch {
 	return client.DiffFrom(types.StrategicMergePatchType, diff, obj, opts...)
 }

@@ -1,19 +1,21 @@
-// Package fake is what generated fake clientsets are made of: clients that keep objects in a map and write down what they were asked, in the
-// shape of client-gen's.
+// Package fake is the base of generated fake clientsets: clients that keep objects in memory and
+// record actions, compatible with those of client-gen.
 //
 //	clients := fake.NewClientset(&shopv1.Pizza{…})       // of the generated package clientset/versioned/fake
 //	clients.PrependReactor("update", "pizzas", func(a testing.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") })
 //	…
 //	for _, a := range clients.Actions() { … }
 //
-// Tests that have them need not be changed when their clients come from here. For new tests a control plane is the better choice
-// (kelson.dev/lab/testenv, kelson.dev/operator/operatortest): it starts in milliseconds, and it validates, defaults, prunes, refuses conflicts,
-// counts generations and collects garbage, of which nothing here does. What a fake is for is a fault that no server gives on demand.
+// Existing tests with fake clientsets work unchanged. For new tests, prefer a control plane
+// (kelson.dev/lab/testenv, kelson.dev/operator/operatortest): it starts in milliseconds, and unlike
+// a fake it validates, sets defaults, prunes, rejects conflicts, counts generations and collects
+// garbage. Fakes are useful for faults that a server can't be made to produce.
 //
 // # Model
 //
-// A clientset is client-go's [testing.Fake] over its object tracker. Typed clients invoke actions directly. [Clientset.Client], and the
-// informers that stand on it, go by a transport that turns each request into such an action, so that reactors see these too.
+// A clientset is client-go's [testing.Fake] with its object tracker. Typed clients invoke actions
+// directly. [Clientset.Client], and informers that use it, send requests through a transport that
+// turns each into an action, so that reactors see these too.
 package fake
 
 import (
@@ -33,7 +35,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Kind is one that a clientset has a client of.
+// Kind is a kind that a clientset has a client for.
 type Kind struct {
 	schema.GroupVersionKind
 	Resource   string // as in paths
@@ -44,16 +46,18 @@ func (k Kind) resource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Config is what a clientset is made of.
+// Config configures a Clientset.
 type Config struct {
 	Scheme  *runtime.Scheme
 	Decoder runtime.Decoder
 	Kinds   []Kind
-	// Converter tells the fields of objects apart, for server-side apply. Without one, nobody owns fields.
+	// Converter converts objects to typed values for server-side apply. Without it, field ownership
+	// is not tracked.
 	Converter managedfields.TypeConverter
 }
 
-// Clientset is embedded in generated ones. Its zero value answers with what reactors say, and with empty objects.
+// Clientset is embedded in generated clientsets. The zero value responds with the results of
+// reactors, and with empty objects.
 type Clientset struct {
 	testing.Fake
 	discovery *fakediscovery.FakeDiscovery
@@ -101,7 +105,8 @@ func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
 	}
 }
 
-// add puts an object, or those of a list, into the tracker, which by itself would guess the resource of a kind.
+// add puts an object, or those of a list, into the tracker, which by itself would guess the
+// resource of a kind.
 func (c *Clientset) add(cfg Config, obj runtime.Object) error {
 	if meta.IsListType(obj) {
 		items, err := meta.ExtractList(obj)
@@ -162,8 +167,9 @@ func (c *Clientset) Client() client.Client { return c.objects }
 // IsWatchListSemanticsUnSupported tells client-go's reflectors to list before they watch.
 func (c *Clientset) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Result is what a typed client makes of what an action gave. The tracker knows no subresources and gives the object itself for one, which is
-// an error where that is of another type: a reactor has to answer.
+// Result is what a typed client makes of what an action gave. The tracker knows no subresources and
+// gives the object itself for one, which is an error where that is of another type: a reactor has
+// to answer.
 func Result[T runtime.Object](empty T, obj runtime.Object, err error) (T, error) {
 	if obj == nil {
 		return empty, err

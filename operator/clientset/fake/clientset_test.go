@@ -42,7 +42,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// MACH-01, MACH-05: what the client and the informers of a fake clientset do are actions, which reactors answer and tests look at.
+// MACH-01, MACH-05: what the client and the informers of a fake clientset do are actions, which
+// reactors answer and tests look at.
 func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := newClientset(t, configMap("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})

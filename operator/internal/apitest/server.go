@@ -1,6 +1,7 @@
-// Package apitest is a small API server in memory for the runtime's own tests: it works in a testing/synctest bubble, and what it was
-// asked can be looked at. It knows the verbs that the runtime uses, one resourceVersion for all, optimistic locking, finalizers,
-// generations and the status subresource; it knows no defaulting, validation or ownership of fields (an apply is a merge).
+// Package apitest is a small in-memory API server for this module's tests. It works in a
+// testing/synctest bubble and records writes. It supports the verbs that the library uses, a global
+// resourceVersion, optimistic locking, finalizers, generations and the status subresource, but not
+// defaulting, validation or field ownership (an apply is a merge).
 package apitest
 
 import (
@@ -26,7 +27,7 @@ import (
 // Kind is a kind that the server serves.
 type Kind struct {
 	Group, Version, Kind, Plural string
-	Cluster                      bool // without namespace
+	Cluster                      bool // cluster-scoped
 }
 
 // Pods, ConfigMaps, Events and Nodes are kinds of the core group.
@@ -37,12 +38,13 @@ var (
 	Nodes      = Kind{Version: "v1", Kind: "Node", Plural: "nodes", Cluster: true}
 )
 
-// Object is an object as JSON has it.
+// Object is a decoded JSON object.
 type Object = map[string]any
 
-// Server is the API server. Make it with New.
+// Server is the API server. Create it with New.
 type Server struct {
-	// Fault, if set, is asked before each request, and answers in the server's place when it returns a status code other than 0.
+	// Fault, if not nil, is called before each request, and replaces the response if it returns a
+	// status code other than 0.
 	Fault func(verb, path string) (code int, reason metav1.StatusReason)
 
 	mu       sync.Mutex
@@ -50,35 +52,35 @@ type Server struct {
 	objects  map[string]Object // by path
 	version  int
 	log      []event
-	changed  chan struct{} // closed and replaced at each change
+	changed  chan struct{} // closed and replaced on each change
 	requests []string
 }
 
 type event struct {
 	version    int
 	typ        string
-	collection string // path of all objects of the kind
+	collection string // path prefix of all objects of the kind
 	obj        Object
 }
 
-// New makes a server.
+// New returns a server.
 func New(kinds ...Kind) *Server {
 	return &Server{kinds: kinds, objects: map[string]Object{}, changed: make(chan struct{})}
 }
 
-// REST is a configuration for the server's clients.
+// REST returns a configuration for clients of the server.
 func (s *Server) REST() *rest.Config {
 	return &rest.Config{Host: "http://apitest", Transport: s}
 }
 
-// Requests are the writes that the server was asked for, as "PATCH /api/v1/…", except those of Events.
+// Requests returns the writes received, such as "PATCH /api/v1/…", except those of Events.
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Objects are the objects of a kind by its plural name, in order of their paths.
+// Objects returns the objects of a kind by its plural name, ordered by path.
 func (s *Server) Objects(plural string) []Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +93,7 @@ func (s *Server) Objects(plural string) []Object {
 	return found
 }
 
-// RoundTrip serves a request. A watch goes on until its context ends or its body is closed.
+// RoundTrip handles a request. A watch continues until its context ends or its body is closed.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -215,7 +217,7 @@ func (s *Server) update(t target, old, obj Object) (int, any) {
 	return http.StatusOK, s.put(t, "MODIFIED", changed)
 }
 
-// preconditions answers a delete, whose options are given, of another object than is meant; the code is 0 if it is that.
+// preconditions checks the options of a delete against an object, and returns code 0 if they hold.
 func preconditions(old, options Object) (int, any) {
 	wanted, _ := options["preconditions"].(map[string]any)
 	for field, value := range wanted {
@@ -371,14 +373,14 @@ func (s *Server) discovery(groupVersion string) (int, any) {
 	return http.StatusOK, Object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": resources}
 }
 
-// target is what a path addresses.
+// target is the object or collection that a path addresses.
 type target struct {
 	kind                         Kind
 	namespace, name, subresource string
-	selector                     labels.Selector // of a collection; nil for everything
+	selector                     labels.Selector // for collections; nil for everything
 }
 
-// selectorOf is what a request selects; nil if that is everything.
+// selectorOf returns the selector of a request; nil if it selects everything.
 func selectorOf(r *http.Request) labels.Selector {
 	text := r.URL.Query().Get("labelSelector")
 	if text == "" {
@@ -386,7 +388,7 @@ func selectorOf(r *http.Request) labels.Selector {
 	}
 	selector, err := labels.Parse(text)
 	if err != nil {
-		panic(err) // a test's own
+		panic(err) // the test is wrong
 	}
 	return selector
 }
@@ -418,7 +420,7 @@ func (s *Server) target(path string) (target, bool) {
 
 func (t target) apiVersion() string { return strings.TrimPrefix(t.kind.Group+"/"+t.kind.Version, "/") }
 
-// collection is the path prefix of the kind's objects in the store; only the server knows it.
+// collection returns the path prefix under which the server stores the kind's objects.
 func (t target) collection() string { return t.apiVersion() + "/" + t.kind.Plural + "/" }
 
 func (t target) path() string {
@@ -443,7 +445,8 @@ func (t target) selects(obj Object) bool {
 	return t.selector.Matches(set)
 }
 
-// typ is the type of an event to whom sees only what the target selects; empty if it is none of his.
+// typ returns the type of an event as seen by a watch of target; empty if the watch does not see
+// it.
 func (t target) typ(seen map[string]bool, e event) string {
 	if t.selector == nil {
 		return e.typ
@@ -473,7 +476,7 @@ func metadata(obj Object) Object {
 	return m
 }
 
-// merge is RFC 7386.
+// merge implements RFC 7386.
 func merge(into, patch Object) Object {
 	for k, v := range patch {
 		fields, isObject := v.(Object)
@@ -501,7 +504,7 @@ func decode(data []byte) Object {
 	return obj
 }
 
-// clone makes numbers equal, too, whatever Go type they had.
+// clone copies a value and normalizes numbers, so that they compare equal.
 func clone(obj Object) Object {
 	data, err := json.Marshal(obj)
 	if err != nil {

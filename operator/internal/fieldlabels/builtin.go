@@ -2,10 +2,11 @@ package fieldlabels
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// own is how the server computes a label of a kind that is compiled into it, where that is not the text of the field of that name.
+// own describes how a server computes a label of a compiled-in kind, if that is not the text of the
+// field of that name.
 type own struct {
-	zero string   // what it is if the field is not set
-	from []string // the fields of which the first that is not empty counts; none for the label itself
+	zero string   // value of an unset field
+	from []string // the first nonempty of these fields counts; nil for the label itself
 }
 
 func (o own) paths(label string) []string {
@@ -20,7 +21,7 @@ var builtin = map[schema.GroupVersionKind]map[string]own{
 	{Version: "v1", Kind: "Pod"}: {
 		"spec.host":        {from: []string{"spec.nodeName"}},
 		"spec.hostNetwork": {zero: "false"},
-		"status.podIPs":    {from: []string{}}, // the server accepts the label and has no value for it
+		"status.podIPs":    {from: []string{}}, // the server accepts the label but has no value for it
 	},
 	{Version: "v1", Kind: "Node"}:                      {"spec.unschedulable": {zero: "false"}},
 	{Version: "v1", Kind: "ReplicationController"}:     {"status.replicas": {zero: "0"}},

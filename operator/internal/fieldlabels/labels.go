@@ -1,12 +1,15 @@
-// Package fieldlabels computes what field selectors compare: the text of a field of an object.
+// Package fieldlabels computes the text of an object's field as field selectors compare it.
 //
-// A server compares what it stores. A custom resource is stored as JSON, where a field that is not set has the empty text, and zero and false are
-// "0" and "false" (kube-apiserver: apiextensions-apiserver, pkg/registry/customresource, selectableFields). A kind that is compiled into the server is
-// compared as its Go type, but only a few labels of it (k8s.io/kubernetes, pkg/registry, the functions ToSelectableFields). The functions here give the same
-// text for the same object, whether it is decoded into a Go type, unstructured, or encoded.
+// A server compares the stored object. Custom resources are stored as JSON: an unset field has the
+// empty text, zero and false are "0" and "false" (kube-apiserver: apiextensions-apiserver,
+// pkg/registry/customresource, selectableFields). Compiled-in kinds are compared as Go types, with
+// only a few labels (k8s.io/kubernetes, pkg/registry, the functions ToSelectableFields). The
+// functions here return the same text for the same object, whether decoded into a Go type,
+// unstructured, or encoded.
 //
-// A Go type with a field that is not a pointer does not tell an unset number or boolean from a zero, and one that reads itself may read several texts alike.
-// Then the text is not certain, and the caller must look at the object as the server has it.
+// A Go type with a non-pointer field does not distinguish an unset number or boolean from a zero,
+// and a type with custom decoding may decode several texts to the same value. The text is then
+// uncertain, and the caller must use the object from the server.
 package fieldlabels
 
 import (
@@ -23,24 +26,25 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Certainty says whether the text of a field is known.
+// Certainty says how certain the text of a field is.
 type Certainty uint8
 
 const (
-	// Certain is the text.
+	// Certain means that the text is right.
 	Certain Certainty = iota
-	// OrUnset is the text, or the empty one.
+	// OrUnset means that the field may also be unset, with the empty text.
 	OrUnset
-	// Uncertain is perhaps the text.
+	// Uncertain means that the text may be different.
 	Uncertain
 )
 
-// MayBe reports whether what is compared may be another text than value.
+// MayBe reports whether the server may compare a different text than value.
 func (c Certainty) MayBe(other, value string) bool {
 	return other != value && (c == Uncertain || c == OrUnset && other == "")
 }
 
-// Of is the text of an object's field. The error is a BadRequest, as from the server, if a Go type does not have the field.
+// Of returns the text of an object's field. If a Go type lacks the field, the error is a
+// BadRequest, as from the server.
 func Of(obj metav1.Object, kind schema.GroupVersionKind, label string) (value string, known Certainty, err error) {
 	switch label {
 	case "metadata.name":
@@ -62,7 +66,7 @@ func Of(obj metav1.Object, kind schema.GroupVersionKind, label string) (value st
 	return own.zero, Certain, nil
 }
 
-// Encoded is the text of a field of an object in JSON.
+// Encoded returns the text of a field of an object in JSON.
 func Encoded(data []byte, kind schema.GroupVersionKind, label string) (string, error) {
 	own := builtin[kind][label]
 	for _, path := range own.paths(label) {
@@ -111,7 +115,7 @@ func inJSON(data []byte, path []string) (string, error) {
 	return text(value), err
 }
 
-// text is what servers make of a value in JSON.
+// text returns the text that servers use for a JSON value.
 func text(value any) string {
 	if value == nil {
 		return ""
@@ -119,12 +123,13 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// inStruct finds the text of a field in a Go type.
+// inStruct returns the text of a field in a Go type.
 func inStruct(obj any, path string) (value string, known Certainty, err error) {
 	v := reflect.ValueOf(obj).Elem()
 	_, partial := obj.(*metav1.PartialObjectMetadata)
 	names := strings.Split(path, ".")
-	// What the server itself encodes by this type is absent exactly if the type leaves it out.
+	// For compiled-in kinds, the server encodes with the same type, so that a field is absent
+	// exactly if the type omits it.
 	own := strings.Contains("/"+v.Type().PkgPath(), "/k8s.io/api/") || names[0] == "metadata"
 	var f member
 	absent := false

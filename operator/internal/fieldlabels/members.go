@@ -9,11 +9,11 @@ import (
 type member struct {
 	value               reflect.Value
 	omitEmpty, omitZero bool
-	absent              bool // it is not there
-	set                 bool // it is there: an element of a map
+	absent              bool // not present
+	set                 bool // present as an element of a map
 }
 
-// find finds a struct's field by its name in JSON, or a map's element.
+// find returns a struct's field by its JSON name, or a map's element.
 func find(v reflect.Value, name string) (member, bool) {
 	switch v.Kind() {
 	case reflect.Map:

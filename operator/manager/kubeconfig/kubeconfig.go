@@ -1,4 +1,5 @@
-// Package kubeconfig is a provider of clusters: those whose kubeconfigs lie in Secrets of the manager's own cluster.
+// Package kubeconfig has a provider of clusters whose kubeconfigs are in Secrets of the manager's
+// own cluster.
 //
 // # Model
 //
@@ -6,11 +7,12 @@
 //	  labels: sigs.k8s.io/multicluster-runtime-kubeconfig: "true"
 //	  data:   kubeconfig: …
 //
-// A Secret that comes has its cluster engaged, under the Secret's name; one that goes, or loses its label, has it disengaged. When the
-// kubeconfig changes, the cluster is disengaged and engaged anew. One that can't be used is told in the log; a cluster that is engaged stays
-// as it is then. Label and key are those of multicluster-runtime, so that its Secrets can be used.
+// For each such Secret, the provider engages a cluster with the Secret's name. It disengages the
+// cluster when the Secret is deleted or loses its label, and disengages and re-engages it when the
+// kubeconfig changes. It logs kubeconfigs that it can't use, and then leaves an engaged cluster as
+// it is. Label and key are those of multicluster-runtime, so that its Secrets can be used.
 //
-// The operator needs the rights to list and watch Secrets in that namespace.
+// The operator needs permission to list and watch Secrets in the namespace.
 //
 // # Use
 //
@@ -20,8 +22,9 @@
 //
 // # Security
 //
-// Who may write these Secrets decides where the operator's requests go. A kubeconfig that names files or a program is refused, as these would
-// be the operator's own: see [Config].Trusted.
+// Users who may write these Secrets control where the operator's requests go. The provider rejects
+// kubeconfigs that refer to files or programs, because these would be the operator's own: see
+// [Config].Trusted.
 package kubeconfig
 
 import (
@@ -43,27 +46,27 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// The defaults of Config.
+// Defaults of Config.
 const (
 	DefaultLabel = "sigs.k8s.io/multicluster-runtime-kubeconfig"
 	DefaultKey   = "kubeconfig"
 )
 
-// Config says which Secrets have kubeconfigs.
+// Config selects the Secrets and their content.
 type Config struct {
-	// Namespace of the Secrets; by default that of the pod which the operator runs in.
+	// Namespace of the Secrets; by default that of the operator's pod.
 	Namespace string
-	// Label that they have, with the value "true"; DefaultLabel if empty.
+	// Label that marks the Secrets, with the value "true"; DefaultLabel if empty.
 	Label string
-	// Key of the kubeconfig in their data; DefaultKey if empty.
+	// Key of the kubeconfig in the Secret's data; DefaultKey if empty.
 	Key string
-	// Trusted lets kubeconfigs name files and programs that are there where the operator runs.
+	// Trusted allows kubeconfigs to refer to files and programs of the operator's host.
 	Trusted bool
-	// Change, if set, changes the configuration of a cluster before it is engaged.
+	// Change, if not nil, modifies the configuration of a cluster before it is engaged.
 	Change func(name string, cfg *rest.Config) error
 }
 
-// FromSecrets makes the provider.
+// FromSecrets returns the provider.
 func FromSecrets(cfg Config) manager.Provider {
 	if cfg.Namespace == "" {
 		cfg.Namespace = manager.InClusterNamespace()
@@ -82,15 +85,15 @@ type provider struct {
 	m   *manager.Manager
 	log *slog.Logger
 
-	engaged map[string][]byte // kubeconfigs; of the handler's goroutine
+	engaged map[string][]byte // kubeconfigs by name; used only by the handler's goroutine
 }
 
 var _ informer.Handler = (*provider)(nil)
 
-// Run is that of manager.Provider.
+// Run implements manager.Provider.
 func (p *provider) Run(ctx context.Context, m *manager.Manager) error {
 	if p.cfg.Namespace == "" {
-		return errors.New("the Secrets with kubeconfigs need a namespace: the program does not run in a cluster")
+		return errors.New("the namespace of the kubeconfig Secrets is unknown, because the program does not run in a cluster: set Config.Namespace")
 	}
 	p.m, p.log = m, m.Log().With("namespace", p.cfg.Namespace)
 	own, err := m.Cluster("")
@@ -124,10 +127,10 @@ func (p *provider) Run(ctx context.Context, m *manager.Manager) error {
 // OnAdd engages the cluster of a Secret.
 func (p *provider) OnAdd(obj client.Object, _ bool) { p.engage(obj.(*corev1.Secret)) }
 
-// OnUpdate engages it anew, if its kubeconfig has changed.
+// OnUpdate re-engages the cluster if its kubeconfig has changed.
 func (p *provider) OnUpdate(_, obj client.Object) { p.engage(obj.(*corev1.Secret)) }
 
-// OnDelete disengages it.
+// OnDelete disengages the cluster.
 func (p *provider) OnDelete(obj client.Object, _ bool) { p.disengage(obj.GetName()) }
 
 func (p *provider) engage(secret *corev1.Secret) {
@@ -137,12 +140,12 @@ func (p *provider) engage(secret *corev1.Secret) {
 	}
 	cfg, err := p.restConfig(name, data)
 	if err != nil {
-		p.log.Error("the kubeconfig of a Secret can't be used", "secret", name, "err", err)
+		p.log.Error("invalid kubeconfig in Secret", "secret", name, "err", err)
 		return
 	}
 	p.disengage(name)
 	if _, err := p.m.Engage(name, cfg); err != nil {
-		p.log.Error("the cluster of a Secret can't be engaged", "secret", name, "err", err)
+		p.log.Error("cannot engage cluster of Secret", "secret", name, "err", err)
 		return
 	}
 	p.engaged[name] = data
@@ -150,17 +153,17 @@ func (p *provider) engage(secret *corev1.Secret) {
 
 func (p *provider) disengage(name string) {
 	if _, is := p.engaged[name]; !is {
-		return // it was not engaged by us
+		return // engaged by another component
 	}
 	delete(p.engaged, name)
 	if err := p.m.Disengage(name); err != nil && !errors.Is(err, manager.ErrClusterNotFound) {
-		p.log.Error("the cluster of a Secret can't be disengaged", "secret", name, "err", err)
+		p.log.Error("cannot disengage cluster of Secret", "secret", name, "err", err)
 	}
 }
 
 func (p *provider) restConfig(name string, data []byte) (*rest.Config, error) {
 	if len(data) == 0 {
-		return nil, fmt.Errorf("its data has no %q", p.cfg.Key)
+		return nil, fmt.Errorf("the Secret has no key %q", p.cfg.Key)
 	}
 	file, err := clientcmd.Load(data)
 	if err != nil {
@@ -181,19 +184,19 @@ func (p *provider) restConfig(name string, data []byte) (*rest.Config, error) {
 	return cfg, err
 }
 
-// harmless says what a kubeconfig would take from where the operator runs.
+// harmless returns an error if a kubeconfig refers to files or programs of the operator's host.
 func harmless(file *clientcmdapi.Config) error {
 	for _, user := range file.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return errors.New("it names a program or a plugin for its credentials")
+			return errors.New("it refers to a program or plugin for credentials: set Config.Trusted to allow this")
 		}
 		if cmp.Or(user.ClientCertificate, user.ClientKey, user.TokenFile) != "" {
-			return errors.New("it names files with its credentials")
+			return errors.New("it refers to files with credentials: set Config.Trusted to allow this")
 		}
 	}
 	for _, cluster := range file.Clusters {
 		if cluster.CertificateAuthority != "" {
-			return errors.New("it names a file with its certificate authority")
+			return errors.New("it refers to a file with a certificate authority: set Config.Trusted to allow this")
 		}
 	}
 	return nil

@@ -35,7 +35,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// An operator whose reconcilers look after every cluster that has a Secret with its kubeconfig in the namespace fleet.
+// An operator whose reconcilers look after every cluster that has a Secret with its kubeconfig in
+// the namespace fleet.
 func Example() {
 	fleet := operator.Provider(func(operator.Deps) manager.Provider {
 		return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet"})
@@ -191,7 +192,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// RUN-01: without a namespace it says so, without the right to read Secrets the operator is not ready.
+// RUN-01: without a namespace it says so, without the right to read Secrets the operator is not
+// ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
@@ -201,7 +203,7 @@ func TestUnready(t *testing.T) {
 			}
 			return 0, ""
 		}
-		for namespace, want := range map[string]string{"": "need a namespace", "fleet": "on secrets is missing"} {
+		for namespace, want := range map[string]string{"": "set Config.Namespace", "fleet": "on secrets is missing"} {
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 			must(t, err)
 			m.AddProvider(kubeconfig.FromSecrets(kubeconfig.Config{Namespace: namespace}))

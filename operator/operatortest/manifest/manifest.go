@@ -21,18 +21,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// ErrNone is wrapped by the error about a path in which there is no object.
-var ErrNone = errors.New("there are none")
+// ErrNone is wrapped by the error about a path without objects.
+var ErrNone = errors.New("no objects")
 
-// Manifest is one object and where it stands.
+// Manifest is an object with the name of its file.
 type Manifest struct {
 	File   string
 	Object *unstructured.Unstructured
 }
 
-// Read gives the objects of files, and of the files ending in .yaml, .yml or .json in folders (not in folders below), in that order and within
-// a file in its order. Kustomizations are left out. A path without any object, a document that is no object, and one without apiVersion, kind
-// or name is an error.
+// Read returns the objects in files, and in the .yaml, .yml and .json files in folders (not in
+// subfolders), in this order and within a file in its order. It skips kustomizations. It returns an
+// error for a path without objects, for documents that are not objects, and for objects without
+// apiVersion, kind or name.
 func Read(paths ...string) ([]Manifest, error) {
 	var all []Manifest
 	for _, path := range paths {
@@ -93,7 +94,7 @@ func readFile(all []Manifest, file string) ([]Manifest, error) {
 			return nil, err
 		}
 		if len(obj.Object) == 0 {
-			continue // nothing, or comments only
+			continue // empty, or only comments
 		}
 		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
 			return nil, fmt.Errorf("an object lacks apiVersion, kind or metadata.name: %q, %q, %q", obj.GetAPIVersion(), obj.GetKind(), obj.GetName())

@@ -62,7 +62,7 @@ func TestReadRefuses(t *testing.T) {
 		{"syntax.yaml", "syntax.yaml"},
 		{"scalar.yaml", "scalar.yaml"},
 		{"nameless.yml", "lacks apiVersion, kind or metadata.name"},
-		{"empty.yaml", "there are none in"},
+		{"empty.yaml", "no objects in"},
 	} {
 		if _, err := manifest.Read(filepath.Join(dir, test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.file, err, test.want)

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// plane is a control plane and an administrator's client that remembers warnings.
+// plane is a control plane with an administrator's client that records warnings.
 type plane struct {
 	*controlplane.ControlPlane
 	client   *dynamic.DynamicClient
@@ -44,7 +44,7 @@ func start(t *testing.T, manifests ...string) *plane {
 	return p
 }
 
-// objects is the way to the objects of a kind, in the namespace default where there are namespaces.
+// objects returns the client of a kind, in the namespace default if the kind is namespaced.
 func (p *plane) objects(t *testing.T, u *unstructured.Unstructured) dynamic.ResourceInterface {
 	t.Helper()
 	kind := u.GroupVersionKind()
@@ -62,7 +62,7 @@ func (p *plane) objects(t *testing.T, u *unstructured.Unstructured) dynamic.Reso
 	return resource.Namespace("default")
 }
 
-// create creates the objects of a manifest until one is refused; the last answer is returned.
+// create creates the objects of a manifest until one is refused, and returns the last result.
 func (p *plane) create(t *testing.T, manifest string) (made *unstructured.Unstructured, err error) {
 	t.Helper()
 	p.warnings = nil
@@ -87,7 +87,7 @@ func (p *plane) must(t *testing.T, manifest string) *unstructured.Unstructured {
 	return made
 }
 
-// refuses expects that an object is not created, with a message.
+// refuses checks that an object is refused with a message.
 func (p *plane) refuses(t *testing.T, manifest, want string) {
 	t.Helper()
 	if _, err := p.create(t, manifest); err == nil || !strings.Contains(err.Error(), want) {
@@ -95,7 +95,7 @@ func (p *plane) refuses(t *testing.T, manifest, want string) {
 	}
 }
 
-// remove deletes an object of a manifest of one.
+// remove deletes the only object of a manifest.
 func (p *plane) remove(t *testing.T, manifest string) {
 	t.Helper()
 	u := &unstructured.Unstructured{}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// vap is a policy for what is written to some resources, bound to everything.
+// vap returns a validating policy for writes of some resources, and its binding.
 func vap(name, resources, spec, binding string) string {
 	return `
 apiVersion: admissionregistration.k8s.io/v1
@@ -30,13 +30,13 @@ spec: {policyName: ` + name + `, ` + binding + `}`
 const denies = `validationActions: [Deny]`
 
 // ADM-02
-func TestPolicyIsInForceForTheNextRequest(t *testing.T) {
+func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 	p := start(t)
 	parts := strings.Split(vap("p", "configmaps", `  validations: [{expression: "object.data.size == 'small'"}]`, denies), "\n---\n")
 	for i := range 10 {
 		name := "cm" + strconv.Itoa(i)
 		p.must(t, parts[0])
-		p.must(t, configMap(name+"a", "{size: big}")) // a policy that is not bound has no effect
+		p.must(t, configMap(name+"a", "{size: big}")) // a policy without a binding has no effect
 		p.must(t, parts[1])
 		p.refuses(t, configMap(name, "{size: big}"),
 			`configmaps "`+name+`" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: object.data.size == 'small'`)
@@ -47,7 +47,7 @@ func TestPolicyIsInForceForTheNextRequest(t *testing.T) {
 	}
 }
 
-// ADM-02: what expressions can say and see.
+// ADM-02: functions and variables of expressions.
 func TestValidatingExpressions(t *testing.T) {
 	for _, test := range []struct{ name, resources, spec, binding, object, want string }{
 		{"message", "configmaps", `  validations: [{expression: "false", message: "too late"}]`, denies, configMap("cm", "{}"), "denied request: too late"},
@@ -78,7 +78,7 @@ func TestValidatingExpressions(t *testing.T) {
 	}
 }
 
-// ADM-02: an expression whose cost is beyond the budget is an error, not a load.
+// ADM-02: an expression over the cost budget is an error.
 func TestCostIsLimited(t *testing.T) {
 	p := start(t, vap("p", "configmaps", `  validations: [{expression: "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a+b+c+d != ''))))"}]`, denies))
 	var data strings.Builder
@@ -88,7 +88,7 @@ func TestCostIsLimited(t *testing.T) {
 	p.refuses(t, configMap("cm", "{"+data.String()[1:]+"}"), "resulted in error: operation cancelled: actual cost limit exceeded")
 }
 
-// ADM-02: deny, warn, audit; the reason makes the code.
+// ADM-02: deny, warn and audit; the reason determines the status code.
 func TestValidationActions(t *testing.T) {
 	p := start(t, vap("p", "configmaps", `  validations: [{expression: "false", message: careful}]`, `validationActions: [Warn, Audit]`))
 	p.must(t, configMap("cm", "{}"))
@@ -102,7 +102,7 @@ func TestValidationActions(t *testing.T) {
 	}
 }
 
-// ADM-02: parameters of built-in and custom kinds, by name and by selector, and what if there are none.
+// ADM-02: parameters of built-in and custom kinds, by name and by selector, and missing parameters.
 func TestParameters(t *testing.T) {
 	const withAccount = `  paramKind: {apiVersion: v1, kind: ServiceAccount}
   validations: [{expression: "int(object.data.count) <= int(params.metadata.annotations.max)", messageExpression: "'more than ' + params.metadata.annotations.max + ' of ' + params.kind"}]`
@@ -131,7 +131,7 @@ func TestParameters(t *testing.T) {
 	})
 	t.Run("by selector", func(t *testing.T) {
 		p := start(t, limit("limit-a", "5"), limit("limit-b", "2"), vap("p", "configmaps", withAccount, bySelector+"Deny}"))
-		p.refuses(t, n("4"), "more than 2 of ServiceAccount") // all must agree
+		p.refuses(t, n("4"), "more than 2 of ServiceAccount") // all parameters must allow it
 		p.must(t, n("2"))
 	})
 	t.Run("custom", func(t *testing.T) {
@@ -150,7 +150,8 @@ func TestParameters(t *testing.T) {
 	})
 }
 
-// ADM-02: deletion, with the old object; custom resources in the version of the rule; subresources' own kinds.
+// ADM-02: deletion, with the old object; custom resources in the version of the rule; the kinds of
+// subresources.
 func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 	t.Run("deletion", func(t *testing.T) {
 		p := start(t, vap("p", "configmaps", `  validations: [{expression: "request.operation != 'DELETE' || oldObject.data.keep != 'yes'"}]`, denies))
@@ -183,7 +184,7 @@ func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 	})
 }
 
-// ADM-02: policies can't refuse their own repair.
+// ADM-02: policies can't prevent their own repair.
 func TestPoliciesCantLockOut(t *testing.T) {
 	policy := vap("p", `"*"`, `  validations: [{expression: "false"}]`, denies)
 	p := start(t, policy)

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ADM-01: two webhooks that change an object whenever they see it, and ask to be called again after each other, are called twice each: a
-// request ends.
-func TestReinvocationIsNoLoop(t *testing.T) {
+// ADM-01: two webhooks that change an object on every call, and request reinvocation, are called
+// twice each: a request ends.
+func TestReinvocationEnds(t *testing.T) {
 	c := start(t)
 	var calls atomic.Int64
 	always := func(*review) *admissionv1.AdmissionResponse {
@@ -36,7 +36,8 @@ func TestReinvocationIsNoLoop(t *testing.T) {
 	}
 }
 
-// ADM-01: a match condition that fails, or costs more than CEL's limit for a request, counts as the failurePolicy says; there are 64 at most.
+// ADM-01: the failurePolicy applies to match conditions that fail or exceed CEL's cost limit of a
+// request; at most 64 are allowed.
 func TestMatchConditionsThatFail(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	members := map[string]string{}
@@ -80,7 +81,7 @@ func TestMatchConditionsThatFail(t *testing.T) {
 	}
 }
 
-// ADM-01: a namespace that a webhook exempts by its name can't be imitated by another one's labels.
+// ADM-01: the labels of another namespace can't imitate a namespace that a webhook exempts by name.
 func TestExemptNamespaces(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	ctx := t.Context()
@@ -102,18 +103,19 @@ func TestExemptNamespaces(t *testing.T) {
 		t.Errorf("the exempt namespace: %v", err)
 	}
 	if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
-		t.Errorf("a namespace that was made with the label: %v", err)
+		t.Errorf("a namespace created with the label: %v", err)
 	}
 	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`, `{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
-		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // refused or put right
+		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // refused or corrected
 		if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
 			t.Errorf("after %s: %v", patch, err)
 		}
 	}
 }
 
-// ADM-01: ephemeral containers come into a pod through a subresource of their own: a webhook for pods/ephemeralcontainers sees the whole pod and
-// can refuse them, one for pods alone is not asked.
+// ADM-01: ephemeral containers are added through their own subresource: a webhook for
+// pods/ephemeralcontainers receives the whole pod and can refuse them; a webhook only for pods is
+// not called.
 func TestEphemeralContainers(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
@@ -147,7 +149,7 @@ func TestEphemeralContainers(t *testing.T) {
 		t.Errorf("another one: %v", err)
 	}
 	if n := len(pods.reviews()); n != 0 {
-		t.Errorf("the webhook for pods was asked %d times", n)
+		t.Errorf("the webhook for pods was called %d times", n)
 	}
 	for _, r := range ephemeral.reviews() {
 		if r.Kind.Kind != "Pod" || r.SubResource != "ephemeralcontainers" || r.Operation != admissionv1.Update {

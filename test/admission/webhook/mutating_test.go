@@ -19,7 +19,7 @@ func adds(key string) func(*review) *admissionv1.AdmissionResponse {
 	return patched(fmt.Sprintf(`[{"op":"add","path":"/data/%s","value":"1"}]`, key))
 }
 
-// ADM-01: in the order of names, each sees what those before it made.
+// ADM-01: webhooks run in the order of their names, each on the result of the previous ones.
 func TestMutatingWebhooksInOrder(t *testing.T) {
 	c := start(t)
 	configMaps := rule("*", "", "v1", "configmaps")
@@ -34,12 +34,12 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 		t.Errorf("data %v", made.Data)
 	}
 	if got := string(first.reviews()[0].Object.Raw); strings.Contains(got, `"b"`) {
-		t.Errorf("the first sees %s", got)
+		t.Errorf("the first received %s", got)
 	}
 	if got := string(second.reviews()[0].Object.Raw); !strings.Contains(got, `"a":"1"`) {
-		t.Errorf("the second sees %s", got)
+		t.Errorf("the second received %s", got)
 	}
-	// What was stored is what was answered, and an update is mutated as well.
+	// The stored object equals the response; updates are mutated, too.
 	stored, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{})
 	if err != nil || len(stored.Data) != 3 {
 		t.Errorf("stored %v, %v", stored.Data, err)
@@ -53,7 +53,8 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	}
 }
 
-// ADM-01: a webhook that asks for it is called again if another one, or a plugin, changed something after it.
+// ADM-01: a webhook with reinvocationPolicy IfNeeded is called again if another webhook or a plugin
+// changed the object after it.
 func TestReinvocation(t *testing.T) {
 	ifNeeded := func(w *admissionregistrationv1.MutatingWebhook) {
 		w.ReinvocationPolicy = ptr(admissionregistrationv1.IfNeededReinvocationPolicy)
@@ -64,7 +65,7 @@ func TestReinvocation(t *testing.T) {
 		name   string
 		policy func(*admissionregistrationv1.MutatingWebhook)
 		second func(*review) *admissionv1.AdmissionResponse
-		calls  int // of the first
+		calls  int // of the first webhook
 	}{
 		{"needed", ifNeeded, adds("b"), 2},
 		{"nothing was changed after it", ifNeeded, allow, 1},
@@ -82,7 +83,7 @@ func TestReinvocation(t *testing.T) {
 				t.Errorf("the first was called %d times, want %d", n, test.calls)
 			}
 			if n := len(second.reviews()); n != 1 {
-				t.Errorf("the second was called %d times, want once: nothing came after it", n)
+				t.Errorf("the second was called %d times, want once: nothing changed after it", n)
 			}
 		})
 	}
@@ -114,7 +115,7 @@ func TestMutatingWebhooksThatFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("stored in spite of it: %v", err)
+				t.Errorf("the object was stored: %v", err)
 			}
 		})
 	}
@@ -171,7 +172,8 @@ func widget(version, name, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// ADM-01: custom resources go to webhooks in the version the rule names, and what comes back is validated.
+// ADM-01: webhooks receive custom resources in the version of the rule, and their result is
+// validated.
 func TestCustomResources(t *testing.T) {
 	c := start(t)
 	c.define(t, widgets)
@@ -186,7 +188,7 @@ func TestCustomResources(t *testing.T) {
 			t.Fatal(err)
 		}
 		if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 7 || made.GetAPIVersion() != "shop.example/"+version {
-			t.Errorf("%s: %v", version, made.Object)
+			t.Errorf("%s: created %v", version, made.Object)
 		}
 		r := h.reviews()[0]
 		if got := string(r.Object.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v1"`) || !strings.Contains(got, `"colour":"grey"`) || r.RequestKind.Version != version {
@@ -199,7 +201,7 @@ func TestCustomResources(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(validating.reviews()[0].OldObject.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
-			t.Errorf("%s: at deletion the validating webhook saw %s", version, got)
+			t.Errorf("%s: for the deletion, the validating webhook saw %s", version, got)
 		}
 	}
 	h.answer = patched(`[{"op":"replace","path":"/spec/size","value":11}]`)
@@ -210,7 +212,7 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-// ADM-01: the scale of a custom resource, changed by a webhook on its way.
+// ADM-01: a webhook changes the scale of a custom resource.
 func TestMutatingScale(t *testing.T) {
 	c := start(t)
 	c.define(t, widgets)
@@ -235,7 +237,7 @@ func TestMutatingScale(t *testing.T) {
 	}
 }
 
-// ADM-01: a webhook can't change what is deleted.
+// ADM-01: a webhook can't change an object that is deleted.
 func TestNoPatchAtDeletion(t *testing.T) {
 	c := start(t)
 	if _, err := c.create(t, configMap("cm")); err != nil {
@@ -247,11 +249,12 @@ func TestNoPatchAtDeletion(t *testing.T) {
 		t.Errorf("delete = %v, want %s", err, want)
 	}
 	if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{}); err != nil {
-		t.Errorf("it is gone: %v", err)
+		t.Errorf("the object does not exist: %v", err)
 	}
 }
 
-// ADM-01: managedFields that a webhook spoils are as they were before it, and the client is warned.
+// ADM-01: if a webhook makes managedFields invalid, its change of them is dropped, and the client
+// gets a warning.
 func TestWebhookSpoilsManagedFields(t *testing.T) {
 	c := start(t)
 	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/metadata/managedFields/0/fieldsType","value":"nonsense"}]`)), rule("CREATE", "", "v1", "configmaps"))

@@ -23,10 +23,10 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// review is an AdmissionReview's request as it came.
+// review is the request of an AdmissionReview as it was received.
 type review = admissionv1.AdmissionRequest
 
-// hookServer is a webhook on a port of this machine, over TLS with a certificate of its own for some names.
+// hookServer is a webhook on a loopback port, over TLS with a certificate for some names.
 type hookServer struct {
 	*httptest.Server
 	ca     []byte
@@ -39,7 +39,7 @@ type hookServer struct {
 	closed *sync.Cond
 }
 
-// certificate is that of all webhooks: a key costs more than all their calls.
+// certificate is shared by all webhooks, because creating a key takes longer than all their calls.
 var certificate = sync.OnceValues(func() (tls.Certificate, error) { return newCertificate() })
 
 func newCertificate() (tls.Certificate, error) {
@@ -100,7 +100,7 @@ func (h *hookServer) serve(w http.ResponseWriter, req *http.Request) {
 	json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: in.TypeMeta, Response: out})
 }
 
-// reviews gives the reviews since it was last called.
+// reviews returns the reviews since the last call.
 func (h *hookServer) reviews() []*review {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,14 +109,14 @@ func (h *hookServer) reviews() []*review {
 	return seen
 }
 
-// connections counts those that are open.
+// connections returns the number of open connections.
 func (h *hookServer) connections() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.open)
 }
 
-// waitForNoConnection returns when all are closed; if that does not come, the test's own time ends it.
+// waitForNoConnection returns when all connections are closed; otherwise, the test times out.
 func (h *hookServer) waitForNoConnection(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -158,13 +158,14 @@ func startWith(t *testing.T, cfg controlplane.Config) *clients {
 	}
 	t.Cleanup(plane.Stop)
 	if !cfg.NoControllers {
-		furnished(t, plane)
+		awaitServiceAccounts(t, plane)
 	}
 	return clientsOf(t, plane, plane.RESTConfig())
 }
 
-// furnished waits until the namespaces of the start have their service accounts: webhooks of tests should hear of what the tests do.
-func furnished(t *testing.T, plane *controlplane.ControlPlane) {
+// awaitServiceAccounts waits until all initial namespaces have their service accounts, so that
+// webhooks receive only the requests of the test.
+func awaitServiceAccounts(t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
 	for st := plane.Store(); ; {
 		sn := st.Snapshot()
@@ -196,7 +197,7 @@ func clientsOf(t *testing.T, plane *controlplane.ControlPlane, cfg *rest.Config)
 	return c
 }
 
-// everything is the rule that matches all.
+// everything is a rule that matches all requests.
 var everything = admissionregistrationv1.RuleWithOperations{
 	Operations: []admissionregistrationv1.OperationType{"*"},
 	Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
@@ -211,7 +212,7 @@ func rule(op, group, version, resource string) admissionregistrationv1.RuleWithO
 
 func ptr[T any](v T) *T { return &v }
 
-// validating writes a configuration of one webhook and returns it.
+// validating creates a configuration with one webhook and returns it.
 func (c *clients) validating(t *testing.T, name string, h *hookServer, rule admissionregistrationv1.RuleWithOperations,
 	edits ...func(*admissionregistrationv1.ValidatingWebhook)) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	t.Helper()
@@ -233,7 +234,7 @@ func (c *clients) validating(t *testing.T, name string, h *hookServer, rule admi
 	return made
 }
 
-// mutating writes a configuration of one webhook.
+// mutating creates a configuration with one webhook.
 func (c *clients) mutating(t *testing.T, name string, h *hookServer, rule admissionregistrationv1.RuleWithOperations,
 	edits ...func(*admissionregistrationv1.MutatingWebhook)) {
 	t.Helper()

@@ -36,7 +36,7 @@ func (c *clients) create(t *testing.T, cm *corev1.ConfigMap) (*corev1.ConfigMap,
 }
 
 // ADM-01
-func TestConfigurationIsInForceForTheNextRequest(t *testing.T) {
+func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	for i := range 20 {
 		name := "cm-" + strconv.Itoa(i)
@@ -58,7 +58,8 @@ func TestConfigurationIsInForceForTheNextRequest(t *testing.T) {
 	}
 }
 
-// ADM-01: what is sent for each operation. CVE-2021-25735: the old object is the stored one, whatever the client sends.
+// ADM-01: the contents of reviews per operation. CVE-2021-25735: the old object is the stored one,
+// whatever the client sends.
 func TestReviewsHaveTheRightObjects(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	c.validating(t, "all", h, rule("*", "", "v1", "configmaps"))
@@ -158,7 +159,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	}
 }
 
-// ADM-01: subresources have kinds of their own.
+// ADM-01: the kinds of subresources.
 func TestSubresourcesOwnKinds(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
@@ -180,7 +181,7 @@ func TestSubresourcesOwnKinds(t *testing.T) {
 				return r
 			}
 		}
-		t.Errorf("no %s of %s as %s", op, sub, kind)
+		t.Errorf("missing %s of %s as %s", op, sub, kind)
 		return &review{}
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
@@ -212,7 +213,7 @@ func TestSubresourcesOwnKinds(t *testing.T) {
 }
 
 // ADM-01: selectors, scope, match conditions, match policy.
-func TestWhomAWebhookConcerns(t *testing.T) {
+func TestMatching(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
 	for _, ns := range []*corev1.Namespace{
@@ -239,13 +240,13 @@ func TestWhomAWebhookConcerns(t *testing.T) {
 		name      string
 		rule      admissionregistrationv1.RuleWithOperations
 		edit      edit
-		red, blue bool // asked?
+		red, blue bool // is the webhook called?
 	}{
 		{"all", everything, nil, true, true},
 		{"another group", rule("*", "apps", "*", "*"), nil, false, false},
 		{"another version", rule("*", "", "v2", "*"), nil, false, false},
 		{"another operation", rule("UPDATE", "", "v1", "configmaps"), nil, false, false},
-		{"subresources only", rule("*", "", "v1", "configmaps/*"), nil, true, true}, // */* and x/* have the resource itself, too
+		{"subresources only", rule("*", "", "v1", "configmaps/*"), nil, true, true}, // */* and x/* include the resource itself
 		{"status only", rule("*", "", "v1", "configmaps/status"), nil, false, false},
 		{"namespace selector", everything, func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"colour": "red"}}
@@ -281,7 +282,7 @@ func TestWhomAWebhookConcerns(t *testing.T) {
 				if err := probe.write(); err != nil {
 					t.Fatal(err)
 				}
-				n := 0 // of ours: controllers furnish the namespaces meanwhile
+				n := 0 // the test's own reviews; controllers write concurrently
 				for _, r := range h.reviews() {
 					if strings.Contains(string(r.Object.Raw), `"generateName":"x"`) {
 						n++
@@ -295,7 +296,8 @@ func TestWhomAWebhookConcerns(t *testing.T) {
 	}
 }
 
-// ADM-01: a rule for another version is met by converting the object; with matchPolicy Exact it is not met.
+// ADM-01: with matchPolicy Equivalent, a rule for another version matches after conversion of the
+// object; with Exact, it does not.
 func TestEquivalentVersions(t *testing.T) {
 	c := start(t)
 	exact, equivalent := newHook(t, allow), newHook(t, allow)
@@ -330,7 +332,7 @@ func TestEquivalentVersions(t *testing.T) {
 	}
 }
 
-// ADM-01: failure policy, time, dry run.
+// ADM-01: failure policy, timeout, dry run.
 func TestWebhooksThatFail(t *testing.T) {
 	c, broken := start(t), newHook(t, func(*review) *admissionv1.AdmissionResponse { return nil })
 	away := newHook(t, allow)
@@ -399,7 +401,7 @@ func TestDryRunNeedsNoSideEffects(t *testing.T) {
 	}
 }
 
-// ADM-01: warnings reach the client; all webhooks are asked, and at the same time.
+// ADM-01: all webhooks are called, concurrently, and the client receives their warnings.
 func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	c := start(t)
 	const n = 4
@@ -407,7 +409,7 @@ func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	arrived.Add(n)
 	h := newHook(t, func(r *review) *admissionv1.AdmissionResponse {
 		arrived.Done()
-		arrived.Wait() // for all the others
+		arrived.Wait() // wait for all others
 		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"mind the gap"}}
 	})
 	for i := range n {
@@ -434,7 +436,7 @@ func (w *warningRecorder) HandleWarningHeaderWithContext(_ context.Context, code
 	w.texts = append(w.texts, text)
 }
 
-// ADM-01: configurations of admission, and reviews of who may do what, are never sent to webhooks.
+// ADM-01: webhook and policy configurations, and access reviews, are never sent to webhooks.
 func TestWebhooksCantLockOut(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	made := c.validating(t, "all", h, everything)
@@ -454,7 +456,8 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	}
 }
 
-// ADM-01: a service that leads nowhere, and one with an external name. The API takes no loopback addresses in endpoints: see TestResolve.
+// ADM-01: a service without endpoints, and one with an external name. The API does not allow
+// loopback addresses in endpoints: see TestResolve.
 func TestWebhookByService(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
@@ -500,7 +503,7 @@ func TestWebhookByService(t *testing.T) {
 	expect(`admission webhook "w.kelson.dev" denied the request: not today`)
 }
 
-// ADM-01: connections are kept while they are needed, and closed with the control plane.
+// ADM-01: connections are reused, and closed with the control plane.
 func TestConnectionsAreClosed(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"))

@@ -1,5 +1,5 @@
-// Package shop is a project for which every generator runs; its tests use what they made. `make generate` brings it up to date, and
-// `make check` fails if it is not.
+// Package shop is a project that uses every generator; its tests use the generated code. `make
+// generate` updates the code, and `make check` fails if it is out of date.
 //
 //	api/v1         the hub: kinds in and without namespaces, embedded and generic types, lists of every sort
 //	api/v1alpha1   a spoke, whose fields partly have other names

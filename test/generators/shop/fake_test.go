@@ -21,7 +21,8 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/informers/externalversions"
 )
 
-// GEN-01: a fake clientset is used as client-gen's are: objects, actions, reactors, watches, subresources.
+// GEN-01: a fake clientset works like those of client-gen: objects, actions, reactors, watches,
+// subresources.
 func TestFakeClientset(t *testing.T) {
 	clients := fake.NewClientset(pizza("a"), &v1.OvenList{Items: []v1.Oven{{ObjectMeta: metav1.ObjectMeta{Name: "o"}}}})
 	var _ versioned.Interface = clients
@@ -56,7 +57,7 @@ func TestFakeClientset(t *testing.T) {
 
 	clients.ClearActions()
 	if _, err := pizzas.GetScale(ctx, "a", metav1.GetOptions{}); err == nil {
-		t.Error("the tracker has a scale, which nobody put there")
+		t.Error("the tracker has a scale that was not created")
 	}
 	refused := errors.New("no more pizza")
 	clients.PrependReactor("update", "pizzas", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -78,7 +79,8 @@ func TestFakeClientset(t *testing.T) {
 	}
 }
 
-// GEN-01: fakes do server-side apply, and Extract functions tell what was applied, as for a real server in TestExtract.
+// GEN-01: fakes implement server-side apply, and Extract functions return what was applied, like
+// with a real server in TestExtract.
 func TestFakeApply(t *testing.T) {
 	pizzas := fake.NewClientset().ShopV1().Pizzas("default")
 	one := must[*v1.Pizza](t)
@@ -87,11 +89,12 @@ func TestFakeApply(t *testing.T) {
 		t.Errorf("there is %+v", got.Spec)
 	}
 	if _, err := fake.NewSimpleClientset().ShopV1().Pizzas("default").Apply(t.Context(), shopac.Pizza("a", "default"), metav1.ApplyOptions{}); err == nil {
-		t.Error("a clientset that knows no owners of fields has applied")
+		t.Error("want an error: apply without managed fields")
 	}
 }
 
-// GEN-01: informers and the library's client stand on fakes as on servers, and reactors see what they ask.
+// GEN-01: informers and the library's client work with fakes as with servers, and reactors receive
+// their requests.
 func TestFakeInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset(pizza("a"))
@@ -151,7 +154,8 @@ func TestFakeInformers(t *testing.T) {
 	})
 }
 
-// applyAndExtract has two managers apply different fields of a pizza, and asks what each has applied.
+// applyAndExtract applies different fields of a pizza as two managers, and extracts what each has
+// applied.
 func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaApplyConfiguration, metav1.ApplyOptions) (*v1.Pizza, error)) {
 	t.Helper()
 	ctx, one := t.Context(), must[*v1.Pizza](t)
@@ -171,11 +175,11 @@ func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaAppl
 	if s := extract(shopac.ExtractPizza(got, "guest")).Spec; s == nil || s.Degrees != nil || len(s.Toppings) != 1 || *s.Toppings[0].Name != "olives" {
 		t.Fatalf("the guest has applied %+v", s)
 	}
-	if nobody := extract(shopac.ExtractPizza(got, "nobody")); nobody.Spec != nil || *nobody.GetName() != "b" {
-		t.Errorf("nobody has applied %+v", nobody)
+	if nobody := extract(shopac.ExtractPizza(got, "unknown")); nobody.Spec != nil || *nobody.GetName() != "b" {
+		t.Errorf("an unknown manager has applied %+v", nobody)
 	}
 
-	// What was extracted is changed and applied again: that of the other stays.
+	// Changing and applying an extracted configuration keeps the other manager's fields.
 	cook.Spec.WithDegrees(220)
 	if got = one(apply(ctx, cook, metav1.ApplyOptions{FieldManager: "cook"})); *got.Spec.Degrees != 220 || len(got.Spec.Toppings) != 2 || got.Labels["a"] != "b" {
 		t.Errorf("after another apply there is %+v", got.Spec)

@@ -112,7 +112,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// GEN-01: apply configurations say only what was said.
+// GEN-01: apply configurations contain only the fields that were set.
 func TestApply(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
@@ -145,7 +145,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// GEN-01: Extract functions tell what a field manager has applied to an object or to its status.
+// GEN-01: Extract functions return what a field manager has applied to an object or to its status.
 func TestExtract(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
@@ -222,7 +222,7 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("events %v, want %v", events, want)
 		}
 
-		// Informers that are asked for later run at once, also those without a type.
+		// Informers requested after the start run immediately, including those without a type.
 		generic, err := factory.ForResource(v1.SchemeGroupVersion.WithResource("ovens"))
 		if err != nil {
 			t.Fatal(err)
@@ -233,13 +233,13 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("got %v, %v", o, err)
 		}
 		if _, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource("pods")); err == nil {
-			t.Fatal("there is an informer for pods")
+			t.Fatal("want an error for an informer of pods")
 		}
 		factory.Shutdown()
 	})
 }
 
-// GEN-01: what objects leave out, from markers and from functions written by hand.
+// GEN-01: defaults of missing fields, from markers and from functions written by hand.
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -253,7 +253,7 @@ func TestDefaults(t *testing.T) {
 	p.Spec.Size, *p.Spec.Degrees = v1.Small, 200
 	scheme.Default(&v1.PizzaList{Items: []v1.Pizza{*p}})
 	if p.Spec.Size != v1.Small || *p.Spec.Degrees != 200 {
-		t.Fatalf("what was said was changed: %+v", p.Spec)
+		t.Fatalf("explicit values were changed: %+v", p.Spec)
 	}
 	list := &v1.PizzaList{Items: make([]v1.Pizza, 1)}
 	if scheme.Default(list); list.Items[0].Spec.Size != v1.Large {
@@ -265,7 +265,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// GEN-01: conversion through a scheme, and by the methods that webhooks call.
+// GEN-01: conversion with a scheme, and by the methods that webhooks call.
 func TestConversion(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme} {
@@ -290,8 +290,9 @@ func TestConversion(t *testing.T) {
 	}
 }
 
-// GEN-01: the generated round trips fail when a conversion loses a field; with the tag lossy, the one here does.
-func TestRoundTripsFindWhatIsLost(t *testing.T) {
+// GEN-01: generated round-trip tests fail if a conversion loses a field. With the build tag lossy,
+// one here does.
+func TestRoundTripsDetectLostFields(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a test")
 	}
@@ -301,7 +302,7 @@ func TestRoundTripsFindWhatIsLost(t *testing.T) {
 	}
 }
 
-// GEN-01: a document made of the definitions refers to nothing that is not there.
+// GEN-01: all references in a document of the definitions resolve.
 func TestOpenAPI(t *testing.T) {
 	defs := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + path) })
 	const pizza = "kelson.dev/test/generators/shop/api/v1.PizzaSpec"
@@ -320,7 +321,7 @@ func TestOpenAPI(t *testing.T) {
 	for name, def := range defs {
 		for _, d := range def.Dependencies {
 			if _, ok := defs[d]; !ok {
-				t.Errorf("%s depends on %s, which is not there", name, d)
+				t.Errorf("%s depends on %s, which is not defined", name, d)
 			}
 		}
 	}

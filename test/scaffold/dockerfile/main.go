@@ -1,4 +1,5 @@
-// Command dockerfile reads a Dockerfile with BuildKit's own parser, and says in a line for each stage what it begins with and whom it runs as.
+// Command dockerfile parses a Dockerfile with BuildKit's parser, and prints the base image and the
+// user of each stage.
 package main
 
 import (

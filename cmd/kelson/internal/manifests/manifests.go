@@ -1,7 +1,8 @@
-// Package manifests builds what an operator project deploys: its kustomizations, as one stream of objects.
+// Package manifests reads and builds the manifests of an operator project.
 //
 //	definitions, err := manifests.Definitions(dir)
-//	all, err := manifests.Default(dir, manifests.Image("registry.example/welcome:v1"))
+//	all, err := manifests.Default(dir)
+//	all.SetImage("registry.example/welcome:v1")
 package manifests
 
 import (
@@ -21,16 +22,17 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// ErrNone says that the project has no such manifests.
-var ErrNone = errors.New("the project has none")
+// ErrNone reports that the project does not have the requested manifests.
+var ErrNone = errors.New("the project has no such manifests")
 
-// Placeholder is the image that manifests name until another is said.
+// Placeholder is the image in manifests that SetImage replaces.
 const Placeholder = "controller"
 
-// Objects are manifests in their order.
+// Objects are manifests in the order of their files.
 type Objects []*unstructured.Unstructured
 
-// Definitions are the project's CustomResourceDefinitions: the kustomization config/crd, else the files below it.
+// Definitions returns the project's CustomResourceDefinitions: the kustomization config/crd if it exists,
+// otherwise the files in config/crd and config/crd/bases.
 func Definitions(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "crd")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
@@ -39,7 +41,8 @@ func Definitions(dir string) (Objects, error) {
 	return read(folder)
 }
 
-// Samples are the project's samples: the kustomization config/samples, else the files in it.
+// Samples returns the project's samples: the kustomization config/samples if it exists, otherwise the
+// files in that folder.
 func Samples(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "samples")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
@@ -48,11 +51,12 @@ func Samples(dir string) (Objects, error) {
 	return read(folder)
 }
 
-// Default is all that the operator is in a cluster: the kustomization config/default.
+// Default returns all objects of the operator's deployment: the kustomization config/default. It returns
+// ErrNone if the project has no such kustomization.
 func Default(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "default")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w: there is no kustomization.yaml", folder, ErrNone)
+		return nil, fmt.Errorf("build %s: %w: kustomization.yaml does not exist", folder, ErrNone)
 	}
 	return Build(folder)
 }
@@ -74,10 +78,10 @@ func read(folder string) (Objects, error) {
 	return all, nil
 }
 
-// Build builds a kustomization.
+// Build builds the kustomization in folder.
 func Build(folder string) (Objects, error) {
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionLegacy // namespaces and definitions before what is in them, webhooks last
+	options.Reorder = krusty.ReorderOptionLegacy // namespaces and definitions before their objects, webhooks last
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", folder, err)
@@ -97,7 +101,7 @@ func Build(folder string) (Objects, error) {
 	return all, nil
 }
 
-// Split gives the CustomResourceDefinitions, and the rest.
+// Split separates the CustomResourceDefinitions from the other objects.
 func (o Objects) Split() (definitions, rest Objects) {
 	for _, obj := range o {
 		if obj.GetKind() == "CustomResourceDefinition" {
@@ -109,14 +113,14 @@ func (o Objects) Split() (definitions, rest Objects) {
 	return definitions, rest
 }
 
-// Reversed is the last first.
+// Reversed returns the objects in reverse order.
 func (o Objects) Reversed() Objects {
 	reversed := slices.Clone(o)
 	slices.Reverse(reversed)
 	return reversed
 }
 
-// SetImage has all containers that name the placeholder run an image.
+// SetImage sets the image of all containers that have the placeholder. It does nothing if image is "".
 func (o Objects) SetImage(image string) {
 	if image == "" {
 		return
@@ -140,7 +144,7 @@ func (o Objects) SetImage(image string) {
 	}
 }
 
-// YAML is all of them as one stream.
+// YAML encodes the objects as one stream of documents.
 func (o Objects) YAML() ([]byte, error) {
 	var b strings.Builder
 	for _, obj := range o {

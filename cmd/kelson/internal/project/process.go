@@ -15,20 +15,21 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Listener is told what the operator prints and does.
+// Listener receives the output and the reconciles of an operator. Its methods are called concurrently.
 type Listener interface {
-	// Output returns a writer for what a subject prints.
+	// Output returns a writer for the output of subject.
 	Output(subject string) io.WriteCloser
+	// Reconcile receives the record of a finished reconcile.
 	Reconcile(trace.LineRecord)
 }
 
-// AccountSuffix is what an operator's account is called, behind the name of its kubeconfig.
-const AccountSuffix = ".account"
+// TraceSuffix is appended to the name of a kubeconfig to get the file of the operator's trace.
+const TraceSuffix = ".account"
 
-// maxAccount is how long an account may be before it is begun anew.
-const maxAccount = 32 << 20
+// maxTrace is the size in bytes above which Run deletes the trace of earlier runs.
+const maxTrace = 32 << 20
 
-// stopGrace is how long an operator may take to end.
+// stopGrace is how long an operator may take to exit after SIGTERM.
 const stopGrace = 10 * time.Second
 
 // Process is a running operator.
@@ -38,34 +39,36 @@ type Process struct {
 	done  chan struct{}
 }
 
-// Run starts the operator's binary against the cluster of a kubeconfig, with env beside this process's own environment.
+// Run starts the operator's binary against the cluster of a kubeconfig. env is added to the environment
+// of this process. The caller must call Stop.
 func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...string) (*Process, error) {
-	account, write, err := os.Pipe()
+	traceReader, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer write.Close()
-	if info, err := os.Stat(kubeconfig + AccountSuffix); err == nil && info.Size() > maxAccount {
-		_ = os.Remove(kubeconfig + AccountSuffix)
+	if info, err := os.Stat(kubeconfig + TraceSuffix); err == nil && info.Size() > maxTrace {
+		_ = os.Remove(kubeconfig + TraceSuffix)
 	}
 	cmd := exec.Command(binary, p.Args...)
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+AccountSuffix)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+TraceSuffix)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.ExtraFiles = []*os.File{write}
 	output := listener.Output("operator")
 	cmd.Stdout, cmd.Stderr = output, output
-	// A group of its own: Ctrl-C reaches this process, which ends the operator before the control plane.
+	// Its own process group: Ctrl-C reaches only this process, which stops the operator before the
+	// control plane.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		account.Close()
+		traceReader.Close()
 		return nil, fmt.Errorf("run operator: %w", err)
 	}
 	process := &Process{cmd: cmd, ended: make(chan error, 1), done: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		defer account.Close()
-		for lines := bufio.NewReader(account); ; {
+		defer traceReader.Close()
+		for lines := bufio.NewReader(traceReader); ; {
 			line, err := lines.ReadBytes('\n')
 			var record trace.LineRecord
 			if err == nil && json.Unmarshal(line, &record) == nil {
@@ -89,13 +92,14 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 	return process, nil
 }
 
-// Ended gives the operator's exit, once.
+// Ended returns a channel that receives the operator's exit status once, always as an error.
 func (p *Process) Ended() <-chan error { return p.ended }
 
-// Done is closed when the operator has ended and all that it said is told.
+// Done returns a channel that is closed when the operator has exited and the listener has received all
+// of its output.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// HasEnded says whether it has.
+// HasEnded reports whether the channel of Done is closed.
 func (p *Process) HasEnded() bool {
 	select {
 	case <-p.done:
@@ -105,7 +109,8 @@ func (p *Process) HasEnded() bool {
 	}
 }
 
-// Stop ends the operator and waits until it has ended.
+// Stop sends SIGTERM to the operator, and SIGKILL if it does not exit in time. It returns when the
+// channel of Done is closed.
 func (p *Process) Stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	select {

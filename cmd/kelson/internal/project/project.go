@@ -1,4 +1,5 @@
-// Package project is an operator project as a folder: where its main package is, how it is built and run.
+// Package project implements the commands that create and change operator projects, and the parts that
+// other commands share: how a project is found, generated, built and run.
 package project
 
 import (
@@ -17,17 +18,18 @@ import (
 	"strconv"
 )
 
-// Project is an operator's folder.
+// Project is the folder of an operator project.
 type Project struct {
 	// Dir is the absolute path of the folder.
 	Dir string
 	// Main is the folder of the operator's main package.
 	Main string
-	// Args are those that the operator is run with.
+	// Args are the arguments of the operator's process.
 	Args []string
 }
 
-// Open finds an operator project in a folder: a Go module, or part of one, with a main package in it, in cmd or in a folder below cmd.
+// Open opens the operator project in dir: a Go module, or part of one, with a main package in dir, in
+// cmd, or in a folder below cmd.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,10 +55,10 @@ func Open(dir string) (*Project, error) {
 			return &Project{Dir: abs, Main: main}, nil
 		}
 	}
-	return nil, fmt.Errorf("open project %s: no main.go in it, in cmd or in a folder below cmd: is it an operator project?", dir)
+	return nil, fmt.Errorf("open project %s: no main.go in this folder, in cmd or in a folder below cmd: use the folder of an operator project", dir)
 }
 
-// MainImports says whether the operator's main package imports another.
+// MainImports reports whether the operator's main package imports the package path.
 func (p *Project) MainImports(path string) bool {
 	files, err := filepath.Glob(filepath.Join(p.Main, "*.go"))
 	if err != nil {
@@ -71,7 +73,7 @@ func (p *Project) MainImports(path string) bool {
 	return false
 }
 
-// Build builds the operator to a file. The error holds what the compiler said.
+// Build builds the operator to the file binary. The error contains the output of the compiler.
 func (p *Project) Build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
 	cmd.Dir = p.Main

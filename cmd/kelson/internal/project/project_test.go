@@ -18,7 +18,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestTheMainPackageIsFound(t *testing.T) {
+func TestOpenFindsMainPackage(t *testing.T) {
 	for _, main := range []string{"main.go", "cmd/main.go", "cmd/manager/main.go"} {
 		dir := t.TempDir()
 		write(t, dir, main, "package main")
@@ -37,7 +37,7 @@ func TestTheMainPackageIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatMainImports(t *testing.T) {
+func TestMainImports(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "cmd/main.go", "package main\n\nimport _ \"kelson.dev/operator/adapter\"\n")
 	p, err := Open(dir)
@@ -45,6 +45,6 @@ func TestWhatMainImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.MainImports("kelson.dev/operator") || !p.MainImports("kelson.dev/operator/adapter") {
-		t.Error("imports are not told apart")
+		t.Error("MainImports confuses a package with its parent")
 	}
 }

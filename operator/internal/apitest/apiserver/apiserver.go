@@ -11,8 +11,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// For is that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a throwaway plane of the binary in KELSON. Without
-// either the test is skipped.
+// For is that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a
+// throwaway plane of the binary in KELSON. Without either the test is skipped.
 func For(t testing.TB) *rest.Config {
 	t.Helper()
 	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {

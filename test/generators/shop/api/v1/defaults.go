@@ -1,6 +1,6 @@
 package v1
 
-// DefaultDoor is the door if nobody says another.
+// DefaultDoor is the default door.
 const DefaultDoor = "front"
 
 // SetDefaults_PizzaSpec has larger pizzas cut into more slices.

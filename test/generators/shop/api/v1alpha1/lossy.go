@@ -2,4 +2,4 @@
 
 package v1alpha1
 
-const lossy = true // for the test of the tests
+const lossy = true // makes the round-trip test fail

@@ -1,0 +1,73 @@
+package filters_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/filters"
+)
+
+// unreadResponse is a response whose client reads nothing until read is closed.
+type unreadResponse struct {
+	*httptest.ResponseRecorder
+	read <-chan struct{}
+}
+
+func (u unreadResponse) Write(p []byte) (int, error) {
+	if u.Code == http.StatusOK {
+		<-u.read
+	}
+	return u.ResponseRecorder.Write(p)
+}
+
+func (u unreadResponse) SetWriteDeadline(time.Time) error { return nil }
+
+// Clients that do not read their responses do not hold the seats of others: with 500 such requests of one user, another user's request takes a
+// fraction of a second. The first user gets 429 once it has many responses unread, so that their memory is bounded.
+func TestUnreadResponsesHoldNoSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		document := []byte(strings.Repeat("x", 1<<20))
+		c, serve := tenants(t, filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(document) })}, 20)
+		const path = "/api/v1/namespaces/x/configmaps"
+		read := make(chan struct{})
+		var (
+			clients sync.WaitGroup
+			refused atomic.Int32
+		)
+		for range 500 {
+			clients.Go(func() {
+				w := unreadResponse{httptest.NewRecorder(), read}
+				req := httptest.NewRequest("GET", path, nil)
+				c.ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: "mallory"})))
+				if w.Code == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		for i := range 3 {
+			start := time.Now()
+			w := serve("ann", "GET", path)
+			if took := time.Since(start); w.Code != http.StatusOK || took > 200*time.Millisecond {
+				t.Errorf("request %d beside unread responses: %d after %s", i, w.Code, took)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		if unread := 500 - refused.Load(); unread < 50 || unread > 100 {
+			t.Errorf("%d of 500 requests have unread responses", unread)
+		}
+		close(read)
+		clients.Wait()
+		if w := serve("mallory", "GET", path); w.Code != http.StatusOK {
+			t.Errorf("after all responses were read: %d", w.Code)
+		}
+	})
+}

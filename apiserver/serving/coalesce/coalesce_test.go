@@ -1,0 +1,202 @@
+package coalesce
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// slow is a connection whose calls take as long as the test wants.
+type slow struct {
+	net.Conn
+	begun chan int // the size of each call, as it begins
+	on    chan error
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	s.begun <- len(p)
+	return len(p), <-s.on
+}
+
+func slowConn() (*slow, *conn, context.Context) {
+	s := &slow{begun: make(chan int, 10), on: make(chan error, 10)}
+	c := newConn(s)
+	return s, c, Context(context.Background(), c)
+}
+
+func write(t *testing.T, c *conn, size int) {
+	t.Helper()
+	if n, err := c.Write(make([]byte, size)); n != size || err != nil {
+		t.Fatalf("wrote %d of %d bytes: %v", n, size, err)
+	}
+}
+
+// What is written during a call goes with the next one; what is written after coalescing has ended
+// goes after all of it, by itself.
+func TestGathers(t *testing.T) {
+	s, c, ctx := slowConn()
+	end := Begin(ctx)
+	write(t, c, 100)
+	if n := <-s.begun; n != 100 {
+		t.Fatalf("the first call has %d bytes", n)
+	}
+	for range 10 {
+		write(t, c, 1000)
+	}
+	s.on <- nil
+	if n := <-s.begun; n != 10_000 {
+		t.Fatalf("the second call has %d bytes", n)
+	}
+	end()
+	ended := make(chan int)
+	go func() {
+		write(t, c, 7)
+		close(ended)
+	}()
+	s.on <- nil
+	if n := <-s.begun; n != 7 {
+		t.Fatalf("the last call has %d bytes", n)
+	}
+	s.on <- nil
+	<-ended
+	if c.ready != nil || c.writing {
+		t.Error("buffers are kept")
+	}
+}
+
+// Who writes faster than the connection waits.
+func TestIsBounded(t *testing.T) {
+	s, c, ctx := slowConn()
+	defer Begin(ctx)()
+	write(t, c, most)
+	<-s.begun
+	write(t, c, most)
+	var more sync.WaitGroup
+	more.Go(func() { write(t, c, 1) })
+	s.on <- nil
+	if n := <-s.begun; n != most {
+		t.Errorf("%d bytes were taken", n)
+	}
+	more.Wait()
+	s.on <- nil
+	<-s.begun
+	s.on <- nil
+}
+
+// An error of a call is that of the next write, and no writer blocks forever.
+func TestErrors(t *testing.T) {
+	broken := errors.New("broken")
+	s, c, ctx := slowConn()
+	end := Begin(ctx)
+	write(t, c, 1)
+	<-s.begun
+	write(t, c, most)
+	failed := make(chan error)
+	go func() {
+		_, err := c.Write([]byte("waits for room"))
+		failed <- err
+	}()
+	s.on <- broken
+	if err := <-failed; !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	end()
+	if _, err := c.Write([]byte("x")); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// server answers with as many bytes as the path says, from a handler that gathers.
+func server(t *testing.T) *httptest.Server {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer Begin(req.Context())()
+		size, _ := strconv.Atoi(req.URL.Path[1:])
+		for all := body(size); len(all) > 0; {
+			n := min(len(all), 50_000)
+			if _, err := w.Write(all[:n]); err != nil {
+				return
+			}
+			all = all[n:]
+		}
+	}))
+	srv.Listener = Listener(srv.Listener)
+	srv.Config.ConnContext = Context
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func body(size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(i * 7 >> 3)
+	}
+	return b
+}
+
+// Whole answers, by both protocols, also by clients that open small windows, several at once on one
+// connection, and at the end of a connection.
+func TestAnswers(t *testing.T) {
+	srv := server(t)
+	config := srv.Client().Transport.(*http.Transport).TLSClientConfig
+	for name, transport := range map[string]*http.Transport{
+		"HTTP/1.1":              {DisableCompression: true},
+		"HTTP/1.1, closed":      {DisableCompression: true, DisableKeepAlives: true},
+		"HTTP/2":                {ForceAttemptHTTP2: true},
+		"HTTP/2, small windows": {ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport.TLSClientConfig = config.Clone()
+			transport.MaxConnsPerHost = 2
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport, Timeout: time.Minute}
+			var all sync.WaitGroup
+			for _, size := range []int{0, 10, 5000, 40_000, 300_000, 3_000_000} {
+				all.Go(func() {
+					resp, err := client.Get(fmt.Sprint(srv.URL, "/", size))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer resp.Body.Close()
+					got, err := io.ReadAll(resp.Body)
+					if err != nil || !bytes.Equal(got, body(size)) {
+						t.Errorf("%d of %d bytes, or others: %v", len(got), size, err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A client that goes away in the middle leaves nothing behind: Close of the server waits for its
+// handler.
+func TestClientGone(t *testing.T) {
+	srv := server(t)
+	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), srv.Client().Transport.(*http.Transport).TLSClientConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", 50_000_000)
+	if _, err := io.ReadFull(conn, make([]byte, 100_000)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	srv.Close()
+}
+
+func TestNoConnection(t *testing.T) {
+	Begin(t.Context())() // in process
+}

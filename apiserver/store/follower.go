@@ -1,0 +1,270 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// follower is the driver of a store over a [Shared]. One goroutine applies and publishes what the
+// log contains; only that goroutine uses state.
+type follower struct {
+	state
+	store  *Store
+	shared Shared
+
+	alive context.Context // ends with stop
+	end   context.CancelFunc
+	done  chan struct{} // closed when the goroutine has ended
+
+	moved chan struct{} // closed and replaced when the published revision grows; guarded by Store.mu
+}
+
+// retry is how long the follower waits after an error before it follows the log again.
+const retry = 100 * time.Millisecond
+
+func openShared(cfg Config) (*Store, error) {
+	f := &follower{shared: cfg.Shared, moved: make(chan struct{}), done: make(chan struct{})}
+	f.alive, f.end = context.WithCancel(context.Background())
+	var err error
+	if f.state, err = f.load(f.alive); err != nil {
+		f.end()
+		return nil, fmt.Errorf("load store: %w", errors.Join(err, cfg.Shared.Close()))
+	}
+	f.store = newStore(f.state, cfg)
+	f.store.base = f.revision // other stores may have written before, even at the first revision
+	f.store.driver = f
+	go f.run()
+	return f.store, nil
+}
+
+func (f *follower) load(ctx context.Context) (state, error) {
+	v := newView()
+	revision, err := f.shared.Load(ctx, func(r Record) error {
+		obj, err := spliced(r)
+		if err == nil {
+			v.replace(nil, obj)
+		}
+		return err
+	})
+	return state{v, max(revision, firstRevision)}, err
+}
+
+// spliced returns the object of a record whose Data may lack its resourceVersion.
+func spliced(r Record) (*Object, error) {
+	obj, err := loadObject(r)
+	if err != nil {
+		return nil, err
+	}
+	obj.Data, obj.version = obj.version.splice(obj.Data, r.Revision)
+	return obj, nil
+}
+
+// run is the follower's goroutine.
+func (f *follower) run() {
+	defer close(f.done)
+	for f.alive.Err() == nil {
+		err := f.shared.Follow(f.alive, f.revision, f.apply)
+		if errors.Is(err, ErrCompacted) {
+			err = f.reload(f.alive)
+		}
+		if err != nil && f.alive.Err() == nil {
+			f.store.log.Warn("follow shared log failed; retrying", "err", err)
+			select {
+			case <-f.alive.Done():
+			case <-time.After(retry):
+			}
+		}
+	}
+}
+
+// apply publishes what was written at one revision.
+func (f *follower) apply(revision uint64, records []Record) {
+	if revision <= f.revision && len(records) == 0 || revision < f.revision {
+		return
+	}
+	var events []*Event
+	for _, r := range records {
+		e, err := f.event(r)
+		if err != nil {
+			f.store.log.Error("skipping malformed record in shared log", "key", r.Key, "revision", r.Revision, "err", err)
+			continue
+		}
+		if e != nil {
+			f.view.apply(e)
+			events = append(events, e)
+		}
+	}
+	f.revision = revision
+	f.store.publish(f.freeze(f.store.retain), events).close()
+	f.progress()
+}
+
+// event returns the event of a record, or nil if the record deletes an object that does not exist.
+func (f *follower) event(r Record) (*Event, error) {
+	now, _ := f.view.objects.Get(r.Key.path())
+	if r.Data == nil {
+		if now == nil {
+			return nil, nil
+		}
+		gone := &Object{Key: now.Key, Revision: r.Revision, Created: now.Created, Head: now.Head, path: now.path}
+		gone.Data, gone.version = now.version.splice(now.Data, r.Revision)
+		return &Event{Type: Deleted, Object: gone, Prev: now}, nil
+	}
+	obj, err := spliced(r)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		return &Event{Type: Added, Object: obj}, nil
+	}
+	obj.Key, obj.path = now.Key, now.path
+	return &Event{Type: Modified, Object: obj, Prev: now}, nil
+}
+
+// progress wakes the goroutines in reach.
+func (f *follower) progress() {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// reload replaces the state after the log has lost history that the follower needs. Events are
+// missing then, so all cursors get ErrCompacted.
+func (f *follower) reload(ctx context.Context) error {
+	st, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	st.revision = max(st.revision, f.revision)
+	f.state = st
+	s, sn := f.store, f.freeze(f.store.retain)
+	s.mu.Lock()
+	s.current.Store(sn)
+	inspect := s.inspect
+	s.mu.Unlock()
+	err = s.Compact(f.revision)
+	if inspect != nil {
+		inspect(sn, nil)
+	}
+	f.progress()
+	return err
+}
+
+// reach blocks until the published state includes a revision.
+func (f *follower) reach(ctx context.Context, revision uint64) error {
+	for {
+		f.store.mu.RLock()
+		now, moved, closed := f.store.current.Load().revision, f.moved, f.store.closed
+		f.store.mu.RUnlock()
+		switch {
+		case now >= revision:
+			return nil
+		case closed:
+			return ErrClosed
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+// commit writes through the log and returns when the view includes the write, so that writers read
+// their own writes.
+func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error) {
+	if f.alive.Err() != nil {
+		return nil, ErrClosed
+	}
+	revision, ok, err := f.shared.Commit(ctx, ops)
+	if err == nil {
+		err = f.reach(ctx, revision)
+	}
+	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotWritten) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if !ok {
+		return nil, f.conflict(ops, revision)
+	}
+	f.store.counts.commits.Add(1)
+	f.store.counts.writes.Add(uint64(len(ops)))
+	objects := make([]*Object, len(ops))
+	for i := range ops {
+		if objects[i] = f.written(drafts[i].path, ops[i].Key.Resource, revision); objects[i] == nil {
+			return nil, fmt.Errorf("%w: revision %d was written, but its events are no longer retained", ErrCompacted, revision)
+		}
+	}
+	return objects, nil
+}
+
+// written returns the object that was written at a revision, or nil if it is no longer retained.
+func (f *follower) written(path, resource string, revision uint64) *Object {
+	s := f.store
+	if obj, _ := s.current.Load().view.objects.Get(path); obj != nil && obj.Revision == revision {
+		return obj
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l := s.logs[resource]
+	if l == nil || revision <= l.floor {
+		return nil
+	}
+	events, _ := l.since(revision - 1)
+	for _, e := range events {
+		if e.Object.path == path && e.Revision() == revision {
+			return e.Object
+		}
+	}
+	return nil
+}
+
+// conflict returns a ConflictError for the first op whose precondition fails against the state at a
+// revision.
+func (f *follower) conflict(ops []Op, revision uint64) error {
+	sn, err := f.store.at(revision)
+	if err != nil {
+		sn = f.store.snapshot() // already compacted; fall back to the current state
+	}
+	for i := range ops {
+		now := sn.Get(ops[i].Key)
+		if reason := refusal(&ops[i], now); reason != nil {
+			return &ConflictError{Key: ops[i].Key, Current: now, Reason: reason}
+		}
+	}
+	return &ConflictError{Key: ops[0].Key, Current: sn.Get(ops[0].Key), Reason: ErrConflict}
+}
+
+func (f *follower) fresh(ctx context.Context) (*Snapshot, error) {
+	revision, err := f.shared.Current(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get the newest revision of the shared log: %w", err)
+	}
+	if err := f.reach(ctx, revision); err != nil {
+		return nil, fmt.Errorf("wait for revision %d: %w", revision, err)
+	}
+	return f.store.snapshot(), nil
+}
+
+func (f *follower) failed() error { return nil }
+
+func (f *follower) stats(stats *Stats) {
+	if m, ok := f.shared.(Measured); ok {
+		stats.BackendStats = m.Stats()
+	}
+}
+
+func (f *follower) stop() {
+	f.end()
+	<-f.done
+}
+
+func (f *follower) close() error {
+	f.progress() // goroutines in reach see that the store is closed
+	return f.shared.Close()
+}

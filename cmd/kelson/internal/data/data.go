@@ -1,0 +1,215 @@
+// Package data implements kelson data: checks, backups and restores of the state of a control plane.
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/encrypted"
+	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// Command returns kelson data.
+func Command() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "data",
+		Short: "Check, back up and restore the state of a control plane",
+	}
+	c.AddCommand(checkCommand(), backupCommand(), restoreCommand())
+	return c
+}
+
+func checkCommand() *cobra.Command {
+	var encryption flags.Encryption
+	c := &cobra.Command{
+		Use:   "check [DIRECTORY]",
+		Short: "Verify a data directory and report its content or its damage",
+		Long: `Verify a data directory and report its content or its damage.
+
+It reads all of the directory and changes nothing. No server must be using the
+directory.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			report, err := checkDirectory(dataDir(args), &encryption)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.OutOrStdout(), report)
+			if report.Missing() > 0 {
+				return errors.New("check data directory: acknowledged writes are missing: restore a backup")
+			}
+			return nil
+		},
+	}
+	encryption.AddFlags(c.Flags())
+	return c
+}
+
+func checkDirectory(dir string, encryption *flags.Encryption) (disk.Report, error) {
+	decrypt, end, err := encrypted.Reader(encrypted.Config{File: encryption.File})
+	if err != nil {
+		return disk.Report{}, err
+	}
+	defer end()
+	return disk.CheckWith(dir, decrypt)
+}
+
+func dataDir(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return serve.DefaultDataDir()
+}
+
+func backupCommand() *cobra.Command {
+	var kubeconfig, dir string
+	var encryption flags.Encryption
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Back up the state of a running control plane or of a data directory to a file",
+		Long: `Back up the state of a running control plane or of a data directory to a file.
+
+With --kubeconfig, it saves the state of a running control plane at one revision
+while the server continues to accept writes. The user needs permission to get
+` + controlplane.BackupPath + `, which the group system:masters has. With --data-dir, it reads a
+directory that no server is using, and decrypts it if necessary. The file
+appears only after the backup is complete and verified. It contains all Secrets
+in plain text: protect it accordingly.`,
+		Example: `  kelson data backup --kubeconfig ~/.local/share/kelson/kubeconfig kelson.backup
+  kelson data backup --data-dir ./state kelson.backup`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, &encryption, w) }
+			if dir == "" {
+				if encryption.File != "" {
+					return errors.New("--encryption-provider-config needs --data-dir: a running control plane decrypts its own state")
+				}
+				read = func(w io.Writer) error { return backupServer(c.Context(), kubeconfig, w) }
+			}
+			revision, err := writeBackup(args[0], read)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "backed up the state at revision %d to %s\n", revision, args[0])
+			return nil
+		},
+	}
+	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: as for kubectl)")
+	c.Flags().StringVar(&dir, "data-dir", "", "data directory to read instead of a running control plane")
+	encryption.AddFlags(c.Flags())
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
+	return c
+}
+
+// writeBackup writes a temporary file in the same folder, verifies it and renames it to name.
+func writeBackup(name string, read func(io.Writer) error) (revision uint64, err error) {
+	temp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new-") // mode 0600
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(temp.Name()) // after success, the file was renamed and this does nothing
+	err = read(temp)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err == nil {
+		if _, err = temp.Seek(0, io.SeekStart); err == nil {
+			revision, err = archive.Read(temp, func(r store.Record) error { _, err := store.CheckRecord(r); return err })
+		}
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return 0, fmt.Errorf("back up: %w", err)
+	}
+	return revision, os.Rename(temp.Name(), name)
+}
+
+func backupDirectory(ctx context.Context, dir string, encryption *flags.Encryption, w io.Writer) (err error) {
+	if _, err := checkDirectory(dir, encryption); err != nil { // fails also if the directory has no state
+		return err
+	}
+	var backend store.Backend
+	if backend, err = disk.Open(dir); err != nil {
+		return err
+	}
+	if backend, err = encryption.Wrap(backend, nil); err != nil {
+		return err
+	}
+	state, err := store.Open(store.Config{Backend: backend})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	sn := state.Snapshot()
+	return archive.Write(ctx, w, sn.Revision(), sn.Records())
+}
+
+func backupServer(ctx context.Context, kubeconfig string, w io.Writer) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return err
+	}
+	config.GroupVersion, config.NegotiatedSerializer = &schema.GroupVersion{}, scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return err
+	}
+	body, err := client.Get().AbsPath(controlplane.BackupPath).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err
+}
+
+func restoreCommand() *cobra.Command {
+	var ahead uint64
+	c := &cobra.Command{
+		Use:   "restore FILE [DIRECTORY]",
+		Short: "Create a data directory from a backup",
+		Long: `Create a data directory from a backup.
+
+The directory must not contain a state. The restored control plane must not
+assign a revision that the original one assigned after the backup: clients that
+saw it would miss changes. So the restored state starts --bump-revision after the
+backup's revision, and clients that watch from older revisions have to list again.`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			dir := dataDir(args[1:])
+			if err := disk.Restore(dir, f, ahead); err != nil {
+				return err
+			}
+			report, err := disk.Check(dir)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "restored %s: %s\n", dir, report)
+			return nil
+		},
+	}
+	c.Flags().Uint64Var(&ahead, "bump-revision", 1_000_000_000, "number of revisions to skip: more than the original control plane assigned after the backup")
+	return c
+}

@@ -1,0 +1,62 @@
+// Package deploy implements the commands that bring an operator to a cluster or to other people: run,
+// install, uninstall, deploy, undeploy and package.
+package deploy
+
+import (
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+// DeployCommand returns kelson deploy.
+func DeployCommand() *cobra.Command {
+	var cluster clusterFlags
+	var image string
+	c := &cobra.Command{
+		Use:   "deploy [DIR]",
+		Short: "Deploy a project's operator to a cluster",
+		Long: `Deploy a project's operator to a cluster.
+
+It applies the kustomization config/default: the namespace, the
+CustomResourceDefinitions, a service account with the permissions that the
+markers request, and a Deployment of the operator's image.`,
+		Example: `  kelson deploy --image registry.example/welcome:v1`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := project.GenerateManifests(c, project.Folder(args)); err != nil {
+				return err
+			}
+			objects, err := manifests.Default(project.Folder(args))
+			if err != nil {
+				return err
+			}
+			objects.SetImage(image)
+			return cluster.apply(c, objects)
+		},
+	}
+	cluster.addFlags(c.Flags())
+	c.Flags().StringVar(&image, "image", "", "image of the operator, instead of "+manifests.Placeholder+":latest")
+	return c
+}
+
+// UndeployCommand returns kelson undeploy.
+func UndeployCommand() *cobra.Command {
+	var cluster clusterFlags
+	var ignore bool
+	c := &cobra.Command{
+		Use:   "undeploy [DIR]",
+		Short: "Delete everything that deploy created from a cluster",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			objects, err := manifests.Default(project.Folder(args))
+			if err != nil {
+				return err
+			}
+			return cluster.delete(c, objects, ignore)
+		},
+	}
+	cluster.addFlags(c.Flags())
+	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
+	return c
+}

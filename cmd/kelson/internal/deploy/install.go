@@ -1,0 +1,65 @@
+package deploy
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+// InstallCommand returns kelson install.
+func InstallCommand() *cobra.Command {
+	var cluster clusterFlags
+	c := &cobra.Command{
+		Use:   "install [DIR]",
+		Short: "Install a project's CustomResourceDefinitions in a cluster",
+		Long: `Install a project's CustomResourceDefinitions in a cluster.
+
+It generates the definitions, applies them with server-side apply, and waits
+until they are established.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := project.GenerateManifests(c, project.Folder(args)); err != nil {
+				return err
+			}
+			objects, err := manifests.Definitions(project.Folder(args))
+			if err != nil {
+				return err
+			}
+			if len(objects) == 0 {
+				fmt.Fprintln(c.OutOrStdout(), "nothing to install: the project has no CustomResourceDefinitions")
+				return nil
+			}
+			if err := cluster.apply(c, objects); err != nil {
+				return err
+			}
+			return cluster.kubectl(c.Context(), objects, io.Discard, c.ErrOrStderr(), "wait", "--for=condition=Established", "--timeout=1m")
+		},
+	}
+	cluster.addFlags(c.Flags())
+	return c
+}
+
+// UninstallCommand returns kelson uninstall.
+func UninstallCommand() *cobra.Command {
+	var cluster clusterFlags
+	var ignore bool
+	c := &cobra.Command{
+		Use:   "uninstall [DIR]",
+		Short: "Delete a project's CustomResourceDefinitions and all their objects from a cluster",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			objects, err := manifests.Definitions(project.Folder(args))
+			if err != nil || len(objects) == 0 {
+				return err
+			}
+			return cluster.delete(c, objects, ignore)
+		},
+	}
+	cluster.addFlags(c.Flags())
+	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
+	return c
+}

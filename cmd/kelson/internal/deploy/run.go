@@ -1,0 +1,61 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+// RunCommand returns kelson run.
+func RunCommand() *cobra.Command {
+	var cluster clusterFlags
+	c := &cobra.Command{
+		Use:   "run [DIR] [-- FLAG…]",
+		Short: "Run a project's operator on this machine against a cluster",
+		Long: `Run a project's operator on this machine against a cluster.
+
+It runs the generators, then builds and runs the operator. Flags after -- are
+passed to the operator. If the cluster's API server is also on this machine, it
+is configured to call the operator's webhooks here. With ENABLE_WEBHOOKS=false in
+the environment, the operator runs without webhooks.`,
+		Example: `  kelson run
+  ENABLE_WEBHOOKS=false kelson run . -- --v=1`,
+		RunE: func(c *cobra.Command, args []string) error {
+			own, rest := project.SplitArgs(c, args)
+			if len(own) > 1 {
+				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
+			}
+			temp, err := os.MkdirTemp("", "kelson-run-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(temp)
+			binary := filepath.Join(temp, "manager")
+			p, err := project.GenerateAndBuild(c, project.Folder(own), binary)
+			if err != nil {
+				return err
+			}
+			var env []string
+			if cluster.kubeconfig != "" {
+				path, err := filepath.Abs(cluster.kubeconfig)
+				if err != nil {
+					return err
+				}
+				env = append(env, "KUBECONFIG="+path)
+			}
+			if os.Getenv("KELSON_LOCAL_WEBHOOKS") == "" && cluster.isHere() {
+				env = append(env, "KELSON_LOCAL_WEBHOOKS=true") // the operator then registers webhooks by URL
+			}
+			if cluster.context != "" {
+				rest = append([]string{"--context=" + cluster.context}, rest...)
+			}
+			return project.RunChild(c.Context(), p.Dir, env, c.OutOrStdout(), c.ErrOrStderr(), binary, rest...)
+		},
+	}
+	cluster.addFlags(c.Flags())
+	return c
+}

@@ -1,0 +1,263 @@
+// Package dev implements kelson dev: it runs an operator project on its own control plane, or in
+// another cluster, shows what happens, and follows edits.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/cmd/kelson/internal/dev/loop"
+	"kelson.dev/cmd/kelson/internal/dev/waitfor"
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/operator/client"
+	"kelson.dev/toolchain/scaffold"
+)
+
+type devOptions struct {
+	serve.Options
+	dir     string
+	cluster string // kubeconfig of another cluster; empty: a control plane in this process
+	until   string
+	timeout time.Duration
+	reload  bool
+}
+
+// Command returns kelson dev.
+func Command() *cobra.Command {
+	opts := devOptions{Options: serve.InMemory()}
+	c := &cobra.Command{
+		Use:   "dev [DIR]",
+		Short: "Run an operator project on its own control plane and show what happens",
+		Long: `Run an operator project on its own control plane and show what happens.
+
+The control plane runs in this process and keeps its state in memory. With
+--kubeconfig, kelson uses another cluster instead; that cluster must be able to
+reach this machine if the operator has webhooks. kelson generates the project's
+manifests, installs its CustomResourceDefinitions, builds and runs the operator
+in DIR, and applies the samples. Then it prints a line for everything that
+happens: changes of objects, Events, reconciles with their causes and results,
+and the output of containers.
+
+When you save a file, kelson repeats the steps that the change affects. If the
+project does not compile, it prints the errors and the current operator keeps
+running. The operator serves its webhooks with certificates for this run, and
+kelson registers them by URL; with ENABLE_WEBHOOKS=false in the environment, it
+runs without webhooks. Projects made by kubebuilder need no changes. Use the
+printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
+		Example: `  kelson dev examples/cnat --node=process
+  kelson dev . --until 'at/example-at:{.status.phase}=DONE' --timeout 1m
+  kelson dev --kubeconfig ~/.kube/config`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			opts.dir = project.Folder(args)
+			return run(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.until, "until", "", "exit with code 0 when the condition OBJECT:JSONPATH=VALUE is true, for example 'at/example-at:{.status.phase}=DONE'; disables --reload")
+	f.DurationVar(&opts.timeout, "timeout", 0, "exit with code 1 after this time; 0: never")
+	f.BoolVar(&opts.reload, "reload", true, "rebuild and restart when files change")
+	f.StringVar(&opts.cluster, "kubeconfig", "", "kubeconfig of another cluster to run the operator against")
+	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
+	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
+	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
+	opts.AddUnconfinedFlag(f)
+	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
+	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
+		c.MarkFlagsMutuallyExclusive("kubeconfig", name) // these configure the control plane of this process
+	}
+	return c
+}
+
+func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
+	var condition *waitfor.Condition
+	if opts.until != "" {
+		var err error
+		if condition, err = waitfor.Parse(opts.until); err != nil {
+			return err
+		}
+	}
+	proj, err := project.Open(opts.dir)
+	if err != nil {
+		return err
+	}
+	if _, err := scaffold.Follow(proj.Dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if opts.timeout > 0 {
+		timer := time.AfterFunc(opts.timeout, func() { cancel(fmt.Errorf("timed out after %s", opts.timeout)) })
+		defer timer.Stop()
+	}
+
+	c, err := opts.start(ctx, out, errOut)
+	if err != nil {
+		return err
+	}
+	err = develop(ctx, proj, opts, c, condition)
+	err = errors.Join(err, c.stop())
+	switch {
+	case err == nil && condition != nil:
+		c.log.Printf("done", "%s", condition)
+	case err == nil:
+		c.log.Printf("done", "stopped")
+	}
+	return err
+}
+
+// cluster is where the operator runs against: a control plane in this process, or another cluster.
+type cluster struct {
+	log        *devlog.Log
+	client     client.Client
+	kubeconfig string
+	follow     func(ctx context.Context, dir string) (stop func(), err error) // starts to log what happens
+	wait       func(context.Context, *waitfor.Condition) error
+	stop       func() error
+}
+
+func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster, error) {
+	if o.cluster != "" {
+		return otherCluster(o.cluster, out)
+	}
+	begin := time.Now()
+	p, err := serve.Start(ctx, o.Options, errOut)
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan error, 1)
+	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { served <- p.Run(serveCtx) }()
+	c := &cluster{log: devlog.New(out, p.Registry()), kubeconfig: p.Kubeconfig}
+	c.stop = func() error {
+		stopServing()
+		return <-served
+	}
+	c.follow = func(ctx context.Context, _ string) (func(), error) {
+		return devlog.Follow(ctx, c.log, p.Store(), p.Transport()).Stop, nil
+	}
+	c.wait = func(ctx context.Context, condition *waitfor.Condition) error {
+		return condition.Wait(ctx, p.Store(), p.Registry())
+	}
+	if c.client, err = client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-dev"}); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	c.log.Printf("control plane", "%s, ready in %s", p.URL(), time.Since(begin).Round(100*time.Microsecond))
+	c.log.Printf("kubeconfig", "export KUBECONFIG=%s", p.Kubeconfig)
+	return c, nil
+}
+
+// otherCluster connects to the cluster of a kubeconfig.
+func otherCluster(kubeconfig string, out io.Writer) (*cluster, error) {
+	path, err := filepath.Abs(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, stop: func() error { return nil }}
+	if c.client, err = client.New(client.Config{REST: config, FieldOwner: "kelson-dev"}); err != nil {
+		return nil, err
+	}
+	c.follow = func(ctx context.Context, dir string) (func(), error) {
+		kinds, err := followedKinds(dir)
+		if err != nil {
+			return nil, err
+		}
+		watching, err := devlog.Watch(ctx, c.log, c.client, kinds)
+		if err != nil {
+			return nil, err
+		}
+		return watching.Stop, nil
+	}
+	c.wait = func(ctx context.Context, condition *waitfor.Condition) error { return condition.WaitIn(ctx, c.client) }
+	c.log.Printf("cluster", "%s", config.Host)
+	return c, nil
+}
+
+// followedKinds returns the kinds whose changes are logged in another cluster: the project's own, the
+// kinds that operators create most often, and Events.
+func followedKinds(dir string) ([]schema.GroupVersionKind, error) {
+	kinds := []schema.GroupVersionKind{
+		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
+	}
+	definitions, err := manifests.Definitions(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range definitions {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		for _, v := range versions {
+			if v, ok := v.(map[string]any); ok && v["storage"] == true {
+				name, _ := v["name"].(string)
+				kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// develop runs the development loop. It returns nil when the condition is true or the user cancels ctx.
+func develop(ctx context.Context, proj *project.Project, opts devOptions, c *cluster, condition *waitfor.Condition) error {
+	stop := func() {}
+	defer func() { stop() }()
+	held := make(chan error, 1)
+	l, err := loop.Start(ctx, loop.Config{
+		Project: proj, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
+		Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
+	}, func() (err error) {
+		stop, err = c.follow(ctx, proj.Dir)
+		return err
+	})
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer l.Stop()
+	if condition != nil {
+		go func() { held <- c.wait(ctx, condition) }()
+	}
+	ran := make(chan error, 1)
+	running, stopRunning := context.WithCancel(ctx)
+	go func() { ran <- l.Run(running) }()
+	select {
+	case err = <-held:
+		stopRunning()
+		<-ran
+	case err = <-ran:
+		stopRunning()
+	}
+	if err != nil {
+		return ended(ctx, err)
+	}
+	return nil
+}
+
+// ended returns the reason for which ctx ended, or nil if the user canceled it. If ctx has not ended, it
+// returns err.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package devlog_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/operator/trace"
+)
+
+// CLI-02
+func TestWritesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		kinds := resource.NewRegistry(&resource.Resource{Plural: "pods", Singular: "pod", Kind: "Pod", Namespaced: true})
+		var out bytes.Buffer
+		a := devlog.New(&out, kinds)
+		cursor, err := s.Watch("", s.Snapshot().Revision())
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(resource, name, data string) {
+			t.Helper()
+			op := store.Op{Key: store.Key{Resource: resource, Namespace: "default", Name: name}, Expect: store.AnyRevision}
+			if data != "" {
+				op.Data = []byte(data)
+			}
+			if _, err := s.Commit(t.Context(), op); err != nil {
+				t.Fatal(err)
+			}
+			events, _, err := cursor.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				a.Event(e)
+			}
+		}
+		write("pods", "web", `{"metadata":{"name":"web","generation":1},"status":{"phase":"Pending"}}`)
+		time.Sleep(1500 * time.Millisecond)
+		write("pods", "web", `{"metadata":{"name":"web","generation":1},"status":{"phase":"Running"}}`)
+		write("pods", "web", `{"metadata":{"name":"web","generation":1},"status":{"phase":"Running","podIP":"10.0.0.9"}}`)
+		write("pods", "web", `{"metadata":{"name":"web","generation":2},"status":{"phase":"Running"}}`)
+		write("pods", "web", `{"metadata":{"name":"web","generation":2,"deletionTimestamp":"2030-01-01T00:00:00Z"},"status":{"phase":"Running"}}`)
+		write("pods", "web", "")
+		write("leases.coordination.k8s.io", "node", `{"metadata":{"name":"node"}}`)
+		write("events", "e", `{"metadata":{"name":"e"},"type":"Warning","reason":"BackOff","message":"again","count":3,"involvedObject":{"kind":"Pod","name":"web"}}`)
+
+		want := `
+   0.000s  pod/web                       created (Pending)
+   1.500s  pod/web                       Pending → Running
+   1.500s  pod/web                       changed (generation 2)
+   1.500s  pod/web                       is being deleted
+   1.500s  pod/web                       deleted
+   1.500s  pod/web                       ⚠ BackOff: again (3 times)
+`
+		if got := "\n" + out.String(); got != want {
+			t.Errorf("got%swant%s", got, want)
+		}
+	})
+}
+
+// RUN-06
+func TestReconcilesAreLoggedWithCausesAndResults(t *testing.T) {
+	for _, test := range []struct {
+		record trace.LineRecord
+		want   string
+	}{
+		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1.23456ms",
+			Causes: []trace.LineCause{{Event: trace.Add, Kind: "At", Name: "a"}, {Event: trace.Update, Kind: "Pod", Name: "p"}},
+			Writes: []trace.LineWrite{{Verb: "apply", Kind: "Pod", Name: "p", Changed: true}, {Verb: "patch", Subresource: "status", Kind: "At", Name: "a", Changed: true}}},
+			"⟳ at reconciled (created, pod/p updated) in 1.23ms: applied pod/p, patched status of at/a"},
+		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", RequeueAfter: "1h0m0s",
+			Causes: []trace.LineCause{{Event: trace.After}}, MoreCauses: 2},
+			"⟳ at reconciled (requeue time reached, 2 more) in 1ms: again after 1h0m0s"},
+		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", Error: "boom",
+			Writes: []trace.LineWrite{{Verb: "create", Kind: "Pod", Name: "p", Error: "refused"}, {Verb: "apply", Kind: "Pod", Name: "q"}}},
+			"⟳ at reconciled (no cause known) in 1ms: create pod/p failed: refused, error: boom"},
+		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", Causes: []trace.LineCause{{Event: trace.Sync}}},
+			"⟳ at reconciled (existed at the start) in 1ms: nothing to do"},
+	} {
+		var out bytes.Buffer
+		devlog.New(&out, resource.NewRegistry()).Reconcile(test.record)
+		if !strings.HasSuffix(out.String(), "  "+test.want+"\n") || !strings.Contains(out.String(), " at/a ") {
+			t.Errorf("got  %swant %s", out.String(), test.want)
+		}
+	}
+}
+
+func TestOutputIsLoggedLineByLine(t *testing.T) {
+	var out bytes.Buffer
+	w := devlog.New(&out, resource.NewRegistry()).Output("pod/web")
+	fmt.Fprint(w, "one\r\ntw")
+	fmt.Fprint(w, "o\n\nthr")
+	fmt.Fprint(w, "ee")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(line, "│ ")
+		got = append(got, strings.TrimSuffix(text, "\n"))
+	}
+	if strings.Join(got, "|") != "one|two||three" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,321 @@
+// Package loop implements the development loop: it runs an operator project against a cluster and
+// repeats the affected steps after every change of its files.
+//
+//	types change          → generate, apply definitions, build, restart
+//	other code changes    → generate, build, restart
+//	samples change        → apply
+//
+// If the project does not compile, the loop logs the errors and the current operator keeps running. The
+// operator serves its webhooks on this machine, with certificates for this run.
+package loop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/cmd/kelson/internal/filewatch"
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/operator/client"
+	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/loader"
+)
+
+// Config configures a Loop.
+type Config struct {
+	Project *project.Project
+	// Client is a client of the cluster of Kubeconfig.
+	Client     client.Client
+	Kubeconfig string
+	Log        *devlog.Log
+	// Webhooks registers the project's webhooks, which the operator serves. If false, the operator runs
+	// with ENABLE_WEBHOOKS=false.
+	Webhooks bool
+	// Reload repeats the affected steps when files change.
+	Reload bool
+}
+
+// Loop is a running development loop. Its methods must not be called concurrently.
+type Loop struct {
+	cfg      Config
+	cache    *loader.Cache
+	temp     string
+	binaries int // number of builds, for file names
+	hooks    *webhooks
+
+	binary   [sha256.Size]byte
+	operator *project.Process
+	applied  map[string][sha256.Size]byte // by kind and name
+
+	generated map[string][]byte // by path
+}
+
+// Start generates, builds and runs the project and applies its samples. It calls started, if not nil,
+// after the definitions are installed and before the operator runs. The caller must call Stop.
+func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err error) {
+	l := &Loop{cfg: cfg, cache: new(loader.Cache), applied: map[string][sha256.Size]byte{}, generated: map[string][]byte{}}
+	if l.temp, err = os.MkdirTemp("", "kelson-dev-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.Stop()
+		}
+	}()
+	if err := l.generate(ctx, true); err != nil {
+		return nil, err
+	}
+	if cfg.Webhooks {
+		if l.hooks, err = newWebhooks(cfg.Project, l.temp); err != nil {
+			return nil, err
+		}
+	}
+	binary, err := l.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.definitions(ctx); err != nil {
+		return nil, err
+	}
+	if started != nil {
+		if err := started(); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.restart(ctx, binary); err != nil {
+		return nil, err
+	}
+	return l, l.samples(ctx)
+}
+
+// Stop stops the operator and removes temporary files.
+func (l *Loop) Stop() {
+	if l.operator != nil {
+		l.operator.Stop()
+	}
+	os.RemoveAll(l.temp)
+}
+
+// Run follows changes of files until ctx ends. Without Reload, it also returns, with an error, when the
+// operator exits.
+func (l *Loop) Run(ctx context.Context) error {
+	var changed <-chan []string
+	var watch *filewatch.Watcher
+	if l.cfg.Reload {
+		var err error
+		if watch, err = filewatch.Watch(l.cfg.Project.Dir); err != nil {
+			return fmt.Errorf("watch files of %s: %w", l.cfg.Project.Dir, err)
+		}
+		defer watch.Close()
+		changed = watch.C()
+	}
+	ended := l.operator.Ended()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			if !l.cfg.Reload {
+				return fmt.Errorf("operator exited: %w", err)
+			}
+			l.cfg.Log.Printf("operator", "exited: %v; it restarts after the next change", err)
+			ended = nil
+		case files := <-changed:
+			before := l.operator
+			l.reload(ctx, slices.DeleteFunc(files, l.isGenerated))
+			if l.operator != before {
+				ended = l.operator.Ended()
+			}
+		}
+	}
+}
+
+// reload repeats the steps that changes of files affect. It logs errors; the current operator then keeps
+// running.
+func (l *Loop) reload(ctx context.Context, files []string) {
+	fail := func(subject string, err error) {
+		for line := range strings.Lines(err.Error()) {
+			l.cfg.Log.Printf(subject, "✗ %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	if len(files) == 0 {
+		return
+	}
+	l.cfg.Log.Printf("changed", "%s", strings.Join(files, ", "))
+	code := slices.ContainsFunc(files, func(f string) bool { return !strings.HasPrefix(f, "config/") })
+	if code {
+		if err := l.generate(ctx, false); err != nil {
+			fail("manifests", err)
+			return
+		}
+	}
+	if err := l.definitions(ctx); err != nil {
+		fail("manifests", err)
+		return
+	}
+	if code || l.operator.HasEnded() {
+		binary, err := l.build(ctx)
+		if err != nil {
+			fail("operator", err)
+			return
+		}
+		if err := l.restart(ctx, binary); err != nil {
+			fail("operator", err)
+			return
+		}
+	}
+	if err := l.samples(ctx); err != nil {
+		fail("samples", err)
+	}
+}
+
+func (l *Loop) generate(ctx context.Context, first bool) error {
+	wrote, err := toolchain.Generate(ctx, toolchain.Options{Dir: l.cfg.Project.Dir, Cache: l.cache})
+	if err != nil {
+		return fmt.Errorf("generate: %w", err)
+	}
+	for _, f := range wrote.Files {
+		if l.generated[f.Path] = f.Content; f.Removed {
+			delete(l.generated, f.Path)
+		}
+	}
+	if changed := wrote.Changed(); len(changed) > 0 {
+		l.cfg.Log.Printf("manifests", "generated %s", strings.Join(changed, ", "))
+	} else if first {
+		l.cfg.Log.Printf("manifests", "%d generated files are up to date", len(wrote.Files))
+	}
+	return nil
+}
+
+// isGenerated reports whether a file has the content that the last generation wrote.
+func (l *Loop) isGenerated(name string) bool {
+	content, ok := l.generated[name]
+	if !ok {
+		return false
+	}
+	data, err := os.ReadFile(filepath.Join(l.cfg.Project.Dir, filepath.FromSlash(name)))
+	return err == nil && bytes.Equal(data, content)
+}
+
+// build returns the path of a new binary, or "" if it equals the running one.
+func (l *Loop) build(ctx context.Context) (string, error) {
+	l.binaries++
+	name := filepath.Join(l.temp, fmt.Sprintf("operator-%d", l.binaries))
+	begin := time.Now()
+	if err := l.cfg.Project.Build(ctx, name); err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	if sum := sha256.Sum256(data); sum != l.binary {
+		l.binary = sum
+		l.cfg.Log.Printf("operator", "built in %s", time.Since(begin).Round(time.Millisecond))
+		return name, nil
+	}
+	if l.operator != nil && l.operator.HasEnded() {
+		return name, nil
+	}
+	return "", os.Remove(name)
+}
+
+// restart replaces the running operator by binary. It does nothing if binary is "".
+func (l *Loop) restart(ctx context.Context, binary string) error {
+	if binary == "" {
+		return nil
+	}
+	if l.operator != nil {
+		l.operator.Stop()
+		l.cfg.Log.Printf("operator", "restarted")
+	}
+	env := []string{"ENABLE_WEBHOOKS=false"}
+	if l.hooks != nil {
+		env = l.hooks.env()
+	}
+	operator, err := l.cfg.Project.Run(binary, l.cfg.Kubeconfig, l.cfg.Log, env...)
+	if err != nil {
+		return err
+	}
+	l.operator = operator
+	if l.hooks == nil {
+		return nil
+	}
+	if err := l.hooks.served(ctx, operator.Done()); err != nil {
+		return err
+	}
+	return l.apply(ctx, l.hooks.configurations)
+}
+
+// definitions applies the CustomResourceDefinitions that are new or changed.
+func (l *Loop) definitions(ctx context.Context) error {
+	all, err := manifests.Definitions(l.cfg.Project.Dir)
+	if err != nil {
+		return err
+	}
+	if l.hooks != nil {
+		l.hooks.convert(all)
+	} else {
+		withoutConversion(all)
+	}
+	return l.apply(ctx, all)
+}
+
+func (l *Loop) samples(ctx context.Context) error {
+	all, err := manifests.Samples(l.cfg.Project.Dir)
+	if err != nil {
+		return err
+	}
+	return l.apply(ctx, all)
+}
+
+// apply applies the objects that are new or changed. Objects can depend on each other in any order, so
+// it retries rejected objects as long as each round applies at least one.
+func (l *Loop) apply(ctx context.Context, objects manifests.Objects) error {
+	for {
+		var rejected manifests.Objects
+		var errs []error
+		for _, obj := range objects {
+			data, err := obj.MarshalJSON()
+			if err != nil {
+				return err
+			}
+			key, sum := obj.GetAPIVersion()+" "+obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName(), sha256.Sum256(data)
+			if l.applied[key] == sum {
+				continue
+			}
+			if err := l.applyOne(ctx, obj.DeepCopy()); err != nil {
+				rejected = append(rejected, obj)
+				errs = append(errs, fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err))
+				continue
+			}
+			l.applied[key] = sum
+		}
+		if len(rejected) == 0 || len(rejected) == len(objects) || ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+		objects = rejected
+	}
+}
+
+func (l *Loop) applyOne(ctx context.Context, obj *unstructured.Unstructured) error {
+	c := l.cfg.Client
+	if obj.GetNamespace() == "" {
+		kind := obj.GroupVersionKind()
+		if mapping, err := c.Mapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == "namespace" {
+			obj.SetNamespace("default")
+		}
+	}
+	return c.Apply(ctx, obj, client.ForceOwnership)
+}

@@ -1,0 +1,200 @@
+// Package waitfor waits for a field of an object to have a value.
+//
+// A condition has the form OBJECT:JSONPATH=VALUE, for example "at/example-at:{.status.phase}=DONE" or, in
+// a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". The kind of the object is
+// its plural, singular or short name or its kind, as for kubectl. The path is a JSONPath as for kubectl.
+// Without "=VALUE", any value that is not empty satisfies the condition.
+package waitfor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/jsonpath"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+)
+
+// Condition is a parsed condition.
+type Condition struct {
+	text      string
+	namespace string
+	kind      string // as written
+	name      string
+	path      *jsonpath.JSONPath
+	value     string
+	anyValue  bool
+}
+
+// Parse parses a condition.
+func Parse(text string) (*Condition, error) {
+	bad := func(why string) (*Condition, error) {
+		return nil, fmt.Errorf("parse condition %q: %s (want OBJECT:JSONPATH=VALUE, for example 'at/example-at:{.status.phase}=DONE')", text, why)
+	}
+	object, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return bad("no ':' between object and path")
+	}
+	c := &Condition{text: text, namespace: "default"}
+	switch parts := strings.Split(object, "/"); {
+	case slices.Contains(parts, ""):
+		return bad("the object must be KIND/NAME")
+	case len(parts) == 2:
+		c.kind, c.name = parts[0], parts[1]
+	case len(parts) == 3:
+		c.namespace, c.kind, c.name = parts[0], parts[1], parts[2]
+	default:
+		return bad("the object must be KIND/NAME")
+	}
+	path, value, hasValue := strings.Cut(rest, "=")
+	if end := strings.LastIndex(rest, "}="); end >= 0 { // a filter in the path can contain '='
+		path, value, hasValue = rest[:end+1], rest[end+2:], true
+	} else if strings.HasSuffix(rest, "}") {
+		path, value, hasValue = rest, "", false
+	}
+	if path == "" {
+		return bad("no path")
+	}
+	if !strings.HasPrefix(path, "{") {
+		path = "{." + strings.TrimPrefix(path, ".") + "}"
+	}
+	c.value, c.anyValue = value, !hasValue
+	c.path = jsonpath.New("condition").AllowMissingKeys(true)
+	if err := c.path.Parse(path); err != nil {
+		return bad(err.Error())
+	}
+	return c, nil
+}
+
+func (c *Condition) String() string { return c.text }
+
+// Wait returns nil when the condition is true in s, or the error of ctx if that ends first.
+func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Registry) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	held := false
+	look := func(sn *store.Snapshot) {
+		if held = held || c.in(sn, kinds.Current()); held {
+			stop()
+		}
+	}
+	// Evaluate the newest state after every change, whatever changed.
+	err := s.Follow(following, "", look, func([]*store.Event) { look(s.Snapshot()) })
+	switch {
+	case held:
+		return nil
+	case err != nil:
+		return fmt.Errorf("wait for %s: %w", c.text, err)
+	}
+	return ctx.Err()
+}
+
+// WaitIn does the same as Wait in the cluster of a client.
+func (c *Condition) WaitIn(ctx context.Context, objects client.Client) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	kind, err := c.kindIn(objects)
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", c.text, err)
+	}
+	informers, err := informer.New(informer.Config{Client: objects})
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	i, err := informers.For(obj)
+	if err != nil {
+		return err
+	}
+	if _, err := i.AddHandler(&handler{c, func() { stop(errHeld) }}); err != nil {
+		return err
+	}
+	err = informers.Run(ctx)
+	if errors.Is(context.Cause(ctx), errHeld) {
+		return nil
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+var errHeld = errors.New("the condition is true")
+
+// kindIn returns the kind with the condition's plural, singular, short or kind name.
+func (c *Condition) kindIn(objects client.Client) (schema.GroupVersionKind, error) {
+	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
+	return objects.Mapper().KindFor(schema.GroupVersionResource{Group: group, Resource: name})
+}
+
+// handler evaluates the condition on every state of the object.
+type handler struct {
+	condition *Condition
+	held      func()
+}
+
+func (h *handler) look(obj client.Object) {
+	namespace := h.condition.namespace
+	if obj.GetNamespace() == "" {
+		namespace = ""
+	}
+	data, err := json.Marshal(obj)
+	if err == nil && obj.GetName() == h.condition.name && obj.GetNamespace() == namespace && h.condition.holds(data) {
+		h.held()
+	}
+}
+
+func (h *handler) OnAdd(obj client.Object, _ bool)  { h.look(obj) }
+func (h *handler) OnUpdate(_, obj client.Object)    { h.look(obj) }
+func (h *handler) OnDelete(_ client.Object, _ bool) {}
+
+// in reports whether the condition is true in a snapshot.
+func (c *Condition) in(sn *store.Snapshot, kinds *resource.Set) bool {
+	res := c.resource(kinds)
+	if res == nil {
+		return false
+	}
+	namespace := c.namespace
+	if !res.Namespaced {
+		namespace = ""
+	}
+	obj := sn.Get(res.Key(namespace, c.name))
+	return obj != nil && c.holds(obj.Data)
+}
+
+func (c *Condition) resource(kinds *resource.Set) *resource.Resource {
+	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
+	for _, res := range kinds.All() {
+		if group != "" && group != res.Group {
+			continue
+		}
+		if name == res.Plural || name == res.Singular || name == strings.ToLower(res.Kind) || slices.Contains(res.ShortNames, name) {
+			return res
+		}
+	}
+	return nil
+}
+
+// holds reports whether the condition is true for an object, as JSON.
+func (c *Condition) holds(data []byte) bool {
+	var object any
+	if json.Unmarshal(data, &object) != nil {
+		return false
+	}
+	var out bytes.Buffer
+	if c.path.Execute(&out, object) != nil {
+		return false
+	}
+	if c.anyValue {
+		return out.Len() > 0
+	}
+	return out.String() == c.value
+}

@@ -1,0 +1,49 @@
+package waitfor
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestConditionsHold(t *testing.T) {
+	const object = `{"metadata":{"name":"a"},"status":{"phase":"DONE","n":3,"conditions":[{"type":"Ready","status":"True"}]}}`
+	for text, want := range map[string]bool{
+		"at/a:{.status.phase}=DONE":                                 true,
+		"at/a:{.status.phase}=RUNNING":                              false,
+		"at/a:.status.phase=DONE":                                   true,
+		"at/a:status.phase=DONE":                                    true,
+		"at/a:{.status.n}=3":                                        true,
+		"at/a:{.status.phase}":                                      true,
+		"at/a:{.status.absent}":                                     false,
+		"at/a:{.status.absent}=x":                                   false,
+		`at/a:{.status.conditions[?(@.type=="Ready")].status}=True`: true,
+		`at/a:{.status.conditions[?(@.type=="Ready")].status}`:      true,
+		`at/a:{.status.conditions[?(@.type=="Other")].status}`:      false,
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := c.holds([]byte(object)); got != want {
+			t.Errorf("%s holds: %v", text, got)
+		}
+	}
+}
+
+func TestBadConditionsAreNamed(t *testing.T) {
+	for _, text := range []string{"", "at/a", "at:{.x}=1", "/a:{.x}=1", "at/a:", "at/a:{.x=1", "a/b/c/d:{.x}=1"} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "OBJECT:JSONPATH=VALUE") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("at/a:{.status.phase}=DONE")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := Parse(text); err == nil {
+			c.holds([]byte(`{"status":{"phase":"DONE"}}`))
+		}
+	})
+}

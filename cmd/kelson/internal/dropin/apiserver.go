@@ -1,0 +1,133 @@
+package dropin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/serving"
+	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/tokens"
+)
+
+// apiserverOptions are the flags of kube-apiserver that have an effect here.
+type apiserverOptions struct {
+	bindAddress  string
+	securePort   int
+	certDir      string
+	certFile     string
+	keyFile      string
+	serviceRange string
+	gates        flags.Gates
+}
+
+// accepted lists the flags of kube-apiserver that test suites set and that have no effect here. They
+// are accepted so that the suites start. The help says that they have no effect.
+var accepted = []string{
+	"etcd-servers", "etcd-prefix",
+	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
+	"storage-backend", "event-ttl", "vmodule",
+	"encryption-provider-config", // the state is in memory
+}
+
+// APIServerCommand returns kelson kube-apiserver: a control plane without controllers whose state is in
+// memory, as envtest starts it.
+func APIServerCommand() *cobra.Command {
+	var opts apiserverOptions
+	c := &cobra.Command{
+		Use:   "kube-apiserver",
+		Short: "Replacement for the kube-apiserver that envtest starts",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return apiserver(c.Context(), opts, c.ErrOrStderr())
+		},
+	}
+	var s flags.Sections
+	f := s.Area("serving")
+	// The default of kube-apiserver is 0.0.0.0. This server is for tests on one machine, and by default
+	// it allows every authenticated client everything.
+	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
+	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
+	f.StringVar(&opts.certDir, "cert-dir", "", "directory with apiserver.crt and apiserver.key; used if the files exist")
+	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
+	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "private key of the serving certificate")
+	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
+	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
+	opts.gates.AddFlags(&s)
+	f = s.Area("accepted")
+	for _, name := range accepted {
+		f.StringArray(name, nil, "accepted for compatibility; has no effect")
+	}
+	f.Bool("allow-privileged", false, "accepted for compatibility; has no effect")
+	f.StringP("v", "v", "0", "accepted for compatibility; has no effect")
+	s.AddTo(c)
+	return c
+}
+
+func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) error {
+	certificate, err := opts.certificate()
+	if err != nil {
+		return err
+	}
+	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	serve.WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
+	log := serve.NewLog(errOut, slog.LevelWarn)
+	klog.SetSlogLogger(log)
+	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Log: log}
+	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
+	if err := opts.gates.Apply(&cfg); err != nil {
+		return err
+	}
+	defer opts.gates.Close()
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), cfg)
+	if err != nil {
+		return err
+	}
+	defer plane.Stop()
+	server, err := serving.New(serving.Config{
+		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx)
+}
+
+// certificate returns the certificate of the flags, the one in --cert-dir, or a new one for this run.
+func (o *apiserverOptions) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if o.certFile != "" || o.keyFile != "" {
+		return pki.Files(o.certFile, o.keyFile)
+	}
+	if o.certDir != "" {
+		cert, key := filepath.Join(o.certDir, "apiserver.crt"), filepath.Join(o.certDir, "apiserver.key")
+		if _, err := os.Stat(cert); err == nil {
+			return pki.Files(cert, key)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read --cert-dir: %w", err)
+		}
+	}
+	authority, err := pki.NewAuthority("kelson-ca")
+	if err != nil {
+		return nil, err
+	}
+	return authority.Serving(o.bindAddress), nil
+}

@@ -1,0 +1,59 @@
+package filewatch_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/cmd/kelson/internal/filewatch"
+)
+
+// CLI-02
+func TestChangesOfContentAreReported(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("api/v1/types.go", "package v1")
+	write("bin/manager.go", "package x")
+	w, err := filewatch.Watch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	want := func(names ...string) {
+		t.Helper()
+		var got []string
+		for deadline := time.After(10 * time.Second); len(got) < len(names); {
+			select {
+			case more := <-w.C():
+				got = append(got, more...)
+			case <-deadline:
+				t.Fatalf("%v not reported, only %v", names, got)
+			}
+		}
+		if strings.Join(got, " ") != strings.Join(names, " ") {
+			t.Fatalf("reported %v, want %v", got, names)
+		}
+	}
+	write("api/v1/types.go", "package v1") // same content
+	write("bin/manager.go", "package y")   // output
+	write("api/v1/a_test.go", "package v1")
+	write("api/v1/types.go", "package v1 // changed")
+	want("api/v1/types.go")
+	write("new/folder/a.go", "package a")
+	want("new/folder/a.go")
+	if err := os.Remove(filepath.Join(dir, "new/folder/a.go")); err != nil {
+		t.Fatal(err)
+	}
+	want("new/folder/a.go")
+}

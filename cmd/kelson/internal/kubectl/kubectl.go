@@ -1,0 +1,65 @@
+// Package kubectl runs the upstream kubectl, which is linked into this binary.
+package kubectl
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
+	"k8s.io/kubectl/pkg/cmd/util"
+)
+
+// Run runs kubectl and returns its exit code; on errors it exits the process as kubectl does. args
+// begins with "kubectl"; invoked is the path by which this binary was called. Run sets os.Args.
+func Run(invoked string, args []string) int {
+	os.Args = args // kubectl takes its own name and the names of plugins from os.Args
+	// Set the verbosity early: kubectl logs while it looks for plugins and reads kuberc, before it
+	// parses flags.
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
+	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
+		PluginHandler: pluginHandler{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
+		Arguments:     os.Args,
+		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+	})
+	if err := cli.RunNoErrOutput(command); err != nil {
+		util.CheckErr(err) // prints the error as kubectl does and exits
+	}
+	return 0
+}
+
+// pluginHandler runs plugins of kubectl. If this binary was called as kubectl, KUBECTL_PATH tells
+// plugins to call it by the same path.
+type pluginHandler struct {
+	cmd.PluginHandler
+	invoked string
+}
+
+func (p pluginHandler) Execute(path string, args, environment []string) error {
+	if filepath.Base(p.invoked) == "kubectl" {
+		if self, err := exec.LookPath(p.invoked); err == nil {
+			if self, err = filepath.Abs(self); err == nil {
+				environment = slices.DeleteFunc(environment, func(v string) bool { return strings.HasPrefix(v, "KUBECTL_PATH=") })
+				environment = append(environment, "KUBECTL_PATH="+self)
+			}
+		}
+	}
+	return p.PluginHandler.Execute(path, args, environment)
+}
+
+// Command returns a command that makes kubectl appear in the help. main calls Run instead of executing it.
+func Command() *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl",
+		Short:              "The upstream kubectl, linked in",
+		DisableFlagParsing: true,
+		Run:                func(*cobra.Command, []string) {},
+	}
+}

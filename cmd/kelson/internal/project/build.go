@@ -1,0 +1,157 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/scaffold"
+)
+
+// BuildCommand returns kelson build.
+func BuildCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "build [DIR]",
+		Short: "Run a project's generators and build its operator",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := output
+			if name == "" {
+				name = filepath.Join(Folder(args), "bin", "manager")
+			}
+			abs, err := filepath.Abs(name)
+			if err != nil {
+				return err
+			}
+			if _, err = GenerateAndBuild(c, Folder(args), abs); err == nil {
+				fmt.Fprintln(c.OutOrStdout(), "built", name)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "output file (default bin/manager in the project)")
+	return c
+}
+
+// TestCommand returns kelson test.
+func TestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "test [DIR] [-- FLAG…]",
+		Short: "Run a project's generators and its tests",
+		Long: `Run a project's generators and its tests.
+
+Tests that need a control plane each get their own one from this program.
+Arguments after -- are passed to go test. Unless they name packages, ./... is
+added.`,
+		Example: `  kelson test
+  kelson test . -- -run Welcome ./internal/controller`,
+		RunE: func(c *cobra.Command, args []string) error {
+			own, rest := SplitArgs(c, args)
+			if len(own) > 1 {
+				return fmt.Errorf("unexpected argument %q: put arguments of go test after --", own[1])
+			}
+			p, err := Open(Folder(own))
+			if err != nil {
+				return err
+			}
+			if err := generateAll(c, p.Dir); err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if !hasPackage(rest) {
+				rest = append(rest, "./...")
+			}
+			return RunChild(c.Context(), p.Dir, []string{"KELSON=" + self}, c.OutOrStdout(), c.ErrOrStderr(), "go", append([]string{"test"}, rest...)...)
+		},
+	}
+}
+
+// hasPackage reports whether arguments of go test name a package by its path.
+func hasPackage(args []string) bool {
+	for _, a := range args {
+		if a != "" && (a[0] == '.' || a[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// SplitArgs separates a command's own arguments from those after --.
+func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		return args[:at], args[at:]
+	}
+	return args, nil
+}
+
+// GenerateAndBuild runs the generators of the project in dir and builds its operator to the file binary.
+func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
+	p, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := generateAll(c, p.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
+		return nil, err
+	}
+	return p, p.Build(c.Context(), binary)
+}
+
+// generateAll updates all generated parts of a project: code, manifests, and Kelson's requirements in
+// go.mod.
+func generateAll(c *cobra.Command, dir string) error {
+	followed, err := scaffold.Follow(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range followed {
+		fmt.Fprintf(c.OutOrStdout(), "%-8s %s to match Kelson's source\n", f.What, f.Path)
+	}
+	result, err := toolchain.Generate(c.Context(), toolchain.Options{Dir: dir})
+	if err != nil {
+		return fmt.Errorf("generate: %w", err)
+	}
+	fmt.Fprintln(c.OutOrStdout(), generated(result))
+	return nil
+}
+
+// childGrace is how long a child process may take to exit after SIGTERM.
+const childGrace = 35 * time.Second
+
+// RunChild runs a program in dir until it exits, with env added to the environment of this process. When
+// ctx ends, it sends SIGTERM to the program's process group. It returns a non-zero exit code as an
+// exit.Code.
+func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writer, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = out, errOut
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches the child only once, through Cancel
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = childGrace
+	err := cmd.Run()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) && failed.ExitCode() > 0 {
+		return exit.Code(failed.ExitCode())
+	}
+	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
+}

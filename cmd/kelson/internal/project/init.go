@@ -1,0 +1,69 @@
+package project
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/toolchain/scaffold"
+)
+
+// InitCommand returns kelson init.
+func InitCommand() *cobra.Command {
+	var opts scaffold.InitOptions
+	c := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Create a project for an operator",
+		Long: `Create a project for an operator.
+
+The project is a Go module with kubebuilder's layout: cmd/main.go, config with
+the manifests, a Makefile and a Dockerfile. Add kinds with kelson create api.
+Until Kelson is published, a replace directive in go.mod points to the source
+from which this kelson was built, or to the folder that --kelson names.`,
+		Example: `  kelson init --domain example.com --repo example.com/welcome
+  kelson init welcome --domain example.com --repo example.com/welcome`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			opts.Dir = Folder(args)
+			checkout, err := scaffold.Checkout(opts.Checkout)
+			if err != nil {
+				return err
+			}
+			opts.Checkout = checkout
+			changes, err := scaffold.Init(opts)
+			if err != nil {
+				return err
+			}
+			report(c.OutOrStdout(), changes)
+			if len(changes) > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "go.mod points to Kelson's source in %s until Kelson is published\n", checkout)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.Domain, "domain", "my.domain", "domain of the project: the last part of its API groups")
+	f.StringVar(&opts.Repo, "repo", "", "path of the project's Go module (default: the path in an existing go.mod)")
+	f.StringVar(&opts.Name, "project-name", "", "name of the project (default: the name of the folder)")
+	f.StringVar(&opts.Checkout, "kelson", "", "folder with Kelson's source (default: the source from which this program was built)")
+	return c
+}
+
+// Folder returns the project's folder, which is the first of args and by default the current folder.
+func Folder(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return "."
+}
+
+// report prints the changes of a project, one line per file.
+func report(out io.Writer, changes []scaffold.Change) {
+	for _, c := range changes {
+		fmt.Fprintf(out, "%-8s %s\n", c.What, c.Path)
+	}
+	if len(changes) == 0 {
+		fmt.Fprintln(out, "nothing to change")
+	}
+}

@@ -1,0 +1,153 @@
+package serve
+
+import (
+	"math"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kelson.dev/operator/footprint"
+)
+
+const (
+	// allocatedBetween is the minimum number of bytes that a small server allocates between two
+	// collections. By default, Go collects when the heap has doubled. With a heap of ten megabytes that
+	// is every few dozen requests, and takes a quarter of all processor time.
+	allocatedBetween = 64 << 20
+	// quiet is the time without requests after which unused memory is returned to the system.
+	quiet = 2 * time.Second
+	// manyPages is how many bytes of the program file may stay in the memory of an idle server, which
+	// needs only a few megabytes of it.
+	manyPages = 32 << 20
+	// worthwhile is the minimum number of unused bytes for which memory is returned.
+	worthwhile = 16 << 20
+)
+
+// collector controls garbage collection: rarely under load, and once when the server becomes idle,
+// after which unused memory is returned to the operating system. No timer runs on an idle server.
+// GOGC in the environment disables the pacing.
+type collector struct {
+	requests atomic.Int64
+	armed    atomic.Bool
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	seen    int64
+	percent int // GOGC, as it was set
+	stopped bool
+}
+
+func newCollector() *collector {
+	c := &collector{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pace()
+	runtime.SetFinalizer(&cycle{c}, (*cycle).done)
+	return c
+}
+
+// cycle is unreachable, so that each collection runs its finalizer, done.
+type cycle struct{ c *collector }
+
+// done adjusts the pace after each collection. A periodic adjustment would use an outdated heap size
+// while the heap grows quickly, and collect too late.
+func (cy *cycle) done() {
+	cy.c.mu.Lock()
+	defer cy.c.mu.Unlock()
+	if !cy.c.stopped {
+		cy.c.pace()
+		runtime.SetFinalizer(cy, (*cycle).done)
+	}
+}
+
+// around returns a handler that counts the requests of h.
+func (c *collector) around(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer c.note()
+		h.ServeHTTP(w, req)
+	})
+}
+
+func (c *collector) note() {
+	c.requests.Add(1)
+	if c.armed.Load() || !c.armed.CompareAndSwap(false, true) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.timer = time.AfterFunc(quiet, c.look)
+	}
+}
+
+// look runs every quiet period while there are requests, and once after the last.
+func (c *collector) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	if now := c.requests.Load(); now != c.seen {
+		c.seen = now
+		c.timer.Reset(quiet)
+		return
+	}
+	if h := readHeap(); h.unused() > max(worthwhile, h.live/4) {
+		debug.FreeOSMemory()
+	}
+	footprint.Release(manyPages)
+	c.armed.Store(false)
+	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) { // a request arrived in the meantime
+		c.timer.Reset(quiet)
+	}
+}
+
+// pace sets how far the heap may grow before the next collection. The caller holds c.mu.
+func (c *collector) pace() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	percent := 100.0
+	if live := readHeap().live; live < allocatedBetween {
+		percent = math.Min(1000, 100*allocatedBetween/float64(max(live, 1<<20)))
+	}
+	if p := int(percent); p != c.percent {
+		c.percent = p
+		debug.SetGCPercent(p)
+	}
+}
+
+func (c *collector) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// heap holds sizes in bytes, from runtime/metrics.
+type heap struct {
+	live    uint64 // reachable at the last collection
+	objects uint64 // live, and allocated since then
+	free    uint64 // neither used nor returned to the system
+}
+
+func (h heap) unused() uint64 { return h.objects - min(h.objects, h.live) + h.free }
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+	}
+	metrics.Read(samples)
+	return heap{
+		live: samples[0].Value.Uint64(), objects: samples[1].Value.Uint64(),
+		free: samples[2].Value.Uint64() + samples[3].Value.Uint64(),
+	}
+}

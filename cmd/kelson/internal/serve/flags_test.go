@@ -1,0 +1,50 @@
+package serve
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"kelson.dev/cmd/kelson/internal/flags"
+)
+
+// AUTHN-01 … 08, AUTHZ-01, ADM-03: the flags of all gates are in the help of serve, below their area, and in docs/reference/security.md.
+func TestFlagsOfGatesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/reference/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var help bytes.Buffer
+	c := Command()
+	c.SetOut(&help)
+	if err := c.Help(); err != nil {
+		t.Fatal(err)
+	}
+	var s flags.Sections
+	(&flags.Gates{}).AddFlags(&s)
+	(&flags.Signing{}).AddFlags(s.Area("signing"))
+	(&flags.Encryption{}).AddFlags(s.Area("state"))
+	n := 0
+	for _, area := range s.Order {
+		_, below, found := strings.Cut(help.String(), "\n"+strings.ToUpper(area[:1])+area[1:]+" flags:\n\n")
+		if !found {
+			t.Errorf("the help lists no flags of area %s", area)
+		}
+		below, _, _ = strings.Cut(below, " flags:\n")
+		s.FlagSets[area].VisitAll(func(f *pflag.Flag) {
+			n++
+			if f.Usage == "" || !strings.Contains(below, "--"+f.Name+" ") {
+				t.Errorf("the help does not list --%s in area %s", f.Name, area)
+			}
+			if !strings.Contains(string(page), "`--"+f.Name+"`") {
+				t.Errorf("--%s is not in docs/reference/security.md", f.Name)
+			}
+		})
+	}
+	if n < 70 {
+		t.Errorf("%d flags", n)
+	}
+}

@@ -1,0 +1,37 @@
+package serve
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// issue 28: a listener that other machines can reach causes a warning.
+func TestWarnUnlessLoopback(t *testing.T) {
+	for _, test := range []struct {
+		address   string
+		allowsAll bool
+		want      []string // parts; none: nothing is written
+	}{
+		{"127.0.0.1", true, nil},
+		{"127.1.2.3", true, nil},
+		{"::1", true, nil},
+		{"0.0.0.0", false, []string{"WARNING: listening on 0.0.0.0:6443", "--bind-address=127.0.0.1"}},
+		{"::", true, []string{"WARNING: listening on [::]:6443", "AlwaysAllow"}},
+		{"192.0.2.1", true, []string{"192.0.2.1:6443", "AlwaysAllow"}},
+	} {
+		var out strings.Builder
+		WarnUnlessLoopback(&out, &net.TCPAddr{IP: net.ParseIP(test.address), Port: 6443}, test.allowsAll)
+		if test.want == nil && out.Len() > 0 {
+			t.Errorf("%s: %s", test.address, &out)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q lacks %q", test.address, &out, want)
+			}
+		}
+		if strings.Contains(out.String(), "AlwaysAllow") != (test.want != nil && test.allowsAll) {
+			t.Errorf("%s: %s", test.address, &out)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package serve
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/klog/v2"
+
+	"kelson.dev/apiserver/serving"
+	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/ephemeral"
+	"kelson.dev/kubernetes/node/process"
+	"kelson.dev/kubernetes/tokens"
+)
+
+// Plane is a control plane on a port.
+type Plane struct {
+	*controlplane.ControlPlane
+	// Kubeconfig is the file with the administrator's kubeconfig.
+	Kubeconfig string
+
+	server    *serving.Server
+	throwaway *ephemeral.Planes // nil if --planes is 0
+	cleanup   []func() error    // in the order of creation
+}
+
+// Start starts a control plane with the options and writes warnings to errOut. The caller must call
+// Run. If Start returns an error, it has released everything.
+func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err error) {
+	p := &Plane{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	node, err := controlplane.ParseNode(opts.Node)
+	if err != nil {
+		return nil, err
+	}
+	if opts.SecurePort < 0 || opts.SecurePort > 65535 {
+		return nil, fmt.Errorf("--secure-port %d: must be between 0 and 65535", opts.SecurePort)
+	}
+	if err := opts.planes.check(); err != nil {
+		return nil, err
+	}
+	if err := opts.state.check(); err != nil {
+		return nil, err
+	}
+	level := slog.LevelWarn
+	if opts.Verbose {
+		level = slog.LevelDebug
+	}
+	log := NewLog(errOut, level)
+	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler()))) // Kubernetes' controllers log through klog
+
+	// Listen before anything is created, so that a port in use leaves nothing behind.
+	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))
+	if errors.Is(err, serving.ErrPortInUse) {
+		return nil, fmt.Errorf("%w: choose another with --secure-port (0 picks a free one)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
+	WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
+
+	var cfg controlplane.Config
+	state, err := opts.state.open(ctx, &cfg, log)
+	p.cleanup = append(p.cleanup, state.cleanup...)
+	if err != nil {
+		return nil, err
+	}
+	dir, authority := state.dir, state.authority
+
+	var handler lateHandler
+	p.server, err = serving.New(serving.Config{
+		Listener:    listener,
+		Handler:     &handler,
+		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
+		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
+		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
+		Log:         log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
+	cfg.Node, cfg.NodeDir, cfg.Workloads = node, filepath.Join(dir, "node"), opts.workloads
+	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: p.URL() + tokens.KeySetPath}
+	cfg.Log = log
+	if err := opts.signing.Apply(&cfg); err != nil {
+		return nil, err
+	}
+	if err := opts.gates.Apply(&cfg); err != nil {
+		return nil, err
+	}
+	p.cleanup = append(p.cleanup, opts.gates.Close)
+	p.Kubeconfig = opts.Kubeconfig
+	if p.Kubeconfig == "" {
+		p.Kubeconfig = filepath.Join(dir, "kubeconfig")
+	}
+	if err := opts.pods.check(node, otherUsers(&opts, &cfg)); err != nil {
+		return nil, err
+	}
+	opts.pods.apply(&cfg, dir, p.Kubeconfig)
+	// The control plane outlives ctx: it stops after the requests in flight are drained.
+	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
+	if errors.Is(err, process.ErrNotConfined) && opts.pods.mayFallBack {
+		cfg.NodeUnconfined = true
+		p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
+	}
+	if err != nil {
+		return nil, opts.pods.explain(err)
+	}
+	if warning := podWarning(p.PodConfinement()); warning != "" {
+		fmt.Fprintln(errOut, warning)
+	}
+	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
+	collect := newCollector()
+	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
+	handler.Handler = collect.around(p.ControlPlane.Handler())
+	if opts.planes.max > 0 {
+		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
+			return nil, err
+		}
+		p.cleanup = append(p.cleanup, func() error { p.throwaway.Close(); return nil })
+		handler.Handler = withPlanes(p.throwaway, handler.Handler)
+	}
+
+	if err := writeKubeconfig(p.Kubeconfig, p.URL(), authority); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// URL returns the base URL of the server.
+func (p *Plane) URL() string { return p.server.URL() }
+
+// Run serves until ctx ends, then drains requests and closes everything.
+func (p *Plane) Run(ctx context.Context) error {
+	err := p.server.Run(ctx)
+	return errors.Join(err, p.close())
+}
+
+// drain ends the watches and waits for the short requests of all control planes.
+func (p *Plane) drain(ctx context.Context) error {
+	var err error
+	if p.throwaway != nil {
+		err = p.throwaway.Drain(ctx)
+	}
+	return errors.Join(err, p.ControlPlane.Drain(ctx))
+}
+
+func (p *Plane) close() error {
+	var errs []error
+	for i := len(p.cleanup) - 1; i >= 0; i-- {
+		errs = append(errs, p.cleanup[i]())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/ephemeral"
+)
+
+// planesOptions are the flags of throwaway control planes.
+type planesOptions struct {
+	max  int
+	idle time.Duration
+}
+
+func (o *planesOptions) addFlags(f *pflag.FlagSet) {
+	f.IntVar(&o.max, "planes", 0, "maximum number of throwaway control planes that clients can create under /planes; 0: none")
+	f.DurationVar(&o.idle, "planes-idle", 10*time.Minute, "delete a throwaway control plane that had no request for this long; 0: never")
+}
+
+func (o *planesOptions) check() error {
+	if o.max < 0 {
+		return fmt.Errorf("--planes %d: must not be negative", o.max)
+	}
+	if o.idle < 0 {
+		return fmt.Errorf("--planes-idle %s: must not be negative", o.idle)
+	}
+	return nil
+}
+
+// newPlanes returns the pool of throwaway control planes. Each keeps its state in memory, has its own
+// credential and uses the server's kind of node unless a request names another.
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*ephemeral.Planes, error) {
+	node := own.Node
+	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
+	if err != nil {
+		return nil, err
+	}
+	return ephemeral.New(ephemeral.Config{
+		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
+			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
+			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
+			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
+			if start.Node != "" {
+				var err error
+				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
+					return nil, fmt.Errorf("%w: %w", ephemeral.ErrInvalid, err)
+				}
+			}
+			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
+				return nil, fmt.Errorf("%w: node \"process\" is not allowed: start the server with --node=process", ephemeral.ErrInvalid)
+			}
+			if cfg.Node == controlplane.NodeProcess {
+				made.dir = filepath.Join(dir, "planes", start.ID)
+				cfg.NodeDir, cfg.NodeHidden, cfg.NodeUnconfined = made.dir, own.NodeHidden, own.NodeUnconfined
+				if err := os.MkdirAll(filepath.Dir(made.dir), 0o700); err != nil {
+					return nil, err
+				}
+			}
+			var err error
+			if made.ControlPlane, err = controlplane.Start(ctx, cfg); err != nil {
+				return nil, errors.Join(err, made.removeFiles())
+			}
+			return made, nil
+		},
+		Authenticator: identify,
+		Max:           opts.max,
+		Idle:          opts.idle,
+	}), nil
+}
+
+// throwawayPlane is a control plane of the pool. Its administrator has a bearer token that no other
+// control plane accepts. Client certificates would need an authority per plane, a TLS handshake per
+// plane, and the names of all these authorities in the handshakes of the shared port.
+type throwawayPlane struct {
+	*controlplane.ControlPlane
+	authority []byte // PEM; issued the certificate of the port
+	token     string
+	dir       string // for files of containers; "" unless pods run as processes
+}
+
+// Kubeconfig implements ephemeral.Plane.
+func (p *throwawayPlane) Kubeconfig(url string) (string, error) {
+	data, err := kubeconfig(url, p.authority, &api.AuthInfo{Token: p.token})
+	return string(data), err
+}
+
+// Stop implements ephemeral.Plane.
+func (p *throwawayPlane) Stop() {
+	p.ControlPlane.Stop()
+	_ = p.removeFiles() // leftover files in the server's own directory are harmless
+}
+
+func (p *throwawayPlane) removeFiles() error {
+	if p.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(p.dir)
+}
+
+// withPlanes routes /planes to the throwaway control planes, and everything else to own.
+func withPlanes(all *ephemeral.Planes, own http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/planes" || strings.HasPrefix(r.URL.Path, "/planes/") {
+			all.ServeHTTP(w, r)
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,119 @@
+// Package serve implements kelson serve: a control plane on a port, with its state, keys and
+// kubeconfig. kelson dev starts its control plane with the same code.
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// Options configure a control plane on a port. The zero value is not usable: Command and InMemory
+// set the defaults.
+type Options struct {
+	// SecurePort is the port to listen on; 0 picks a free one.
+	SecurePort int
+	// Kubeconfig is the file for the administrator's kubeconfig. Empty means "kubeconfig" in the data
+	// directory, or in a temporary one.
+	Kubeconfig string
+	// Node is the name of a controlplane.Node.
+	Node string
+	// Verbose logs at debug level.
+	Verbose bool
+
+	state       stateOptions
+	bindAddress string
+	workloads   bool
+	planes      planesOptions
+	gates       flags.Gates
+	signing     flags.Signing
+	pods        podFlags
+	withStdin   bool
+}
+
+// InMemory returns the options of a control plane on loopback whose state is in memory. If the system
+// cannot confine pods, their processes run unconfined, because only the user of this process creates pods.
+func InMemory() Options {
+	return Options{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true, pods: podFlags{mayFallBack: true}}
+}
+
+// Command returns kelson serve.
+func Command() *cobra.Command {
+	var opts Options
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a control plane for any client",
+		Long: `Run a control plane for any client.
+
+Writes are durable unless --in-memory is given: an acknowledged write survives a
+crash at any time. The control plane has its own certificate authority. It writes
+a kubeconfig with administrator rights. On SIGTERM or Ctrl-C, it answers the
+requests in flight and exits.`,
+		Example: `  kelson serve
+  kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
+  kelson serve --data-dir ./state --node=process
+  kelson serve --in-memory --planes 100
+  kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			if opts.withStdin {
+				var cancel context.CancelFunc
+				ctx, cancel = untilEOF(ctx, c.InOrStdin())
+				defer cancel()
+			}
+			return run(ctx, opts, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	var s flags.Sections
+	opts.state.addFlags(s.Area("state"))
+	f := s.Area("serving")
+	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
+	f.IntVar(&opts.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
+	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
+	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage)
+	opts.pods.addUsersFlag(f)
+	opts.pods.addUnconfinedFlag(f)
+	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
+	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
+	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
+	opts.planes.addFlags(f)
+	opts.gates.AddFlags(&s)
+	opts.signing.AddFlags(s.Area("signing"))
+	s.AddTo(c)
+	return c
+}
+
+// NodeUsage is the help of the flag --node.
+const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine) or none"
+
+// AddUnconfinedFlag registers the flag that lets pods run with all rights of this user.
+func (o *Options) AddUnconfinedFlag(f *pflag.FlagSet) { o.pods.addUnconfinedFlag(f) }
+
+func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
+	begin := time.Now()
+	p, err := Start(ctx, opts, errOut)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
+		controlplane.KubernetesVersion, p.URL(), p.Kubeconfig, time.Since(begin).Round(100*time.Microsecond))
+	return p.Run(ctx)
+}
+
+// untilEOF returns a context that ends when reading from in fails or ends.
+func untilEOF(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,211 @@
+package serve
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// stateOptions are the flags of where a control plane stores its state.
+type stateOptions struct {
+	dataDir  string
+	inMemory bool
+	noSync   bool
+
+	etcdServers                    []string
+	etcdPrefix                     string
+	etcdCA, etcdCert, etcdKey      string
+	etcdCompaction, etcdConnection time.Duration
+
+	encryption flags.Encryption
+}
+
+func (o *stateOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+DefaultDataDir()+")")
+	f.BoolVar(&o.inMemory, "in-memory", false, "keep the state only in memory")
+	f.BoolVar(&o.noSync, "unsafe-no-sync", false, "do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
+	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an etcd cluster that stores the state; the data directory then holds only keys; several control planes can share the cluster if they have the same keys (the pki folder of their data directories)")
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
+	f.StringVar(&o.etcdCA, "etcd-cafile", "", "authorities of etcd's serving certificates")
+	f.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for etcd")
+	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "private key of the client certificate for etcd")
+	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
+	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "timeout for connecting to etcd and for each request to it")
+	o.encryption.AddFlags(f)
+}
+
+func (o *stateOptions) check() error {
+	switch {
+	case o.inMemory && o.dataDir != "" && len(o.etcdServers) == 0:
+		return errors.New("--in-memory and --data-dir cannot be used together")
+	case o.inMemory && len(o.etcdServers) > 0:
+		return errors.New("--in-memory and --etcd-servers cannot be used together")
+	case (o.etcdCert == "") != (o.etcdKey == ""):
+		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
+	}
+	if err := o.encryption.Check(!o.inMemory); err != nil {
+		return err
+	}
+	for _, server := range o.etcdServers {
+		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--etcd-servers %q: must be http or https URLs", server)
+		}
+	}
+	return nil
+}
+
+// state is the opened state of a control plane, with its keys.
+type state struct {
+	dir       string
+	store     *store.Store
+	authority *pki.Authority
+	tokenKey  crypto.Signer // nil if the state is in memory: the key is not stored
+	once      []func(context.Context) error
+	cleanup   []func() error
+}
+
+// open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order, also
+// after an error.
+func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *slog.Logger) (s *state, err error) {
+	s = &state{}
+	open := store.Config{Log: log}
+	switch {
+	case o.inMemory:
+		if s.dir, err = os.MkdirTemp("", "kelson-"); err != nil {
+			return s, err
+		}
+		s.cleanup = append(s.cleanup, func() error { return os.RemoveAll(s.dir) })
+		if s.authority, err = pki.NewAuthority("kelson-ca"); err != nil {
+			return s, err
+		}
+	default:
+		if s.dir = o.dataDir; s.dir == "" {
+			s.dir = DefaultDataDir()
+		}
+		if s.dir, err = filepath.Abs(s.dir); err != nil {
+			return s, err
+		}
+		if len(o.etcdServers) > 0 {
+			err = o.openEtcd(ctx, s, &open, log)
+		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync, Log: log}); err != nil {
+			err = fmt.Errorf("open data directory: %w", err)
+		}
+		if err == nil && open.Backend != nil {
+			open.Backend, err = o.encryption.Wrap(open.Backend, log)
+		}
+		if err == nil {
+			err = s.openKeys()
+		}
+		if err != nil {
+			return s, errors.Join(err, closeAll(open))
+		}
+	}
+	if s.store, err = store.Open(open); err != nil {
+		return s, fmt.Errorf("open state: %w", err)
+	}
+	if !o.inMemory && !o.noSync && len(o.etcdServers) == 0 {
+		spareProcessor()
+	}
+	s.cleanup = append(s.cleanup, s.store.Close)
+	cfg.Store, cfg.Once = s.store, s.once
+	return s, nil
+}
+
+// spareProcessor raises GOMAXPROCS by one. Under load, one goroutine is nearly always in fsync. A
+// system call occupies its P until the runtime retakes it, and then has to wait for a free P when it
+// returns. GOMAXPROCS in the environment takes precedence.
+var spareProcessor = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+})
+
+func closeAll(open store.Config) error {
+	var errs []error
+	if open.Backend != nil {
+		errs = append(errs, open.Backend.Close())
+	}
+	if open.Shared != nil {
+		errs = append(errs, open.Shared.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *state) openKeys() (err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if s.authority, err = pki.OpenAuthority(filepath.Join(s.dir, "pki"), "kelson-ca"); err != nil {
+		return err
+	}
+	s.tokenKey, err = pki.OpenKey(filepath.Join(s.dir, "pki", "sa.key"))
+	return err
+}
+
+func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config, to *slog.Logger) error {
+	cfg := etcd.Config{Endpoints: o.etcdServers, Prefix: o.etcdPrefix, Timeout: o.etcdConnection}
+	if o.etcdCA != "" || o.etcdCert != "" {
+		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.etcdCA != "" {
+		data, err := os.ReadFile(o.etcdCA)
+		if err != nil {
+			return fmt.Errorf("read --etcd-cafile: %w", err)
+		}
+		if cfg.TLS.RootCAs = x509.NewCertPool(); !cfg.TLS.RootCAs.AppendCertsFromPEM(data) {
+			return fmt.Errorf("read --etcd-cafile: no certificate in %s", o.etcdCA)
+		}
+	}
+	if o.etcdCert != "" {
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(o.etcdCert, o.etcdKey)
+			return &pair, err
+		}
+		if _, err := load(); err != nil {
+			return fmt.Errorf("read --etcd-certfile: %w", err)
+		}
+		cfg.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	log, err := etcd.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if open.Shared, err = o.encryption.WrapShared(log, to); err != nil {
+		return err
+	}
+	if o.etcdCompaction > 0 {
+		s.once = append(s.once, func(ctx context.Context) error { return log.CompactEvery(ctx, o.etcdCompaction) })
+	}
+	return nil
+}
+
+// DefaultDataDir returns the directory of the state in the user's data folder.
+func DefaultDataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kelson")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "kelson")
+	}
+	return filepath.Join(home, ".local", "share", "kelson")
+}

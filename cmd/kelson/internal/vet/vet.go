@@ -1,0 +1,172 @@
+// Package vet implements kelson vet, which checks manifests offline with the API server's own code.
+package vet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/toolchain/vet"
+)
+
+type options struct {
+	against   string
+	kustomize []string
+	strict    bool
+	quiet     bool
+	output    string
+}
+
+// Command returns kelson vet.
+func Command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "vet [PATH...]",
+		Short: "Check manifests, definitions and samples offline with the API server's own code",
+		Long: `Check manifests, definitions and samples offline with the API server's own code.
+
+PATH is a file, a folder with its subfolders, or - for standard input. The
+default is the folder config if it exists, otherwise the current folder. In
+folders, it skips kustomizations and their patches, Helm charts, and files that
+are not manifests.
+
+It checks each object as an API server does on creation, with strict field
+validation: schemas, CEL rules and admission. It warns about objects of kinds that
+neither Kubernetes nor one of the files defines. It does not call webhooks, and
+does not require that the service accounts and classes of a Pod exist.
+
+A table shows the estimated worst-case cost of each CEL rule of a definition. For
+expensive rules, it names the missing bounds that cause the cost.
+
+With --against, it compares the definitions with those of another revision of the
+git repository. Changes that break stored objects or clients are errors.
+
+The exit code is 1 if there are errors, and with --strict also if there are
+warnings.`,
+		Example: `  kelson vet
+  kelson vet config/crd config/samples --against v1.2.0
+  kelson vet -k config/default
+  helm template chart | kelson vet -`,
+		RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), o, args, c.OutOrStdout()) },
+	}
+	c.Flags().StringVar(&o.against, "against", "", "git `revision` to compare the definitions with")
+	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
+	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
+	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print the costs of rules")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the findings: text or json")
+	return c
+}
+
+func run(ctx context.Context, o options, paths []string, out io.Writer) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output %q: must be text or json", o.output)
+	}
+	if len(paths) == 0 && len(o.kustomize) == 0 {
+		paths = []string{defaultManifests()}
+	}
+	manifests, err := vet.Read(paths...)
+	if err != nil {
+		return err
+	}
+	for _, dir := range o.kustomize {
+		built, err := buildKustomization(dir)
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, built...)
+	}
+	if len(manifests) == 0 {
+		return fmt.Errorf("no objects found in %v: name files or folders with manifests", paths)
+	}
+	plane, err := controlplane.Start(ctx, planeConfig())
+	if err != nil {
+		return err
+	}
+	defer plane.Stop()
+	report, err := vet.Ask(ctx, plane.RESTConfig(), manifests)
+	if err != nil {
+		return err
+	}
+	if o.against != "" {
+		before, err := vet.AtRevision(ctx, ".", o.against, paths...)
+		if err != nil {
+			return err
+		}
+		report.Add(vet.Compare(before, manifests.Definitions())...)
+		report.Sort()
+	}
+	if err := printReport(out, o, report); err != nil {
+		return err
+	}
+	if report.Count(vet.Error) > 0 || o.strict && report.Count(vet.Warning) > 0 {
+		return exit.Code(1)
+	}
+	return nil
+}
+
+// defaultManifests returns the folder of manifests in a project, or the current folder.
+func defaultManifests() string {
+	if info, err := os.Stat("config"); err == nil && info.IsDir() {
+		return "config"
+	}
+	return "."
+}
+
+// planeConfig configures a control plane that checks objects one by one. Admission plugins that require
+// the existence of other objects are disabled.
+func planeConfig() controlplane.Config {
+	return controlplane.Config{
+		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler), NoFastPaths: fastpath.DisabledByEnvironment(),
+		Admission: controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
+	}
+}
+
+func buildKustomization(dir string) (vet.Manifests, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("build kustomization %s: %w", dir, err)
+	}
+	content, err := built.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("build kustomization %s: %w", dir, err)
+	}
+	return vet.Parse(dir, bytes.TrimSpace(content))
+}
+
+func printReport(out io.Writer, o options, report *vet.Report) error {
+	if o.output == "json" {
+		if report.Findings == nil {
+			report.Findings = []vet.Finding{}
+		}
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	}
+	for _, f := range report.Findings {
+		fmt.Fprintln(out, f)
+	}
+	if len(report.Rules) > 0 && !o.quiet {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(w, "DEFINITION\tVERSION\tFIELD\tRULE\tCOST\tOF %d\n", uint64(vet.RuleLimit))
+		for _, r := range report.Rules {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", r.Definition, r.Version, r.Path, vet.Quoted(r.Rule), r.Cost, vet.Share(r.Cost))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "%d objects: %d errors, %d warnings\n", report.Objects, report.Count(vet.Error), report.Count(vet.Warning))
+	return err
+}

@@ -1,0 +1,126 @@
+package why
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+type options struct {
+	traces    []string
+	namespace string
+	last      int
+	token     string
+	insecure  bool
+}
+
+// Command returns kelson why.
+func Command() *cobra.Command {
+	opts := options{}
+	c := &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Explain the state of an object: which reconciles wrote it and what caused them",
+		Long: `Explain the state of an object: which reconciles wrote it and what caused them.
+
+Operators built with kelson.dev/operator record a trace of each reconcile: the
+events that caused it and its writes. This command reads traces from
+
+  - the files and URLs of --account; it connects the traces of several operators
+  - otherwise, the trace of kelson dev, which is next to the file $KUBECONFIG
+
+An operator writes its trace to a file if its environment has
+KELSON_TRACE=file:PATH. With the flag --account-bind-address, it serves the trace
+of its latest reconciles over HTTP.`,
+		Example: `  kelson why pod/example-at
+  kelson why at/example-at -n default --account http://localhost:8090 --account other.account`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return run(c.Context(), opts, args[0], c.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&opts.traces, "account", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
+	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
+	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
+	f.StringVar(&opts.token, "token", "", "bearer token for requests to URLs")
+	f.BoolVar(&opts.insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
+	return c
+}
+
+func run(ctx context.Context, opts options, object string, out io.Writer) error {
+	kind, name, ok := strings.Cut(object, "/")
+	if !ok || kind == "" || name == "" {
+		return fmt.Errorf("invalid object %q: want KIND/NAME, for example pod/web", object)
+	}
+	traces := opts.traces
+	if len(traces) == 0 {
+		path := os.Getenv("KUBECONFIG") + project.TraceSuffix
+		if _, err := os.Stat(path); err != nil || path == project.TraceSuffix {
+			return errors.New("no trace found: pass --account, or set KUBECONFIG to a cluster started by kelson dev")
+		}
+		traces = []string{path}
+	}
+	var readers []io.Reader
+	for _, place := range traces {
+		r, err := openTrace(ctx, opts, place)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		readers = append(readers, r)
+	}
+	t, err := Read(readers...)
+	if err != nil {
+		return err
+	}
+	found := t.Find(kind, opts.namespace, name)
+	if len(found) == 0 {
+		return fmt.Errorf("no recorded reconcile involves %s", object)
+	}
+	for i, o := range found {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		t.Explain(out, o, opts.last)
+	}
+	return nil
+}
+
+func openTrace(ctx context.Context, opts options, place string) (io.ReadCloser, error) {
+	if place == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	if !strings.HasPrefix(place, "http://") && !strings.HasPrefix(place, "https://") {
+		return os.Open(place)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
+	if err != nil {
+		return nil, err
+	}
+	if opts.token != "" {
+		req.Header.Set("Authorization", "Bearer "+opts.token)
+	}
+	client := &http.Client{Timeout: 30 * time.Second}
+	if opts.insecure {
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // --insecure-skip-tls-verify
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("read trace from %s: server responded with %s", place, resp.Status)
+	}
+	return resp.Body, nil
+}

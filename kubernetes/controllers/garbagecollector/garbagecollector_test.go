@@ -1,0 +1,216 @@
+package garbagecollector_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+// plane is a control plane with helpers for these tests.
+type plane struct {
+	*testing.T
+	*testenv.Env
+}
+
+func run(t *testing.T, test func(p plane)) {
+	synctest.Test(t, func(t *testing.T) { test(plane{t, testenv.New(t, testenv.Log(t))}) })
+}
+
+// add creates a ConfigMap with owners.
+func (p plane) add(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+	p.Helper()
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}}
+	p.Create(p.T, obj)
+	return obj
+}
+
+func ownedBy(owner *corev1.ConfigMap, block bool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: &block}
+}
+
+func (p plane) delete(obj client.Object, policy metav1.DeletionPropagation) {
+	p.Helper()
+	if err := p.Client().Delete(p.Context(), obj, client.PropagationPolicy(policy)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// left waits until all controllers are idle and checks which ConfigMaps exist.
+func (p plane) left(want ...string) {
+	p.Helper()
+	p.Settle(p.T)
+	list, err := client.List[corev1.ConfigMap](p.Context(), p.Client(), client.InNamespace("default"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	var got []string
+	for i := range list {
+		got = append(got, list[i].Name)
+	}
+	if !slices.Equal(got, want) {
+		p.Errorf("ConfigMaps %v, want %v", got, want)
+	}
+}
+
+func (p plane) update(obj client.Object, change func()) {
+	p.Helper()
+	p.Get(p.T, obj)
+	change()
+	if err := p.Client().Update(p.Context(), obj); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// CTRL-01
+func TestBackgroundDeletionCascades(t *testing.T) {
+	run(t, func(p plane) {
+		root := p.add("a-root")
+		child := p.add("b-child", ownedBy(root, false))
+		p.add("c-grandchild", ownedBy(child, false))
+		p.add("d-other")
+		p.left("a-root", "b-child", "c-grandchild", "d-other")
+		begin := time.Now()
+		p.delete(root, metav1.DeletePropagationBackground)
+		p.left("d-other")
+		if waited := time.Since(begin); waited != 0 {
+			p.Errorf("the cascade waited for %v", waited)
+		}
+	})
+}
+
+// CTRL-01
+func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
+	run(t, func(p plane) {
+		root := p.add("a-root")
+		blocking := p.add("b-blocks", ownedBy(root, true))
+		p.add("c-goes", ownedBy(root, false))
+		p.update(blocking, func() { blocking.Finalizers = []string{"example.com/wait"} })
+		p.delete(root, metav1.DeletePropagationForeground)
+		p.left("a-root", "b-blocks")
+		p.update(blocking, func() { blocking.Finalizers = nil })
+		p.left()
+	})
+}
+
+// CTRL-01
+func TestOrphanDeletion(t *testing.T) {
+	run(t, func(p plane) {
+		root := p.add("a-root")
+		child := p.add("b-child", ownedBy(root, true))
+		p.delete(root, metav1.DeletePropagationOrphan)
+		p.left("b-child")
+		p.Get(p.T, child)
+		if len(child.OwnerReferences) != 0 {
+			p.Errorf("the orphan still has its owner reference: %v", child.OwnerReferences)
+		}
+	})
+}
+
+// CTRL-01
+func TestDependentOfSeveralOwners(t *testing.T) {
+	run(t, func(p plane) {
+		one, other := p.add("a-one"), p.add("b-other")
+		shared := p.add("c-shared", ownedBy(one, false), ownedBy(other, false))
+		p.delete(one, metav1.DeletePropagationBackground)
+		p.left("b-other", "c-shared")
+		p.Get(p.T, shared)
+		if len(shared.OwnerReferences) != 1 || shared.OwnerReferences[0].UID != other.UID {
+			p.Errorf("owners: %v", shared.OwnerReferences)
+		}
+	})
+}
+
+// CTRL-01
+func TestOwnerWithAnotherUID(t *testing.T) {
+	run(t, func(p plane) {
+		owner := p.add("a-owner")
+		impostor := ownedBy(owner, false)
+		impostor.UID = "00000000-0000-0000-0000-000000000000"
+		p.add("b-claims", impostor)
+		p.left("a-owner")
+	})
+}
+
+// CTRL-01
+func TestOwnerInAnotherNamespace(t *testing.T) {
+	run(t, func(p plane) {
+		elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "owner"}}
+		p.Create(p.T, elsewhere)
+		p.add("b-claims", ownedBy(elsewhere, false))
+		p.left()
+	})
+}
+
+// CTRL-01
+func TestForegroundDeletionOfACycle(t *testing.T) {
+	run(t, func(p plane) {
+		a := p.add("a")
+		b := p.add("b", ownedBy(a, true))
+		c := p.add("c", ownedBy(b, true))
+		p.update(a, func() { a.OwnerReferences = []metav1.OwnerReference{ownedBy(c, true)} })
+		p.left("a", "b", "c")
+		p.delete(a, metav1.DeletePropagationForeground)
+		p.left()
+	})
+}
+
+// CTRL-01
+func TestOwnerOfAnUnservedKind(t *testing.T) {
+	run(t, func(p plane) {
+		p.add("claims", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "1"})
+		p.left("claims")
+		crd := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": "things.example.com"},
+			"spec": map[string]any{
+				"group": "example.com", "scope": "Namespaced",
+				"names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing"},
+				"versions": []any{map[string]any{
+					"name": "v1", "served": true, "storage": true,
+					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+				}},
+			},
+		}}
+		p.Create(p.T, crd)
+		time.Sleep(time.Minute) // now that the kind is served, the collector can tell that the owner does not exist
+		p.left()
+	})
+}
+
+// API-12
+func TestNamespaceDeletion(t *testing.T) {
+	run(t, func(p plane) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+		p.Create(p.T, ns)
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", Finalizers: []string{"example.com/wait"}}}
+		p.Create(p.T, held)
+		p.Create(p.T, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "free"}})
+		p.delete(ns, metav1.DeletePropagationBackground)
+		p.Settle(p.T)
+		p.Get(p.T, ns)
+		if ns.Status.Phase != corev1.NamespaceTerminating {
+			p.Errorf("phase %s", ns.Status.Phase)
+		}
+		if n := p.Plane().Store().Snapshot().Count("secrets", "team"); n != 0 {
+			p.Errorf("%d secrets left", n)
+		}
+		err := p.Client().Create(p.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "late"}})
+		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			p.Errorf("create in a terminating namespace: %v", err)
+		}
+		p.update(held, func() { held.Finalizers = nil })
+		p.Settle(p.T)
+		if err := p.Client().Get(p.Context(), client.KeyOf(ns), ns); !apierrors.IsNotFound(err) {
+			p.Errorf("the empty namespace still exists: %v %v", err, ns.Status)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package namespacedefaults_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/kubernetes/controllers/namespacedefaults"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/operator/client"
+)
+
+// plane is a client of a control plane with helpers for these tests.
+type plane struct {
+	*testing.T
+	client.Client
+}
+
+func run(t *testing.T, cfg controlplane.Config, test func(p plane)) {
+	synctest.Test(t, func(t *testing.T) {
+		cp, err := controlplane.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cp.Stop()
+		c, err := client.New(client.Config{REST: cp.RESTConfig()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(plane{t, c})
+	})
+}
+
+func (p plane) namespace(name string) *corev1.Namespace {
+	p.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := p.Create(p.Context(), ns); err != nil {
+		p.Fatal(err)
+	}
+	return ns
+}
+
+// has waits until all controllers are idle, and reads an object. It reports whether the object
+// exists.
+func (p plane) has(obj client.Object, namespace, name string) bool {
+	p.Helper()
+	synctest.Wait()
+	err := p.Get(p.Context(), client.Key{Namespace: namespace, Name: name}, obj)
+	if err != nil && !apierrors.IsNotFound(err) {
+		p.Fatal(err)
+	}
+	return err == nil
+}
+
+var withCA = controlplane.Config{RootCA: []byte("the certificate")}
+
+// CTRL-02
+func TestDefaultsInEveryNamespace(t *testing.T) {
+	run(t, withCA, func(p plane) {
+		p.namespace("lab")
+		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "lab"} {
+			cm := &corev1.ConfigMap{}
+			if !p.has(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) || !p.has(cm, ns, namespacedefaults.ConfigMap) {
+				p.Errorf("%s lacks the default objects", ns)
+			}
+			if len(cm.Data) != 1 || cm.Data["ca.crt"] != "the certificate" {
+				p.Errorf("the root CA in %s is %v", ns, cm.Data)
+			}
+		}
+	})
+}
+
+// CTRL-02
+func TestDefaultsAreRestored(t *testing.T) {
+	run(t, withCA, func(p plane) {
+		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
+		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || !p.has(cm, "default", namespacedefaults.ConfigMap) {
+			p.Fatal("the namespace lacks the default objects")
+		}
+		uid := sa.UID
+		if err := p.Delete(p.Context(), sa); err != nil {
+			p.Fatal(err)
+		}
+		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || sa.UID == uid {
+			p.Error("the deleted service account was not created again")
+		}
+		cm.Data, cm.Annotations = map[string]string{"ca.crt": "another", "more": "x"}, nil
+		if err := p.Update(p.Context(), cm); err != nil {
+			p.Fatal(err)
+		}
+		if p.has(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" || len(cm.Data) != 1 || len(cm.Annotations) != 1 {
+			p.Errorf("the root CA is %v %v", cm.Annotations, cm.Data)
+		}
+		if err := p.Delete(p.Context(), cm); err != nil {
+			p.Fatal(err)
+		}
+		if !p.has(cm, "default", namespacedefaults.ConfigMap) {
+			p.Error("the deleted root CA was not created again")
+		}
+	})
+}
+
+// CTRL-02
+func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
+	run(t, withCA, func(p plane) {
+		ns := p.namespace("lab")
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held", Finalizers: []string{"example.com/hold"}}}
+		if err := p.Create(p.Context(), held); err != nil {
+			p.Fatal(err)
+		}
+		synctest.Wait()
+		if err := p.Delete(p.Context(), ns); err != nil {
+			p.Fatal(err)
+		}
+		if p.has(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+			p.Error("the controller created objects in a namespace that is being deleted")
+		}
+		p.has(held, "lab", "held")
+		held.Finalizers = nil
+		if err := p.Update(p.Context(), held); err != nil {
+			p.Fatal(err)
+		}
+		if p.has(ns, "", "lab") {
+			p.Error("the namespace was not deleted")
+		}
+	})
+}
+
+// CTRL-02
+func TestWithoutAuthorityOrControllers(t *testing.T) {
+	run(t, controlplane.Config{}, func(p plane) {
+		if !p.has(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+			p.Error("want a service account and no root CA")
+		}
+	})
+	run(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p plane) {
+		if p.has(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+			p.Error("want nothing without controllers")
+		}
+	})
+}

@@ -1,0 +1,90 @@
+// Package nodelifecycle does part of the work of node-lifecycle-controller: if a node's status has
+// not been reported one minute after the node was created, it sets the node's conditions to
+// Unknown, as `kubectl describe node` shows them.
+//
+// It does not change nodes whose readiness was ever reported, even if their lease has expired.
+// Package nodetaints maintains the taints.
+package nodelifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/operator/client"
+)
+
+// StartupGrace is how long after its creation a node may take to report its status. Source:
+// kube-controller-manager's --node-startup-grace-period.
+const StartupGrace = time.Minute
+
+// conditions are the conditions that a kubelet reports.
+var conditions = []corev1.NodeConditionType{
+	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+}
+
+// Config configures the controller. Store and Client are required.
+type Config struct {
+	Store *store.Store
+	// Client writes the status of nodes.
+	Client client.Client
+	Log    *slog.Logger
+}
+
+// Controller monitors the nodes of one control plane.
+type Controller struct{ cfg Config }
+
+// New returns a controller; call Run to start it.
+func New(cfg Config) *Controller { return &Controller{cfg} }
+
+// Run runs the controller until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[string]{
+		Name: "node health", Store: c.cfg.Store, Resources: []string{"nodes"}, Log: c.cfg.Log, Sync: c.sync,
+		Keys: func(obj *store.Object, add func(string)) { add(obj.Key.Name) },
+	})
+}
+
+func (c *Controller) sync(ctx context.Context, name string) (time.Duration, error) {
+	node, err := derived.Get[corev1.Node](c.cfg.Store.Snapshot(), "nodes", "", name)
+	if err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	if node.DeletionTimestamp != nil || has(node, corev1.NodeReady) {
+		return 0, nil
+	}
+	if left := time.Until(node.CreationTimestamp.Add(StartupGrace)); left > 0 {
+		return left, nil
+	}
+	node = node.DeepCopy()
+	for _, kind := range conditions {
+		if !has(node, kind) {
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+				Type: kind, Status: corev1.ConditionUnknown,
+				Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
+				LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: metav1.Now(),
+			})
+		}
+	}
+	err = c.cfg.Client.Subresource("status").Update(ctx, node, nil)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return 0, nil // the node was written, perhaps by its kubelet; the event queues it again
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write node status: %w", err)
+	}
+	return 0, nil
+}
+
+func has(node *corev1.Node, kind corev1.NodeConditionType) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+}

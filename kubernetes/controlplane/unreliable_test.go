@@ -1,0 +1,261 @@
+package controlplane_test
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+
+	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// remote is a server on a TLS port that answers as the test says: an identity provider or a webhook.
+type remote struct {
+	*httptest.Server
+	mu     sync.Mutex
+	answer http.HandlerFunc
+	ended  chan struct{} // closed when the test ends, to release answers that hang
+}
+
+func newRemote(t *testing.T) *remote {
+	r := &remote{ended: make(chan struct{})}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		answer := r.answer
+		r.mu.Unlock()
+		answer(w, req)
+	}))
+	t.Cleanup(func() { close(r.ended); r.Close() })
+	return r
+}
+
+func (r *remote) set(answer http.HandlerFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+// hang reads the request and never answers it.
+func (r *remote) hang(_ http.ResponseWriter, req *http.Request) {
+	_, _ = io.Copy(io.Discard, req.Body)
+	select {
+	case <-r.ended:
+	case <-req.Context().Done():
+	}
+}
+
+func (r *remote) ca() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+}
+
+// kubeconfig writes a kubeconfig that names the server.
+func (r *remote) kubeconfig(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, file, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],
+		"users":[{"name":"u","user":{}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`,
+		r.URL, base64.StdEncoding.EncodeToString(r.ca())))
+	return file
+}
+
+// says answers every request with the same body.
+func says(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// lies are answers that must never identify or allow anyone.
+func lies(review string) map[string]http.HandlerFunc {
+	yes := fmt.Sprintf(`{"apiVersion":%q,"kind":"Pod","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`, "v1")
+	return map[string]http.HandlerFunc{
+		"another kind":      says(http.StatusOK, yes),
+		"not JSON":          says(http.StatusOK, "yes"),
+		"cut":               says(http.StatusOK, `{"apiVersion":"`+review+`","status":{"authenticated":true,"allowed":tr`),
+		"empty":             says(http.StatusOK, ""),
+		"refused with true": says(http.StatusForbidden, `{"apiVersion":"`+review+`","kind":"TokenReview","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`),
+		"error":             says(http.StatusInternalServerError, "broken"),
+		"teapot":            says(http.StatusTeapot, "{}"),
+	}
+}
+
+// othersAreServed checks that users whom the remote server does not concern are answered meanwhile.
+func (s *site) othersAreServed(t *testing.T, while string) {
+	t.Helper()
+	done := make(chan string, 1)
+	go func() { done <- s.who(t, certified(t, s.ca, "bob", "dev")) }()
+	select {
+	case got := <-done:
+		want(t, "another user while "+while, got, "bob dev")
+	case <-time.After(10 * time.Second):
+		t.Errorf("another user gets no answer while %s", while)
+	}
+}
+
+// AUTHN-06: a token webhook that hangs or lies identifies no one, and keeps no other user waiting.
+func TestUnreliableTokenWebhook(t *testing.T) {
+	r := newRemote(t)
+	r.set(r.hang)
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{
+		Webhook: &authn.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1", TTL: time.Hour},
+	}}})
+	client := s.withToken(t, "hangs")
+	go s.code(t.Context(), client, "GET", "/api", "", nil)
+	s.othersAreServed(t, "the webhook hangs")
+
+	for name, answer := range lies("authentication.k8s.io/v1") {
+		r.set(answer)
+		want(t, name, s.bearer(t, strings.ReplaceAll(name, " ", "-")), refused)
+	}
+	r.set(says(http.StatusOK, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"zoe"}}}`))
+	want(t, "a true answer", s.bearer(t, "good"), "zoe")
+}
+
+// withToken is a client without a certificate whose requests carry a bearer token.
+func (s *site) withToken(t *testing.T, token string) *http.Client {
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool()}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+token)
+		return transport.RoundTrip(req)
+	})}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// AUTHN-05: an identity provider that hangs, lies about its name or serves no keys identifies no one.
+func TestUnreliableIssuer(t *testing.T) {
+	i := newIssuer(t)
+	genuine := i.Config.Handler
+	hanging := make(chan struct{})
+	i.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		select {
+		case <-hanging:
+		case <-req.Context().Done():
+		}
+	})
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	write(t, file, i.ca())
+	start := func() *site {
+		return onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{OIDC: &authn.OIDC{
+			IssuerURL: i.URL, ClientID: "kelson", CAFile: file, UsernamePrefix: "-", SigningAlgs: []string{"ES256"},
+		}}}})
+	}
+	s := start()
+	answered := make(chan string, 1)
+	go func() { answered <- s.bearer(t, i.token(t, nil)) }()
+	s.othersAreServed(t, "the issuer hangs")
+	close(hanging)
+	want(t, "an issuer that hung", <-answered, refused)
+
+	for name, answer := range map[string]http.HandlerFunc{
+		"another issuer": says(http.StatusOK, fmt.Sprintf(`{"issuer":"https://elsewhere.example.com","jwks_uri":%q}`, i.URL+"/keys")),
+		"no keys":        says(http.StatusOK, fmt.Sprintf(`{"issuer":%q,"keys":[]}`, i.URL)),
+		"not JSON":       says(http.StatusOK, "<html>"),
+		"error":          says(http.StatusBadGateway, ""),
+		"endless": func(w http.ResponseWriter, req *http.Request) {
+			for range 256 { // 16 MiB
+				if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		i.Config.Handler = answer
+		s := start() // what was discovered is kept, so each lie needs a server of its own
+		want(t, name, s.bearer(t, i.token(t, nil)), refused)
+		s.othersAreServed(t, name)
+	}
+	i.Config.Handler = genuine
+	want(t, "the genuine issuer", start().bearer(t, i.token(t, nil)), "jane")
+}
+
+// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and users whom RBAC allows are
+// served without it.
+func TestUnreliableAuthorizationWebhook(t *testing.T) {
+	r := newRemote(t)
+	s := onPort(t, controlplane.Config{Authorization: authz.Options{
+		Modes: []string{"RBAC", "Webhook"}, Webhook: authz.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1"},
+	}})
+	const secrets = "/api/v1/namespaces/kube-system/secrets"
+	eve := s.browser(t, "eve")
+	for name, answer := range lies("authorization.k8s.io/v1") {
+		r.set(answer)
+		// Each path is new: denials are cached.
+		got := s.code(t.Context(), eve, "GET", secrets+"/"+strings.ReplaceAll(strings.ToLower(name), " ", "-"), "", nil)
+		if got != http.StatusForbidden && got != http.StatusInternalServerError {
+			t.Errorf("%s: %d, want 403, or 500 as kube-apiserver answers when its webhook fails", name, got)
+		}
+	}
+	r.set(r.hang)
+	go s.code(t.Context(), eve, "GET", secrets+"/hangs", "", nil)
+	s.othersAreServed(t, "the authorization webhook hangs")
+	r.set(says(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
+	if got := s.code(t.Context(), eve, "GET", secrets+"/allowed", "", nil); got != http.StatusNotFound {
+		t.Errorf("a true answer: %d, want 404 for a Secret that is not there", got)
+	}
+}
+
+// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only that one identifies the user, and
+// the server never sends it back.
+func TestTokensOfWebSockets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	write(t, file, []byte("correct-horse,ann,1,system:masters\n"))
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{TokenFile: file}}})
+	dial := func(protocols ...string) (*websocket.Conn, error) {
+		config, err := websocket.NewConfig("wss"+strings.TrimPrefix(s.url, "https")+"/api/v1/namespaces?watch=1", "https://localhost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Protocol = protocols
+		config.TlsConfig = &tls.Config{RootCAs: s.ca.Pool()}
+		return config.DialContext(t.Context())
+	}
+	const prefix = "base64url.bearer.authorization.k8s.io."
+	encoded := func(token string) string { return prefix + base64.RawURLEncoding.EncodeToString([]byte(token)) }
+
+	ws, err := dial(encoded("correct-horse"), "base64.binary.k8s.io")
+	if err != nil {
+		t.Fatalf("the right token: %v", err)
+	}
+	defer ws.Close()
+	for _, protocol := range ws.Config().Protocol {
+		if strings.HasPrefix(protocol, prefix) {
+			t.Errorf("the server sent the token back: %s", protocol)
+		}
+	}
+	var frame []byte
+	if err := websocket.Message.Receive(ws, &frame); err != nil || !strings.Contains(string(frame), `"ADDED"`) {
+		t.Errorf("first event: %s, %v", frame, err)
+	}
+	for name, protocols := range map[string][]string{
+		"a wrong token":          {encoded("battery-staple"), "base64.binary.k8s.io"},
+		"the token, not encoded": {prefix + "correct-horse", "base64.binary.k8s.io"},
+		"two tokens":             {encoded("correct-horse"), encoded("battery-staple"), "base64.binary.k8s.io"},
+		"a token alone":          {encoded("correct-horse")},
+		"none":                   {"base64.binary.k8s.io"},
+	} {
+		if ws, err := dial(protocols...); err == nil {
+			ws.Close()
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

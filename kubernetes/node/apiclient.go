@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"kelson.dev/operator/client"
+)
+
+// errPodGone means that the pod no longer exists, or that another pod has its name.
+var errPodGone = errors.New("the pod is gone")
+
+// writeStatus changes the pod's status by a patch with only the differences, so that concurrent
+// changes of other fields are kept. It returns the resulting pod, or the given one if there is no
+// difference.
+func writeStatus(ctx context.Context, c client.Client, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
+	patch, err := statusPatch(pod, status)
+	if err != nil || patch == nil {
+		return pod, err
+	}
+	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err = c.Subresource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil, fmt.Errorf("write status: %w", errPodGone)
+	case err != nil:
+		return nil, fmt.Errorf("write status: %w", err)
+	}
+	return answer, nil
+}
+
+// statusPatch returns a strategic merge patch from the pod's status to another, or nil if they are
+// equal. The patch contains the pod's uid, so that it fails for another pod of the same name.
+func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
+	from, err := json.Marshal(corev1.Pod{Status: pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(corev1.Pod{Status: status})
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("diff status: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil, nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(patch, &fields); err != nil {
+		return nil, err
+	}
+	fields["metadata"] = map[string]any{"uid": pod.UID}
+	return json.Marshal(fields)
+}
+
+// deletePod completes the deletion of a pod whose containers have ended.
+func (a *Agent) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := a.client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.Preconditions{UID: pod.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod: %w", err)
+	}
+	return nil
+}
+
+// configMap implements sources, with a kubelet's error messages.
+func (a *Agent) configMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	object, err := client.Get[corev1.ConfigMap](ctx, a.client, client.Key{Namespace: namespace, Name: name})
+	return object, plain(err)
+}
+
+func (a *Agent) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	object, err := client.Get[corev1.Secret](ctx, a.client, client.Key{Namespace: namespace, Name: name})
+	return object, plain(err)
+}
+
+// plain shortens a server's error to what a kubelet shows users, such as `configmap "x" not found`.
+func plain(err error) error {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return err
+	}
+	if d := status.ErrStatus.Details; apierrors.IsNotFound(err) && d != nil {
+		kind := map[string]string{"configmaps": "configmap", "secrets": "secret"}[d.Kind]
+		if kind != "" {
+			return fmt.Errorf("%s %q not found", kind, d.Name)
+		}
+	}
+	return status
+}
+
+// older reports whether a is certainly an older state of an object than b. The resource versions of
+// API servers are increasing numbers.
+func older(a, b *corev1.Pod) bool {
+	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
+	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
+	return errX == nil && errY == nil && x < y
+}

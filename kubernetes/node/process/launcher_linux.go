@@ -1,0 +1,205 @@
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// confine tries the confinements, strongest first, and returns the first that works on this system.
+func (r *Runtime) confine() (Confinement, error) {
+	if err := os.MkdirAll(filepath.Join(r.config.Root, mountPoint), 0o700); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(r.config.Root, ".try-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	p, err := r.newRootLauncher(nobody, dir, dir)
+	if err == nil {
+		err = r.try(p)
+		p.close()
+	}
+	if err == nil {
+		return ConfinedRoot, nil
+	}
+	if os.Geteuid() != 0 {
+		return "", fmt.Errorf("%w: user and mount namespaces are not available to this user: %w", ErrNotConfined, err)
+	}
+	if err := r.try(asUser{nobody}); err != nil {
+		return "", fmt.Errorf("%w: run as another user: %w", ErrNotConfined, err)
+	}
+	return ConfinedUser, nil
+}
+
+// try runs a program with a launcher. A missing program is no error, because it is not the
+// launcher's fault.
+func (r *Runtime) try(p launcher) error {
+	cmd := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
+	err := p.start(cmd)
+	if early := (*startError)(nil); errors.As(err, &early) && !early.Exec && !early.NoDir {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// newLauncher returns the launcher of a container. podDir and dir are the directories of the pod
+// and the container.
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string) (launcher, error) {
+	switch r.confinement {
+	case ConfinedRoot:
+		return r.newRootLauncher(userOf(pod), podDir, dir)
+	case ConfinedUser:
+		return asUser{userOf(pod)}, nil
+	}
+	return unconfined{}, nil
+}
+
+func (r *Runtime) newRootLauncher(user uint32, podDir, dir string) (launcher, error) {
+	tmp := filepath.Join(podDir, podTmp)
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
+	}
+	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden}
+	if os.Geteuid() != 0 {
+		return &reexecuted{rootFS: v}, nil
+	}
+	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
+		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
+	}
+	return newThread(v, user)
+}
+
+// thread is an operating system thread with its own mount namespace. Processes that it starts
+// inherit its root directory. Starting them is as cheap as without confinement, because no helper
+// program is needed.
+type thread struct {
+	asUser
+	work   chan func()
+	end    chan struct{}
+	closed sync.Once
+}
+
+func newThread(v rootFS, user uint32) (*thread, error) {
+	t := &thread{asUser: asUser{user}, work: make(chan func()), end: make(chan struct{})}
+	ready := make(chan error)
+	onThread(func() {
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = v.enter(true)
+		}
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		}
+		ready <- err
+		for err == nil {
+			select {
+			case f := <-t.work:
+				f()
+			case <-t.end:
+				return
+			}
+		}
+	})
+	if err := <-ready; err != nil {
+		return nil, fmt.Errorf("create the pod's root directory: %w", err)
+	}
+	return t, nil
+}
+
+// onThread runs f on a thread that is destroyed afterwards. It avoids the main thread, which can't
+// be destroyed and is the one that /proc/self shows.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread() // without unlocking, the thread is destroyed with the goroutine
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		taken := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(taken)
+			f()
+		}()
+		<-taken
+		runtime.UnlockOSThread()
+	}()
+}
+
+// do runs f on the thread.
+func (t *thread) do(f func() error) (err error) {
+	done := make(chan struct{})
+	call := func() {
+		defer close(done)
+		err = f()
+	}
+	select {
+	case t.work <- call:
+		<-done
+		return err
+	case <-t.end:
+		return errors.New("the container has ended")
+	}
+}
+
+func (t *thread) start(cmd *exec.Cmd) error {
+	t.setUser(cmd)
+	return t.do(func() error {
+		if err := find(cmd); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
+}
+
+func (t *thread) terminal() (master, slave *os.File, err error) {
+	err = t.do(func() error {
+		master, slave, err = t.asUser.terminal()
+		return err
+	})
+	return master, slave, err
+}
+
+func (t *thread) close() { t.closed.Do(func() { close(t.end) }) }
+
+// mapped reports whether a user id exists in this process's user namespace.
+func mapped(user uint32) bool {
+	f, err := os.Open("/proc/self/uid_map")
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var first, outside, count uint64
+		if n, _ := fmt.Sscan(lines.Text(), &first, &outside, &count); n == 3 && uint64(user) >= first && uint64(user) < first+count {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutNewPrivileges calls start so that set-user-ID programs have no effect in the new process.
+func withoutNewPrivileges(start func() error) error {
+	done := make(chan error)
+	onThread(func() {
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = start()
+		}
+		done <- err
+	})
+	return <-done
+}

@@ -1,0 +1,257 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountPoint is the directory below Config.Root where root directories are assembled. Each is
+// visible only in its own mount namespace.
+const mountPoint = ".root"
+
+// podTmp is the directory for a pod's /tmp, in the pod's directory.
+const podTmp = ".tmp"
+
+// rootFS describes a container's root directory:
+//
+//	/usr /bin /lib /etc /opt …   the machine's, read-only, without Hidden
+//	/proc                        without processes of other users; in a user namespace, with them
+//	/sys                         read-only
+//	/dev                         null, zero, full, random, urandom, tty, and its own pts and shm
+//	/tmp /var/tmp                Tmp, or a small tmpfs
+//	Dir                          the container's directory, at its own path
+//
+// Nothing else exists in it.
+type rootFS struct {
+	Mount  string // an empty directory
+	Dir    string
+	Tmp    string
+	Hidden []string
+}
+
+// systemDirs are mounted read-only, if they exist.
+var systemDirs = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys",
+	"/nix/store", "/gnu/store", "/run/current-system", "/var/lib/ca-certificates",
+}
+
+// alwaysHidden are directories with clusters' credentials, which are sometimes world-readable.
+var alwaysHidden = []string{"/etc/kubernetes", "/etc/rancher"}
+
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// enter mounts the root directory and makes it that of the calling thread's mount namespace, which
+// must not be shared with other threads. root is true if the caller has root's capabilities outside
+// of a user namespace.
+func (v *rootFS) enter(root bool) error {
+	// Mounts made here must not propagate to other namespaces.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("separate the mount namespace: %w", err)
+	}
+	if err := unix.Mount("tmpfs", v.Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+		return fmt.Errorf("mount root directory: %w", err)
+	}
+	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.ownDirs, v.pivot} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at returns where a path of the new root directory is before pivot.
+func (v *rootFS) at(path string) string { return filepath.Join(v.Mount, path) }
+
+// system mounts the system's directories.
+func (v *rootFS) system() error {
+	for _, dir := range systemDirs {
+		info, err := os.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(dir)
+			if err == nil {
+				if err = os.MkdirAll(filepath.Dir(v.at(dir)), 0o755); err == nil {
+					err = os.Symlink(target, v.at(dir))
+				}
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := v.bind(dir, dir, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+			return err
+		}
+	}
+	// /etc/resolv.conf is often a link to a file in /run.
+	if target, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && !v.shown(target) {
+		return v.bind(target, target, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	}
+	return nil
+}
+
+func (v *rootFS) shown(path string) bool {
+	return slices.ContainsFunc(systemDirs, func(dir string) bool { return isBelow(path, dir) })
+}
+
+// bind mounts a directory or file of the machine at a path of the new root directory.
+func (v *rootFS) bind(from, to string, attributes uint64) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	target := v.at(to)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.MkdirAll(target, 0o755)
+	} else if _, there := os.Lstat(target); there != nil {
+		err = os.WriteFile(target, nil, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(from, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("bind mount %s: %w", from, err)
+	}
+	if attributes == 0 {
+		return nil
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes}); err != nil {
+		return fmt.Errorf("set mount attributes of %s: %w", from, err)
+	}
+	return nil
+}
+
+// hide mounts empty directories or files over the hidden paths.
+func (v *rootFS) hide() error {
+	for _, path := range slices.Concat(alwaysHidden, v.Hidden) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue // the path does not exist
+		}
+		if !v.shown(real) {
+			continue
+		}
+		info, err := os.Stat(real)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			err = unix.Mount("tmpfs", v.at(real), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m")
+		} else {
+			err = unix.Mount("/dev/null", v.at(real), "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			return fmt.Errorf("hide %s: %w", real, err)
+		}
+	}
+	return nil
+}
+
+func (v *rootFS) devices() error {
+	if err := os.MkdirAll(v.at("/dev"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range devices {
+		if err := v.bind("/dev/"+name, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := os.Symlink(target, v.at("/dev/"+name)); err != nil {
+			return err
+		}
+	}
+	for _, m := range []struct{ dir, kind, options string }{
+		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
+		{"/dev/shm", "tmpfs", "mode=1777,size=64m"},
+	} {
+		if err := os.Mkdir(v.at(m.dir), 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, v.at(m.dir), m.kind, unix.MS_NOSUID|unix.MS_NOEXEC, m.options); err != nil {
+			return fmt.Errorf("mount %s: %w", m.dir, err)
+		}
+	}
+	return nil
+}
+
+// proc mounts /proc. As root, processes of other users are hidden. Otherwise they are visible, but
+// the kernel's rules for other user namespaces protect their memory, files and environment.
+func (v *rootFS) proc(root bool) error {
+	if err := os.Mkdir(v.at("/proc"), 0o755); err != nil {
+		return err
+	}
+	if root {
+		err := unix.Mount("proc", v.at("/proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2")
+		if err == nil {
+			return nil
+		}
+	}
+	return v.bind("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// ownDirs mounts the container's own directories, which may be below a hidden one.
+func (v *rootFS) ownDirs() error {
+	const attributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	var err error
+	if isBelow(v.Dir, "/tmp") {
+		// Don't mount at a path in a directory that an earlier container of the pod could have
+		// filled with links.
+		if err = os.Mkdir(v.at("/tmp"), 0o755); err == nil {
+			err = unix.Mount("tmpfs", v.at("/tmp"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=64m")
+		}
+	} else {
+		err = v.bind(v.Tmp, "/tmp", attributes)
+	}
+	if err == nil {
+		err = v.bind(v.Dir, v.Dir, attributes)
+	}
+	if err == nil {
+		err = os.MkdirAll(v.at("/var"), 0o755)
+	}
+	if err == nil {
+		err = os.Symlink("/tmp", v.at("/var/tmp"))
+	}
+	if errors.Is(err, fs.ErrExist) { // the container's directory is below /var/tmp
+		return nil
+	}
+	return err
+}
+
+// pivot makes the assembled directory the root directory and unmounts the previous one.
+func (v *rootFS) pivot() error {
+	if err := unix.MountSetattr(unix.AT_FDCWD, v.Mount, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("make the root directory read-only: %w", err)
+	}
+	if err := unix.Chdir(v.Mount); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("change the root directory: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the previous root directory: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+func isBelow(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -1,0 +1,225 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
+)
+
+var one = client.Key{Namespace: "default", Name: "one"}
+
+// watched is a client of a server with one ConfigMap, and informers that run until the test ends.
+func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client.Client, informer.Informers) {
+	t.Helper()
+	server := clienttest.New()
+	direct, err := client.New(client.Config{REST: server.RESTConfig()})
+	must(t, err)
+	must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}))
+	server.SetFaults(faults)
+	informers, err := informer.New(informer.Config{Client: direct, Form: form})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { cancel(); synctest.Wait() })
+	go func() { _ = informers.Run(ctx) }()
+	return direct, informers
+}
+
+// RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it;
+// without that it does, and so does what others wrote.
+func TestEchoes(t *testing.T) {
+	const lag = 10 * time.Millisecond
+	for name, tt := range map[string]struct {
+		form     informer.Form
+		again    time.Duration // when the object is reconciled for another reason
+		byOthers bool
+		want     int32
+	}{
+		"nothing between":          {want: 2},
+		"one between":              {again: lag / 2, want: 2},
+		"one between, compact":     {again: lag / 2, want: 2, form: informer.Compact},
+		"one between, metadata":    {again: lag / 2, want: 2, form: informer.Metadata},
+		"one later":                {again: 2 * lag, want: 3},
+		"one between, and a write": {again: lag / 2, byOthers: true, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				direct, informers := watched(t, clienttest.Faults{WatchLag: lag}, tt.form)
+				ctx, c := t.Context(), informers.Client()
+				again := make(chan reconcile.Request)
+				var count atomic.Int32
+				r := start(t, controller.Config{
+					Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+						count.Add(1)
+						cm, err := client.Get[corev1.ConfigMap](ctx, c, req.NamespacedName)
+						if err == nil && cm.Data["written"] == "" {
+							cm.Data = map[string]string{"written": "yes"}
+							err = c.Update(ctx, cm)
+						}
+						return reconcile.Result{}, err
+					}),
+				})
+				synctest.Wait()
+				for count.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if tt.again != 0 {
+					time.Sleep(tt.again)
+					again <- reconcile.Request{NamespacedName: one}
+				}
+				if tt.byOthers {
+					cm, err := client.Get[corev1.ConfigMap](ctx, direct, one)
+					must(t, err)
+					cm.Labels = map[string]string{"others": "were here"}
+					must(t, direct.Update(ctx, cm))
+				}
+				time.Sleep(time.Second)
+				if got := count.Load(); got != tt.want {
+					t.Errorf("%d reconciles, want %d", got, tt.want)
+				}
+				r.stop(t)
+			})
+		})
+	}
+}
+
+// RUN-03: an event that comes late to the queue causes no reconcile if one has started since it
+// could be read, regardless of the writer; but it does if it can be read from another copy, which
+// may be behind.
+func TestLateEvents(t *testing.T) {
+	const late = 10 * time.Millisecond
+	for name, tt := range map[string]struct {
+		again time.Duration // after the event, the object is reconciled for another reason
+		two   bool          // informers of the kind
+		want  int32
+	}{
+		"nothing between":            {want: 2},
+		"one between":                {again: late / 2, want: 2},
+		"one between, of two copies": {again: late / 2, two: true, want: 3},
+		"one later":                  {again: 2 * late, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				direct, informers := watched(t, clienttest.Faults{}, informer.Full)
+				if tt.two {
+					_, err := informers.For(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
+					must(t, err)
+				}
+				slow := func(e controller.Event, enqueue func(reconcile.Request)) {
+					time.Sleep(late)
+					controller.EnqueueObject(e, enqueue)
+				}
+				again := make(chan reconcile.Request)
+				var count atomic.Int32
+				r := start(t, controller.Config{
+					Sources: []controller.Source{
+						&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}, Handler: slow}, controller.Channel(again),
+					},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+						count.Add(1)
+						return reconcile.Result{}, nil
+					}),
+				})
+				time.Sleep(time.Second)
+				cm, err := client.Get[corev1.ConfigMap](t.Context(), direct, one)
+				must(t, err)
+				cm.Labels = map[string]string{"others": "were here"}
+				must(t, direct.Update(t.Context(), cm))
+				if tt.again != 0 {
+					time.Sleep(tt.again)
+					again <- reconcile.Request{NamespacedName: one}
+				}
+				time.Sleep(time.Second)
+				if got := count.Load(); got != tt.want {
+					t.Errorf("%d reconciles, want %d", got, tt.want)
+				}
+				r.stop(t)
+			})
+		})
+	}
+}
+
+// RUN-02, RUN-03: a reconcile that reads from the informer itself sees what this process wrote, or
+// the event of the write has it run again.
+func TestEchoesOfInformerReads(t *testing.T) {
+	const lag = 10 * time.Millisecond
+	written := func(obj client.Object) []string { return []string{obj.GetLabels()["written"]} }
+	reads := map[string]func(inf informer.Informer) bool{
+		"get": func(inf informer.Informer) bool {
+			obj, ok := inf.Get(one)
+			return ok && obj.GetLabels()["written"] == "yes"
+		},
+		"list": func(inf informer.Informer) bool {
+			objs := inf.List(one.Namespace)
+			return len(objs) == 1 && objs[0].GetLabels()["written"] == "yes"
+		},
+		"lister": func(inf informer.Informer) bool {
+			objs := informer.Lister[corev1.ConfigMap, *corev1.ConfigMap]{Informer: inf}.List("", labels.Everything())
+			return len(objs) == 1 && objs[0].Labels["written"] == "yes"
+		},
+		"index": func(inf informer.Informer) bool {
+			objs, err := inf.ByIndex("written", "yes")
+			return err == nil && len(objs) == 1
+		},
+	}
+	for _, form := range []informer.Form{informer.Full, informer.Compact, informer.Metadata} {
+		for _, dynamic := range []bool{false, true} { // the informer can't show what is written in another form
+			for name, read := range reads {
+				t.Run(fmt.Sprint(form, " dynamic ", dynamic, " ", name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						_, informers := watched(t, clienttest.Faults{WatchLag: lag}, form)
+						c := informers.Client()
+						inf, err := informers.For(&corev1.ConfigMap{})
+						must(t, err)
+						must(t, inf.AddIndex("written", written))
+						again := make(chan reconcile.Request)
+						var count, seen atomic.Int32
+						r := start(t, controller.Config{
+							Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
+							Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+								if read(inf) {
+									seen.Add(1)
+									return reconcile.Result{}, nil
+								}
+								if count.Add(1) > 1 {
+									return reconcile.Result{}, nil
+								}
+								var cm client.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}
+								if dynamic {
+									cm = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+										"metadata": map[string]any{"namespace": one.Namespace, "name": one.Name}}}
+								}
+								return reconcile.Result{}, c.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"written":"yes"}}}`)))
+							}),
+						})
+						for count.Load() == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						time.Sleep(lag / 2)
+						again <- reconcile.Request{NamespacedName: one} // after the write, before its event
+						time.Sleep(24 * time.Hour)
+						if seen.Load() == 0 {
+							t.Errorf("no reconcile saw the write, %d did not", count.Load())
+						}
+						r.stop(t)
+					})
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package randomtest_test
+
+import (
+	"testing"
+
+	"kelson.dev/operator/internal/randomtest"
+)
+
+func TestSeedOfTheEnvironment(t *testing.T) {
+	t.Setenv("KELSON_SEED", "18446744073709551615")
+	if got := randomtest.Seed(t); got != 1<<64-1 {
+		t.Errorf("got %d", got)
+	}
+	t.Setenv("KELSON_SEED", "")
+	if randomtest.Seed(t) == randomtest.Seed(t) {
+		t.Error("the same random seed twice")
+	}
+}

@@ -1,0 +1,502 @@
+package manager_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/reconcile"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) with(words ...string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// fleet is a manager with one controller for the ConfigMaps of all its clusters.
+type fleet struct {
+	*manager.Manager
+	controller *controller.Controller
+	own        *apitest.Server
+	log        lines
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func (f *fleet) saw(ctx context.Context, what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, reconcile.Cluster(ctx)+":"+what)
+}
+
+func (f *fleet) visits() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen := f.seen
+	f.seen = nil
+	slices.Sort(seen)
+	return seen
+}
+
+// newFleet's controller does what is said about an object, or else sees what it reads of it.
+func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
+	t.Helper()
+	f := &fleet{own: apitest.New(apitest.ConfigMaps, apitest.Events)}
+	cfg.REST, cfg.Name, cfg.GracePeriod = hosted(f.own, "own"), "test", 10*time.Second
+	cfg.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	f.Manager, err = manager.New(cfg)
+	must(t, err)
+	f.controller, err = f.NewController(controller.Config{Name: "test", Kind: "ConfigMap", Concurrency: 4, Reconciler: reconcile.Func(
+		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			if special != nil {
+				if is, result, err := special(ctx, req); is {
+					return result, err
+				}
+			}
+			cm, err := client.Get[corev1.ConfigMap](ctx, f.Client(), req.NamespacedName)
+			if err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			f.saw(ctx, cm.Name)
+			return reconcile.Result{}, nil
+		})})
+	must(t, err)
+	must(t, f.OnCluster(func(cluster *manager.Cluster) error {
+		_, err := f.controller.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+		return err
+	}))
+	return f
+}
+
+// start runs the manager until the result is called.
+func (f *fleet) start(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	return func() { cancel(); must(t, <-ended) }
+}
+
+func (f *fleet) ready(t *testing.T) (int, string) {
+	t.Helper()
+	return get(t, f.HealthHandler(), "/readyz?verbose")
+}
+
+// hosted is a configuration for a server under a name of its own.
+func hosted(rt http.RoundTripper, host string) *rest.Config {
+	return &rest.Config{Host: "http://" + host, Transport: rt}
+}
+
+func newServer(t *testing.T, names ...string) *apitest.Server {
+	t.Helper()
+	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	c, err := client.New(client.Config{REST: s.REST()})
+	must(t, err)
+	for _, name := range names {
+		must(t, c.Create(t.Context(), configMap(name)))
+	}
+	return s
+}
+
+// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and
+// nothing else.
+func TestDisengage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(chan error, 1)
+		f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+			switch req.Name {
+			case "later":
+				return true, reconcile.Result{RequeueAfter: time.Hour}, nil
+			case "failing":
+				return true, reconcile.Result{}, errors.New("no milk")
+			case "endless":
+				<-ctx.Done()
+				ends <- context.Cause(ctx)
+				return true, reconcile.Result{}, ctx.Err()
+			}
+			return false, reconcile.Result{}, nil
+		})
+		defer f.start(t)()
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		f.visits()
+
+		east, west := newServer(t, "a", "later", "failing", "endless"), newServer(t, "a")
+		cluster, err := f.Engage("east", hosted(east, "east"))
+		must(t, err)
+		_, err = f.Engage("west", hosted(west, "west"))
+		must(t, err)
+		time.Sleep(30 * time.Second)
+		if got := f.visits(); !slices.Equal(got, []string{"east:a", "west:a"}) {
+			t.Fatalf("got %q", got)
+		}
+		if s := f.controller.Queue().Stats(); s.Waiting != 2 || s.Running != 1 {
+			t.Fatalf("%+v is in the queue", s)
+		}
+		if code, body := f.ready(t); code != 200 || !strings.Contains(body, "informers of east") {
+			t.Fatalf("%d %s", code, body)
+		}
+
+		began := time.Now()
+		must(t, f.Disengage("east"))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		if err := f.Disengage("east"); !errors.Is(err, manager.ErrClusterNotFound) {
+			t.Errorf("the second time: %v", err)
+		}
+		if _, err := f.Cluster("east"); !errors.Is(err, manager.ErrClusterNotFound) {
+			t.Errorf("it is found: %v", err)
+		}
+		if !errors.Is(context.Cause(cluster.Context()), manager.ErrDisengaged) {
+			t.Errorf("its context has ended by %v", context.Cause(cluster.Context()))
+		}
+		if s := f.controller.Queue().Stats(); s.Waiting != 0 || s.Ready != 0 || s.Running != 1 {
+			t.Errorf("%+v is in the queue", s)
+		}
+		if code, body := f.ready(t); code != 200 || strings.Contains(body, "east") || !strings.Contains(body, "informers of west") {
+			t.Errorf("%d %s", code, body)
+		}
+		// Running reconciles may continue for the grace period.
+		if cause := <-ends; time.Since(began) != 10*time.Second || !errors.Is(cause, manager.ErrDisengaged) {
+			t.Errorf("a reconcile was interrupted %v after that, by %v", time.Since(began), cause)
+		}
+		synctest.Wait()
+		if s := f.controller.Queue().Stats(); s.Waiting+s.Ready+s.Running != 0 {
+			t.Errorf("%+v is in the queue: what was interrupted is not tried again", s)
+		}
+		failing := reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "failing"}}
+		if n := f.controller.Queue().NumRequeues(failing); n != 0 {
+			t.Errorf("%d failures are remembered", n)
+		}
+		_, body := get(t, f.MetricsHandler(), "/metrics")
+		for host, want := range map[string]bool{"east": false, "west": true, "own": true} {
+			if strings.Contains(body, `host="`+host+`"`) != want {
+				t.Errorf("metrics of %s: %v, want %v\n%s", host, !want, want, body)
+			}
+		}
+		if got := f.log.with("level=ERROR", "cluster=east", "disengaged"); len(got) != 0 {
+			t.Errorf("it was not quiet: %q", got)
+		}
+
+		// The others continue.
+		must(t, newClient(t, east).Create(t.Context(), configMap("unseen")))
+		must(t, newClient(t, west).Create(t.Context(), configMap("seen")))
+		time.Sleep(time.Second)
+		if got := f.visits(); !slices.Equal(got, []string{"west:seen"}) {
+			t.Errorf("got %q", got)
+		}
+		// Later requests for the cluster are dropped.
+		f.controller.Queue().Add(reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
+		time.Sleep(time.Second)
+		if got := f.visits(); len(got) != 0 {
+			t.Errorf("got %q", got)
+		}
+		if got := f.log.with("cluster=east", "request dropped"); len(got) != 1 || !strings.Contains(got[0], "level=DEBUG") {
+			t.Errorf("it was logged as %q", got)
+		}
+		there := reconcile.WithCluster(t.Context(), "east")
+		if err := f.Client().Get(there, client.Key{Namespace: "default", Name: "a"}, &corev1.ConfigMap{}); !errors.Is(err, manager.ErrClusterNotFound) {
+			t.Errorf("a read there ends with %v", err)
+		}
+
+		// Goroutines and memory are given back.
+		gone := weak.Make(cluster)
+		cluster = nil
+		must(t, f.Disengage("west"))
+		synctest.Wait()
+		if after := runtime.NumGoroutine(); after > before { // those of earlier tests may have ended
+			t.Errorf("%d goroutines, and %d before the clusters", after, before)
+			buf := make([]byte, 1<<20)
+			t.Logf("%s", buf[:runtime.Stack(buf, true)])
+		}
+		for range 5 {
+			runtime.GC()
+		}
+		if gone.Value() != nil {
+			t.Error("the cluster is kept in memory")
+		}
+	})
+}
+
+func newClient(t *testing.T, s *apitest.Server) client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{REST: s.REST()})
+	must(t, err)
+	return c
+}
+
+// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster
+// stays there, and no object is with two workers.
+func TestEngageAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *fleet
+		var slow []string
+		f = newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+			if req.Name != "slow" {
+				return false, reconcile.Result{}, nil
+			}
+			time.Sleep(5 * time.Second)
+			cm, err := client.Get[corev1.ConfigMap](ctx, f.Client(), req.NamespacedName)
+			if err != nil {
+				return true, reconcile.Result{}, err
+			}
+			if cm.Data["seen"] == "yes" {
+				return true, reconcile.Result{RequeueAfter: time.Hour}, nil
+			}
+			slow = append(slow, cm.Data["server"])
+			cm.Data["seen"] = "yes"
+			return true, reconcile.Result{RequeueAfter: time.Hour}, f.Client().Update(ctx, cm)
+		})
+		defer f.start(t)()
+		var servers []*apitest.Server
+		for n := range 2 {
+			s := newServer(t, "a")
+			cm := configMap("slow")
+			cm.Data = map[string]string{"server": fmt.Sprint(n)}
+			must(t, newClient(t, s).Create(t.Context(), cm))
+			servers = append(servers, s)
+		}
+		_, err := f.Engage("east", hosted(servers[0], "one"))
+		must(t, err)
+		if _, err := f.Engage("east", hosted(servers[1], "two")); err == nil {
+			t.Error("two clusters of one name")
+		}
+		time.Sleep(time.Second)
+		must(t, f.Disengage("east"))
+		_, err = f.Engage("east", hosted(servers[1], "two"))
+		must(t, err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := f.visits(); !slices.Equal(got, []string{"east:a", "east:a"}) {
+			t.Errorf("got %q", got)
+		}
+		if !slices.Equal(slow, []string{"0", "1"}) {
+			t.Errorf("what runs reads from %q", slow)
+		}
+		for n, s := range servers {
+			if got := s.Requests(); !slices.Equal(got[2:], []string{"PUT /api/v1/namespaces/default/configmaps/slow"}) {
+				t.Errorf("server %d was asked for %q", n, got)
+			}
+		}
+		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
+			t.Errorf("%+v is in the queue: want what the second cluster asked for", s)
+		}
+		if got := f.log.with("level=ERROR"); len(got) != 0 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// away is a server that never answers.
+type away struct{}
+
+func (away) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// RUN-01, RUN-03: a cluster whose server is away neither holds up the others nor its own end.
+func TestDisengageAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, manager.Config{}, nil)
+		must(t, f.LiveClient().Create(t.Context(), configMap("a")))
+		_, err := f.Engage("early", hosted(away{}, "early"))
+		must(t, err)
+		defer f.start(t)()
+		time.Sleep(time.Second)
+		if got := f.visits(); !slices.Equal(got, []string{":a"}) {
+			t.Errorf("got %q: a cluster that is away holds up the others", got)
+		}
+		_, err = f.Engage("late", hosted(away{}, "late"))
+		must(t, err)
+		f.controller.Queue().Add(reconcile.Request{Cluster: "late", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
+		time.Sleep(5 * time.Minute) // longer than any patience with caches
+		if code, body := f.ready(t); code != 500 || !strings.Contains(body, "informers of early") || !strings.Contains(body, "informers of late") {
+			t.Errorf("%d %s", code, body)
+		}
+		cluster, err := f.Cluster("late")
+		must(t, err)
+		cluster.Recorder("test").Event(configMap("a"), "Normal", "Test", "not to be written")
+		began := time.Now()
+		must(t, f.Disengage("early"))
+		must(t, f.Disengage("late"))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		if code, body := f.ready(t); code != 200 {
+			t.Errorf("%d %s", code, body)
+		}
+		// The read that waits in vain ends with the grace period, the event is given up.
+		time.Sleep(16 * time.Second)
+		if s := f.controller.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
+			t.Errorf("%+v is in the queue", s)
+		}
+	})
+}
+
+// RUN-03: before the manager runs, and when something is wrong.
+func TestEngageFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, manager.Config{}, nil)
+		early := newServer(t, "a")
+		_, err := f.Engage("early", hosted(early, "early"))
+		must(t, err)
+		must(t, f.Disengage("early"))
+		refused := errors.New("not here")
+		must(t, f.OnCluster(func(c *manager.Cluster) error {
+			if c.Name() == "refused" {
+				return refused
+			}
+			return nil
+		}))
+		defer f.start(t)()
+		time.Sleep(time.Second)
+		if _, err := f.Engage("refused", hosted(early, "early")); !errors.Is(err, refused) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		f.visits() // what was said first to OnCluster was not refused
+		must(t, newClient(t, early).Create(t.Context(), configMap("b")))
+		time.Sleep(time.Second)
+		if got := f.visits(); len(got) != 0 {
+			t.Errorf("got %q", got)
+		}
+		if code, body := f.ready(t); code != 200 || strings.Contains(body, "refused") {
+			t.Errorf("%d %s", code, body)
+		}
+		for name, cfg := range map[string]*rest.Config{"": hosted(early, "early"), "no-config": nil, "no-url": {Host: "http://a b"}} {
+			if _, err := f.Engage(name, cfg); err == nil {
+				t.Errorf("%q was engaged", name)
+			}
+		}
+		for _, name := range []string{"", "refused", "never"} {
+			if err := f.Disengage(name); !errors.Is(err, manager.ErrClusterNotFound) {
+				t.Errorf("disengage %q: %v", name, err)
+			}
+		}
+	})
+}
+
+// RUN-03: clusters come and go, by several at once, while the manager starts, works and stops.
+func TestFleetOfManyHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(10) {
+			f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+				return req.Name == "later", reconcile.Result{RequeueAfter: time.Hour}, nil
+			})
+			var hands sync.WaitGroup
+			for hand := range uint64(4) {
+				random := rand.New(rand.NewPCG(seed, hand))
+				hands.Go(func() {
+					for range 50 {
+						name := fmt.Sprint("cluster", random.IntN(3))
+						if random.IntN(2) == 0 {
+							_, _ = f.Engage(name, hosted(newServer(t, "a", "later"), name))
+						} else if err := f.Disengage(name); err != nil && !errors.Is(err, manager.ErrClusterNotFound) {
+							t.Error(err)
+						}
+						if random.IntN(4) == 0 {
+							time.Sleep(time.Duration(random.IntN(1000)) * time.Microsecond)
+						}
+					}
+				})
+			}
+			stop := f.start(t)
+			time.Sleep(time.Duration(seed) * time.Millisecond)
+			if seed%2 == 1 {
+				hands.Wait()
+				for n := range 3 {
+					_ = f.Disengage(fmt.Sprint("cluster", n))
+				}
+				time.Sleep(time.Minute)
+				if s := f.controller.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
+					t.Errorf("seed %d: %+v is in the queue", seed, s)
+				}
+				f.visits()
+				_, err := f.Engage("cluster0", hosted(newServer(t, "a", "later"), "cluster0"))
+				must(t, err)
+				time.Sleep(time.Second)
+				if got := f.visits(); !slices.Equal(got, []string{"cluster0:a"}) {
+					t.Errorf("seed %d: got %q", seed, got)
+				}
+			}
+			stop()
+			hands.Wait()
+		}
+	})
+}
+
+// RUN-01, RUN-03: a replica that does not lead keeps the clusters, too, and lets them go.
+func TestDisengageWithoutLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		election := &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: "second"}
+		server := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		election.Client = newClient(t, server)
+		first := startReplica(t, server, "first", nil)
+		<-first.Elected()
+		f := newFleet(t, manager.Config{Election: election}, nil)
+		stop := f.start(t)
+		_, err := f.Engage("east", hosted(newServer(t, "a", "b"), "east"))
+		must(t, err)
+		time.Sleep(time.Second)
+		if n := f.controller.Queue().Len(); n != 2 || len(f.visits()) != 0 {
+			t.Errorf("%d requests wait, want 2", n)
+		}
+		must(t, f.Disengage("east"))
+		if n := f.controller.Queue().Len(); n != 0 {
+			t.Errorf("%d requests wait, want none", n)
+		}
+		_, err = f.Engage("east", hosted(newServer(t, "c"), "east"))
+		must(t, err)
+		time.Sleep(time.Second)
+		first.stop()
+		must(t, <-first.err)
+		<-f.Elected()
+		time.Sleep(time.Second)
+		if got := f.visits(); !slices.Equal(got, []string{"east:c"}) {
+			t.Errorf("got %q", got)
+		}
+		stop()
+	})
+}

@@ -1,0 +1,35 @@
+package manager
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+
+	"kelson.dev/operator/trace"
+)
+
+// RUN-06: the account that is served is that of the latest reconciles, oldest first.
+func TestAccountIsBounded(t *testing.T) {
+	for _, reconciles := range []int{3, traceLines + 3} {
+		a := &traceLog{}
+		sink := a.sink()
+		for i := range reconciles {
+			sink.Reconciled(trace.Record{ID: uint64(i + 1), Controller: "test"})
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		lines := bytes.Split(bytes.TrimSpace(w.Body.Bytes()), []byte("\n"))
+		want := min(reconciles, traceLines)
+		if len(lines) != want {
+			t.Fatalf("%d lines, want %d", len(lines), want)
+		}
+		for i, line := range lines {
+			var r trace.LineRecord
+			if err := json.Unmarshal(line, &r); err != nil || r.ID != uint64(reconciles-want+i+1) {
+				t.Fatalf("line %d is of %d: %s", i, r.ID, fmt.Sprint(err))
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// The criteria that kelson must meet during and after every attack.
+const (
+	probeWithin = time.Second
+	// p99Factor bounds the tenant's p99 during an attack, by its p99 before.
+	p99Factor = 5
+	// p99Slack is always allowed: on two processors that the attacker uses, too, a baseline of a few milliseconds varies that much.
+	p99Slack = 25 * time.Millisecond
+	// peerFactor bounds the p99 by kube-apiserver's in the same attack, where that is the better one and the peer answered every request.
+	peerFactor = 2
+	growth     = 1 << 30 // bytes over the state before the attack
+	// A minute after an attack memory is at most a tenth more than before, and leftover, which covers what any first requests of a kind load
+	// for good: a server idles at about 100 MB.
+	leftover = 30 << 20
+)
+
+// measurement is an attack on a side.
+type measurement struct {
+	attack attack
+	side   side
+
+	baseline       time.Duration // p99
+	tenant, probes *latencies
+	before, worst  int64   // bytes
+	busiest        float64 // processors
+	guarded        bool    // -guard ended the server
+	note           string  // what the attacker counted
+
+	after    int64
+	afterCPU float64
+	lost     error // the server ended while it idled
+}
+
+// misses are the criteria that a measurement does not meet. other is the same attack on kube-apiserver, or nil.
+func (m *measurement) misses(other *measurement) (missed []string) {
+	if m.tenant == nil {
+		return []string{"not measured"}
+	}
+	miss := func(format string, args ...any) { missed = append(missed, fmt.Sprintf(format, args...)) }
+	if m.guarded {
+		miss("memory reached the guard, %s", mb(m.worst))
+	}
+	if m.probes.failed > 0 {
+		miss("%d of %d probes failed: %v", m.probes.failed, m.probes.requests(), m.probes.example)
+	}
+	if slowest := m.probes.slowest(); slowest > probeWithin {
+		miss("a probe took %s", short(slowest))
+	}
+	if m.tenant.failed > 0 {
+		miss("%d of %d requests of the tenant failed: %v", m.tenant.failed, m.tenant.requests(), m.tenant.example)
+	}
+	if limit := m.p99Limit(other); m.tenant.p99() > limit {
+		miss("the tenant's p99 was %s, more than %s", short(m.tenant.p99()), short(limit))
+	}
+	if m.worst-m.before > growth {
+		miss("memory grew from %s to %s", mb(m.before), mb(m.worst))
+	}
+	if m.lost != nil {
+		miss("%v", m.lost)
+	}
+	if limit := m.before + m.before/10 + leftover; m.after > limit {
+		miss("memory afterwards was %s, more than %s", mb(m.after), mb(limit))
+	}
+	return missed
+}
+
+func (m *measurement) p99Limit(other *measurement) time.Duration {
+	limit := p99Factor * m.baseline
+	if other != nil && other.tenant != nil && other.tenant.failed == 0 && !other.guarded {
+		limit = min(limit, peerFactor*max(m.baseline, other.tenant.p99()))
+	}
+	return max(limit, p99Slack)
+}
+
+func short(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+func mb(bytes int64) string { return fmt.Sprintf("%d MB", (bytes+500_000)/1_000_000) }

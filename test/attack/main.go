@@ -1,0 +1,201 @@
+// Command attack runs bounded attacks of one client against a control plane, and measures what the others notice. It attacks kelson serve
+// and, where it is built, kube-apiserver with etcd, on loopback addresses only:
+//
+//	make attack
+//	go run ./test/attack -kelson bin/kelson -only yaml -sides kelson -seconds 5
+//
+// Every attack gets a new server, and takes these steps:
+//
+//  1. The administrator prepares what the attack needs (Attack.setup).
+//  2. A tenant works in its own namespace, and a prober asks for /readyz: the baseline.
+//  3. The attack runs in a process of its own, at a lower priority, because real attackers use the processors of other machines. The tenant
+//     and the prober continue.
+//  4. The attacker ends, and the server idles for a minute while other servers are attacked. Then its memory and processor time are
+//     measured again, and it ends.
+//
+// The program exits with status 1 if kelson misses one of the criteria in criteria.go. With -docs it writes the table of docs/reference/security.md.
+// Every loop of an attack is bounded in count and time, and a server that exceeds -guard bytes of memory ends early.
+//
+// # Adding an attack
+//
+// Write a function that attacks a target until its context ends, or until a number of requests is sent that it states. Add it to the list in
+// attacks.go with a short name, a description that completes the table's first column, and what must be prepared. A target has an HTTP client
+// per user (target.client), and connections that misuse HTTP/2 (target.dial). Count responses with target.count: the report shows
+// them, so that it can be seen that the attack reached the server. Try it with -only NAME -seconds 5.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	kelson, peers, docs, only, sides string
+	seconds, baseline, after         int
+	guard                            int64 // bytes of memory
+	logs, scratch                    string
+}
+
+func main() {
+	var o options
+	var name string
+	var t target
+	flag.StringVar(&o.kelson, "kelson", "bin/kelson", "the kelson binary")
+	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver; without them kelson alone is attacked")
+	flag.StringVar(&o.docs, "docs", "", "page whose table is written")
+	flag.StringVar(&o.only, "only", "", "names of attacks, comma-separated; default: all")
+	flag.StringVar(&o.sides, "sides", "kelson,kube-apiserver", "which servers are attacked")
+	flag.IntVar(&o.seconds, "seconds", 15, "duration of an attack")
+	flag.IntVar(&o.baseline, "baseline", 5, "seconds of the tenant's requests before an attack")
+	flag.IntVar(&o.after, "after", 60, "seconds between the end of an attack and the last measurement")
+	flag.Int64Var(&o.guard, "guard", 6<<30, "bytes of memory at which a server ends")
+	flag.StringVar(&o.logs, "logs", "", "folder that keeps the servers' logs")
+	flag.StringVar(&o.scratch, "scratch", memoryFolder(), "folder for the servers' states: in memory, so that other users of a disk don't change the tenant's times")
+	flag.StringVar(&name, "assault", "", "run one attack, in a process of its own (used by the program itself)")
+	flag.StringVar(&t.addr, "addr", "", "with -assault: the server's address")
+	flag.StringVar(&t.keys, "keys", "", "with -assault: folder with the users' keys")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if name != "" {
+		err = assault(ctx, name, &t, time.Duration(o.seconds)*time.Second)
+	} else {
+		err = o.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// memoryFolder is a folder of a file system in memory, or empty, which stands for the folder of temporary files.
+func memoryFolder() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		return shm
+	}
+	return ""
+}
+
+// run attacks the sides one after the other, kelson first: work that continues after an attack then burdens only the side that does it.
+func (o *options) run(ctx context.Context) (err error) {
+	begin := time.Now()
+	if o.scratch, err = os.MkdirTemp(o.scratch, "kelson-attack-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(o.scratch)
+	if err := writeKeys(o.scratch); err != nil {
+		return fmt.Errorf("write keys: %w", err)
+	}
+	chosen, err := o.attacks()
+	if err != nil {
+		return err
+	}
+	r := &report{}
+	var idling sync.WaitGroup
+	for _, s := range o.chosenSides(r) {
+		for _, a := range chosen {
+			if err = o.measure(ctx, s, a, r.add(a, s), &idling); err != nil {
+				err = fmt.Errorf("%s against %s: %w", a.name, s, err)
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	idling.Wait()
+	r.took = time.Since(begin)
+	r.seconds, r.after = o.seconds, o.after
+	missed := r.missed()
+	r.print(os.Stdout, missed)
+	if err == nil && o.docs != "" {
+		err = r.writeDocs(o.docs, missed)
+	}
+	if err == nil && len(missed) > 0 {
+		err = fmt.Errorf("%d criteria missed", len(missed))
+	}
+	return err
+}
+
+// attacks are those that -only names.
+func (o *options) attacks() ([]attack, error) {
+	if o.only == "" {
+		return attacks, nil
+	}
+	var chosen []attack
+	for name := range strings.SplitSeq(o.only, ",") {
+		i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no attack %q", name)
+		}
+		chosen = append(chosen, attacks[i])
+	}
+	return chosen, nil
+}
+
+// measure runs one attack against a new server of a side. The server idles on its own when measure returns; idling counts it.
+func (o *options) measure(ctx context.Context, s side, a attack, m *measurement, idling *sync.WaitGroup) (err error) {
+	srv, err := o.start(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			srv.stop()
+		}
+	}()
+	if a.setup != nil {
+		if err := a.setup(ctx, srv.target); err != nil {
+			return fmt.Errorf("setup: %w", err)
+		}
+	}
+	tenant, err := newTenant(ctx, srv.target)
+	if err != nil {
+		return err
+	}
+	tenant.work(ctx, time.Second) // connections and caches
+	baseline, _ := tenant.work(ctx, time.Duration(o.baseline)*time.Second)
+	if baseline.failed > 0 {
+		return fmt.Errorf("%d of %d requests failed before the attack: %s", baseline.failed, baseline.requests(), baseline.example)
+	}
+	before, err := srv.usage()
+	if err != nil {
+		return err
+	}
+	m.baseline, m.before = baseline.p99(), before.memory
+
+	watching := srv.watch(o.guard)
+	attacker, err := o.startAssault(srv, a)
+	if err != nil {
+		return err
+	}
+	during, probes := tenant.work(ctx, time.Duration(o.seconds)*time.Second)
+	m.note, err = attacker.end()
+	m.worst, m.busiest, m.guarded = watching.end()
+	if err != nil {
+		return err
+	}
+	m.tenant, m.probes = during, probes
+	fmt.Printf("%-14s %-14s %s\n", a.name, s, m.summary())
+	idling.Go(func() {
+		defer srv.stop()
+		if m.guarded {
+			return
+		}
+		m.after, m.afterCPU, m.lost = srv.idle(ctx, time.Duration(o.after)*time.Second)
+	})
+	return errors.Join(ctx.Err())
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// The page's part between these lines is written by this program.
+const (
+	partBegin = "<!-- written by make attack -->\n"
+	partEnd   = "<!-- end of what make attack writes -->\n"
+)
+
+// report is everything that was measured.
+type report struct {
+	all            []*measurement
+	alone          bool // kube-apiserver was not built
+	took           time.Duration
+	seconds, after int
+}
+
+func (r *report) add(a attack, s side) *measurement {
+	m := &measurement{attack: a, side: s}
+	r.all = append(r.all, m)
+	return m
+}
+
+// of is the measurement of an attack on a side, or nil.
+func (r *report) of(name string, s side) *measurement {
+	for _, m := range r.all {
+		if m.attack.name == name && m.side == s {
+			return m
+		}
+	}
+	return nil
+}
+
+// missed are the criteria that kelson missed, each with its attack.
+func (r *report) missed() (missed []string) {
+	for _, m := range r.all {
+		if m.side == kelson {
+			for _, miss := range m.misses(r.of(m.attack.name, peer)) {
+				missed = append(missed, m.attack.name+": "+miss)
+			}
+		}
+	}
+	return missed
+}
+
+// summary is what is shown when an attack ends.
+func (m *measurement) summary() string {
+	return fmt.Sprintf("probes ≤ %s (%d of %d failed), tenant %d of %d failed, p99 %s → %s, memory %s → %s, %.1f processors; %s",
+		short(m.probes.slowest()), m.probes.failed, m.probes.requests(), m.tenant.failed, m.tenant.requests(), short(m.baseline),
+		short(m.tenant.p99()), mb(m.before), mb(m.worst), m.busiest, m.note)
+}
+
+func (r *report) print(w io.Writer, missed []string) {
+	fmt.Fprintln(w)
+	for _, m := range r.all {
+		fmt.Fprintln(w, strings.Join(m.cells(), " | "))
+	}
+	fmt.Fprintf(w, "\n%s\n", r.took.Round(time.Second))
+	for _, miss := range missed {
+		fmt.Fprintln(w, "missed: "+miss)
+	}
+}
+
+var heads = []string{"attack", "server", "slowest probe", "tenant: failed", "tenant: p99, before → during", "memory: before → worst → a minute after",
+	"processors: worst second → a minute after"}
+
+func (m *measurement) cells() []string {
+	cells := []string{m.attack.what, string(m.side)}
+	if m.tenant == nil {
+		return append(cells, "", "", "", "", "")
+	}
+	probes := short(m.probes.slowest())
+	if m.probes.failed > 0 {
+		probes += fmt.Sprintf(", %d of %d failed", m.probes.failed, m.probes.requests())
+	}
+	failed := "0"
+	if m.tenant.failed > 0 {
+		failed = fmt.Sprintf("%.1f %%", 100*float64(m.tenant.failed)/float64(m.tenant.requests()))
+	}
+	after, cpu := mb(m.after), fmt.Sprintf("%.2f", m.afterCPU)
+	if m.guarded {
+		after, cpu = "ended by this program", "–"
+	} else if m.lost != nil {
+		after, cpu = "the server ended", "–"
+	}
+	return append(cells, probes, failed, short(m.baseline)+" → "+short(m.tenant.p99()), mb(m.before)+" → "+mb(m.worst)+" → "+after,
+		fmt.Sprintf("%.1f → %s", m.busiest, cpu))
+}
+
+// markdown is the part of the page.
+func (r *report) markdown(missed []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
+	if r.alone {
+		b.WriteString(" kube-apiserver was not built.")
+	}
+	fmt.Fprintf(&b, "\n\n| %s |\n|---|---%s|\n", strings.Join(heads, " | "), strings.Repeat("|--:", len(heads)-2))
+	for _, a := range attacks {
+		for _, s := range []side{kelson, peer} {
+			if m := r.of(a.name, s); m != nil {
+				fmt.Fprintln(&b, "| "+strings.Join(m.cells(), " | ")+" |")
+			}
+		}
+	}
+	if len(missed) == 0 {
+		b.WriteString("\nkelson met every criterion.\n")
+		return b.String()
+	}
+	b.WriteString("\nkelson missed:\n\n")
+	for _, miss := range missed {
+		fmt.Fprintln(&b, "- "+strings.ReplaceAll(miss, "\n", " "))
+	}
+	return b.String()
+}
+
+// writeDocs replaces the page's part.
+func (r *report) writeDocs(name string, missed []string) error {
+	page, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("write docs: %w", err)
+	}
+	before, rest, ok := strings.Cut(string(page), partBegin)
+	_, after, closed := strings.Cut(rest, partEnd)
+	if !ok || !closed {
+		return fmt.Errorf("write docs: %s has no part between %q and %q", name, partBegin, partEnd)
+	}
+	text := before + partBegin + "\n" + r.markdown(missed) + "\n" + partEnd + after
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write docs: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
+)
+
+// side is a server that is attacked.
+type side string
+
+const (
+	kelson side = "kelson"
+	peer   side = "kube-apiserver"
+)
+
+// chosenSides are those that -sides names and whose binaries exist.
+func (o *options) chosenSides(r *report) (chosen []side) {
+	for _, s := range []side{kelson, peer} {
+		if !strings.Contains(","+o.sides+",", ","+string(s)+",") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(o.peers, string(peer))); s == peer && err != nil {
+			r.alone = true
+			continue
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen
+}
+
+// server is a running side with what all attacks need: users, roles and the tenant's namespace.
+type server struct {
+	target    *target
+	dir       string
+	logs      string // folder that keeps the logs; empty: none does
+	processes []*child.Process
+}
+
+// start starts a side with an empty durable state, and waits until it is ready.
+func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
+	dir, err := os.MkdirTemp(o.scratch, string(s)+"-")
+	if err != nil {
+		return nil, err
+	}
+	port, err := child.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	srv := &server{dir: dir, logs: o.logs, target: &target{addr: "127.0.0.1:" + port, keys: o.scratch}}
+	defer func() {
+		if err != nil {
+			srv.stop()
+		}
+	}()
+	key := func(name string) string { return filepath.Join(o.scratch, name) }
+	if s == kelson {
+		err = srv.run(o.kelson, "serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(dir, "data"),
+			"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--client-ca-file", key("ca.crt"))
+	} else {
+		err = o.startPeer(srv, port, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := srv.ready(ctx); err != nil {
+		return nil, err
+	}
+	return srv, prepareUsers(ctx, srv.target)
+}
+
+func (o *options) startPeer(srv *server, port string, key func(string) string) error {
+	var ports [2]string
+	for i := range ports {
+		var err error
+		if ports[i], err = child.FreePort(); err != nil {
+			return err
+		}
+	}
+	etcdURL := "http://127.0.0.1:" + ports[0]
+	if err := srv.run(filepath.Join(o.peers, "etcd"), "--data-dir", filepath.Join(srv.dir, "etcd"), "--listen-client-urls", etcdURL,
+		"--advertise-client-urls", etcdURL, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error"); err != nil {
+		return err
+	}
+	// Service accounts would need a controller for their tokens.
+	return srv.run(filepath.Join(o.peers, string(peer)), "--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", port,
+		"--authorization-mode", "RBAC", "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
+		"--client-ca-file", key("ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", key("sa.key"),
+		"--service-account-signing-key-file", key("sa.key"))
+}
+
+func (s *server) run(binary string, args ...string) error {
+	p, err := child.Start(s.dir, binary, args...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return err
+}
+
+// stop ends the processes, the last first, and removes their state.
+func (s *server) stop() {
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		s.processes[i].Stop(5 * time.Second)
+		if s.logs != "" {
+			log := fmt.Sprintf("%s-%s.log", filepath.Base(s.dir), filepath.Base(s.processes[i].Path))
+			_ = os.WriteFile(filepath.Join(s.logs, log), []byte(s.processes[i].Output()), 0o644)
+		}
+	}
+	os.RemoveAll(s.dir)
+}
+
+// ready waits until the server serves what every cluster has.
+func (s *server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	api := s.processes[len(s.processes)-1]
+	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
+		for {
+			if status, _ := s.target.send(ctx, admin, http.MethodGet, path, "", ""); status == http.StatusOK {
+				break
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-api.Done:
+				return fmt.Errorf("%s ended before it was ready:\n%s", api.Path, api.Output())
+			case <-ctx.Done():
+				return fmt.Errorf("%s: %w:\n%s", path, ctx.Err(), api.Output())
+			}
+		}
+	}
+	return nil
+}
+
+// The users. Anonymous requests come without a certificate.
+const (
+	anonymous = ""
+	admin     = "admin"  // in system:masters
+	nobody    = "nobody" // without a role
+	editor    = "editor" // has the role edit in the namespace default
+	innocent  = "tenant" // has the role edit in the namespace tenant
+)
+
+// writeKeys writes an authority for all servers and users.
+func writeKeys(dir string) error {
+	authority, err := pki.NewAuthority("attack")
+	if err != nil {
+		return err
+	}
+	server, err := authority.Server("127.0.0.1", "localhost")
+	if err != nil {
+		return err
+	}
+	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
+		return err
+	}
+	files := map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM}
+	for _, user := range []string{admin, nobody, editor, innocent} {
+		var groups []string
+		if user == admin {
+			groups = []string{"system:masters"}
+		}
+		pair, err := authority.Client(user, groups...)
+		if err != nil {
+			return err
+		}
+		files[user+".crt"], files[user+".key"] = pair.CertPEM, pair.KeyPEM
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareUsers makes the tenant's namespace and the roles. The role edit of kube-apiserver is empty without a controller manager, which
+// aggregates it: both sides get a role with the part of its rules that the attacks use.
+func prepareUsers(ctx context.Context, t *target) error {
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+	role := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"attack-edit"},"rules":[
+		{"apiGroups":[""],"resources":["configmaps","replicationcontrollers","secrets","services"],"verbs":["create","delete","deletecollection","get","list","patch","update","watch"]},
+		{"apiGroups":["apps"],"resources":["deployments"],"verbs":["create","delete","deletecollection","get","list","patch","update","watch"]}]}`
+	binding := func(user string) string {
+		return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"attack"},
+			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"attack-edit"},
+			"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%q}]}`, user)
+	}
+	return t.create(ctx, admin, [][2]string{
+		{"/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"tenant"}}`},
+		{rbac + "clusterroles", role},
+		{rbac + "namespaces/default/rolebindings", binding(editor)},
+		{rbac + "namespaces/tenant/rolebindings", binding(innocent)},
+	})
+}
