@@ -39,9 +39,14 @@ func (d *Definitions) newResource() *resource.Resource {
 		Categories:     []string{"api-extensions"},
 		Versions:       []resource.Version{{Name: "v1"}},
 		StorageVersion: "v1",
-		Codec:          sharedCodec(),
-		Strategy:       strategies.NewStrategy(d.scheme),
-		Table:          func(string) upstream.TableConvertor { return table },
+		HashVersion:    "v1beta1",
+		StoragePath:    apiextensionsv1.GroupName + "/customresourcedefinitions",
+		Behavior: resource.Behavior{
+			Delete: resource.DeleteBehavior{Preconditions: "precondition", NoPropagation: true, NoGracePeriod: true},
+		},
+		Codec:    sharedCodec(),
+		Strategy: strategies.NewStrategy(d.scheme),
+		Table:    func(string) upstream.TableConvertor { return table },
 		Subresources: []resource.Subresource{{
 			Name:   "status",
 			Update: &resource.UpdateView{Strategy: strategies.NewStatusStrategy(d.scheme)},

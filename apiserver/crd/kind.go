@@ -125,6 +125,16 @@ func (k *kind) newResource() *resource.Resource {
 	return res
 }
 
+// customVerbs are the verbs of all custom kinds, in the order in which kube-apiserver lists them. They must not be changed.
+var customVerbs = []string{
+	resource.Delete, resource.DeleteCollection, resource.Get, resource.List, resource.Patch, resource.Create, resource.Update, resource.Watch,
+}
+
+// customBehavior is what kube-apiserver does otherwise for custom kinds than for built-in ones.
+var customBehavior = resource.Behavior{
+	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
+}
+
 // resourceIn returns the Resource whose hubs are in a version.
 func (k *kind) resourceIn(hub string) *resource.Resource {
 	names := k.definition.Status.AcceptedNames
@@ -137,8 +147,10 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 		ShortNames:     names.ShortNames,
 		Categories:     names.Categories,
 		Namespaced:     k.namespaced,
-		Dynamic:        true,
+		Verbs:          customVerbs,
+		Behavior:       customBehavior,
 		StorageVersion: k.storage,
+		StoragePath:    k.group + "/" + names.Plural,
 		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
 		Codec:          &codec{compiled: k.compiled, hub: hub},
 		Strategy:       &strategy{compiled: k.compiled, hub: hub},

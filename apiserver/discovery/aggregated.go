@@ -11,7 +11,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// aggregated is the document of all groups below /api (core) or /apis (the others).
+// aggregated returns the document of all groups below /api (core) or /apis (the others).
 func aggregated(groups []group, core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{}}
 	for _, g := range groups {
@@ -63,7 +63,8 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 	return out
 }
 
-// ownKind leaves group and version empty for Kubernetes' own groups and names them for others, as kube-apiserver does.
+// ownKind returns the kind of a resource, with group and version only outside of Kubernetes' own groups, as kube-apiserver
+// does.
 func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
 	if slices.Contains(builtin(), gv.Group) {
 		return &metav1.GroupVersionKind{Kind: res.Kind}

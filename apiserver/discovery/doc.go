@@ -1,12 +1,12 @@
-// Package discovery serves the list of kinds that a control plane serves.
+// Package discovery serves the documents that list which kinds a control plane serves.
 //
-// [Handler] answers /api, /apis and the paths below that are not resources, in
-// both forms Kubernetes has: one document per group version (legacy), and all
-// groups in one document (aggregated, apidiscovery.k8s.io v2,
-// chosen by the Accept header).
+// [Handler] serves /api, /apis and the paths below that are not resources, in both
+// of Kubernetes' forms: one document per group version (legacy), and all groups in
+// one document (aggregated, apidiscovery.k8s.io v2). The Accept header selects the
+// form.
 //
-// Documents are made of the registry's current set when they are first asked
-// for, encoded once per media type, and kept until the set changes. All methods
+// The handler creates a document from the registry's current set on first request,
+// encodes it once per media type, and caches it until the set changes. All methods
 // are safe for concurrent use.
 //
 //	handler := discovery.New(registry)

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// documents are those of one state of the registry.
+// documents holds the documents of one set of the registry.
 type documents struct {
 	set    *resource.Set
 	groups []group
@@ -30,7 +30,7 @@ type documentKey struct {
 	pretty    bool
 }
 
-// encoded is a document as it goes to the socket.
+// encoded is an encoded document.
 type encoded struct {
 	data []byte
 	etag string // aggregated documents only
@@ -40,7 +40,7 @@ func newDocuments(set *resource.Set) *documents {
 	return &documents{set: set, groups: groupsOf(set), encoded: map[documentKey]*encoded{}}
 }
 
-// get returns a document, encoded at the first call; nil when there is none at the path.
+// get returns a document, or nil if the path has none. It encodes a document at the first call and caches it.
 func (d *documents) get(h *Handler, key documentKey, s runtime.Serializer) (*encoded, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// What the registry gets is discovered with the next request.
+// A kind that is put into the registry appears with the next request.
 func Example() {
 	registry := resource.NewRegistry()
 	handler := discovery.New(registry)

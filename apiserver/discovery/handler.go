@@ -33,7 +33,7 @@ type Handler struct {
 	current  atomic.Pointer[documents]
 }
 
-// shared encodes the documents. It never changes, so all control planes of a process share it.
+// shared returns the scheme and codecs of the documents. They are immutable, so all control planes of a process share them.
 var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
@@ -43,24 +43,23 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 })
 
-// sharedCustom encodes the documents of custom kinds, which are not available in CBOR.
+// sharedCustom returns the codecs for documents of custom kinds, which kube-apiserver does not encode as CBOR.
 var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 	scheme, _ := shared()
 	return serializer.NewCodecFactory(scheme)
 })
 
-// New returns a handler of what a registry holds at the time of each request.
+// New returns a handler that serves the registry's set at the time of each request.
 func New(registry *resource.Registry) *Handler {
 	scheme, codecs := shared()
 	return &Handler{registry: registry, scheme: scheme, codecs: codecs, custom: sharedCustom()}
 }
 
-// ServeHTTP answers GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
+// ServeHTTP serves GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
-	// What kube-apiserver has a route for takes GET alone; /apis and the groups below it look at no
-	// method.
+	// kube-apiserver's routes accept GET alone; its handlers of /apis and of the groups below accept any method.
 	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
 	if routed && req.Method != http.MethodGet {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
@@ -98,7 +97,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var doc *encoded
 	if path == "/api" && key.aggregate == "" {
 		if versions := coreVersions(h.documents(), req); len(versions.Versions) > 0 {
-			doc, err = encode(versions, info.Serializer) // not kept: it names the host that was asked
+			doc, err = encode(versions, info.Serializer) // not cached: it contains the request's host
 		}
 	} else {
 		doc, err = h.documents().get(h, key, info.Serializer)
@@ -113,19 +112,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// missing responds if there is no document. Below /api and the built-in groups there is a router,
-// whose errors can be read by machines.
+// missing responds that a path has no document: with a Status below /api and the built-in groups, where kube-apiserver has a
+// router, and with plain text elsewhere.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
-	routed := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && compiled(res) })
-	if routed || strings.HasPrefix(req.URL.Path, "/api/") {
+	inRouter := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
+	if inRouter || strings.HasPrefix(req.URL.Path, "/api/") {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
 		return
 	}
 	http.Error(w, "404 page not found", http.StatusNotFound)
 }
 
-// builtin reports whether a path is that of a version of a built-in group.
+// builtin reports whether a path is that of a version of a group with routed kinds.
 func (h *Handler) builtin(path string) bool {
 	group, version, ok := strings.Cut(strings.TrimPrefix(path, "/apis/"), "/")
 	if rest, core := strings.CutPrefix(path, "/api/"); core {
@@ -133,14 +132,12 @@ func (h *Handler) builtin(path string) bool {
 	}
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
 		_, serves := res.Serves(version)
-		return res.Group == group && compiled(res) && serves
+		return res.Group == group && serves && routed(res)
 	})
 }
 
-// compiled reports whether a kind has a Go type, rather than a definition.
-func compiled(res *resource.Resource) bool {
-	return res.Owner == "builtin" || res.Owner == "apiextensions"
-}
+// routed reports whether kube-apiserver's router has the paths of a kind.
+func routed(res *resource.Resource) bool { return !res.Behavior.DispatchByVerb }
 
 // has reports whether there is a legacy document at a path.
 func (h *Handler) has(path string) bool {
@@ -148,8 +145,7 @@ func (h *Handler) has(path string) bool {
 	return err == nil && doc != nil
 }
 
-// rootRestrictions are what can be asked for at /api and /apis: the legacy document, or the
-// aggregated one.
+// rootRestrictions allow the legacy and the aggregated document, the two forms of /api and /apis.
 type rootRestrictions struct{}
 
 func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
@@ -174,11 +170,11 @@ func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey
 	w.Header().Set("Content-Length", strconv.Itoa(len(doc.data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(doc.data) // an error means that the client is gone
+		_, _ = w.Write(doc.data) // the only possible error is a closed connection
 	}
 }
 
-// documents returns those of the registry's current set.
+// documents returns the documents of the registry's current set.
 func (h *Handler) documents() *documents {
 	set := h.registry.Current()
 	for {
@@ -200,8 +196,7 @@ func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, re
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
 }
 
-// coreVersions is the legacy document at /api. It has no apiVersion, as it is older than versions
-// of this document.
+// coreVersions returns the legacy document at /api. It has no apiVersion because it predates versions of this document.
 func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
 	out := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},

@@ -1,7 +1,7 @@
 package discovery
 
 import (
-	"net/http"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// groupList is the document at /apis.
+// groupList returns the document at /apis.
 func groupList(groups []group) *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
 	for _, g := range groups {
@@ -23,7 +23,7 @@ func groupList(groups []group) *metav1.APIGroupList {
 	return list
 }
 
-// groupDocument is the document at /apis/<group>; within a list it has no kind.
+// groupDocument returns the document at /apis/<group>. Within a list it has no kind.
 func groupDocument(g group, alone bool) metav1.APIGroup {
 	out := metav1.APIGroup{Name: g.name}
 	if alone {
@@ -38,14 +38,14 @@ func groupDocument(g group, alone bool) metav1.APIGroup {
 	return out
 }
 
-// resourceList is the document at /api/v1 and /apis/<group>/<version>.
+// resourceList returns the document at /api/v1 and /apis/<group>/<version>.
 func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourceList {
 	gv := schema.GroupVersion{Group: g.name, Version: v.name}
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
 	}
 	if g.name == "" {
-		list.APIVersion = "" // the core group is older than versions of this document
+		list.APIVersion = "" // the core group predates versions of this document
 	}
 	for _, res := range v.resources {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -68,11 +68,11 @@ func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourc
 			}
 		}
 	}
-	sortResources(list.APIResources, !slices.ContainsFunc(v.resources, func(res *resource.Resource) bool { return res.Owner == "builtin" }))
+	sortResources(list.APIResources, !slices.ContainsFunc(v.resources, routed))
 	return list
 }
 
-// sortResources sorts by name. The subresources of custom kinds stay as they are: status, then scale.
+// sortResources sorts by name. In a version with custom kinds alone, subresources keep their order: status, then scale.
 func sortResources(list []metav1.APIResource, custom bool) {
 	name := func(r *metav1.APIResource) string {
 		if parent, _, ok := strings.Cut(r.Name, "/"); ok && custom {
@@ -83,8 +83,8 @@ func sortResources(list []metav1.APIResource, custom bool) {
 	slices.SortStableFunc(list, func(a, b metav1.APIResource) int { return strings.Compare(name(&a), name(&b)) })
 }
 
-// subKind is the kind a subresource speaks; nil when that is the resource's own. The group and version are empty when they
-// are those of the document.
+// subKind returns the kind of a subresource, or nil if it is the resource's own. Group and version are empty if they are
+// those of the document.
 func subKind(sub *resource.Subresource, gv schema.GroupVersion) *schema.GroupVersionKind {
 	if sub.GVK.Empty() {
 		return nil
@@ -96,18 +96,15 @@ func subKind(sub *resource.Subresource, gv schema.GroupVersion) *schema.GroupVer
 	return &kind
 }
 
-// verbs are what a resource allows, in alphabetical order.
+// verbs returns what a resource allows.
 func verbs(res *resource.Resource) metav1.Verbs {
 	switch {
 	case res.Verbs != nil:
-		return slices.Sorted(slices.Values(res.Verbs))
+		return res.Verbs
 	case res.Review != nil:
-		return metav1.Verbs{"create"}
-	case !compiled(res): // Kubernetes lists those of custom kinds in an order of their own
-		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
-	default:
-		return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		return metav1.Verbs{resource.Create}
 	}
+	return resource.AllVerbs()
 }
 
 func subVerbs(sub *resource.Subresource) metav1.Verbs {
@@ -115,18 +112,15 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	case sub.Verbs != nil:
 		return slices.Sorted(slices.Values(sub.Verbs))
 	case sub.Update != nil:
-		return metav1.Verbs{"get", "patch", "update"}
+		return metav1.Verbs{resource.Get, resource.Patch, resource.Update}
 	case sub.Create != nil:
-		return metav1.Verbs{"create"}
+		return metav1.Verbs{resource.Create}
 	case sub.ConnectVerbs == nil:
-		return metav1.Verbs{"get"}
-	}
-	named := map[string]string{
-		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+		return metav1.Verbs{resource.Get}
 	}
 	var out metav1.Verbs
 	for _, method := range sub.ConnectVerbs {
-		if verb, ok := named[method]; ok {
+		if verb := resource.VerbOf(method); verb != "" {
 			out = append(out, verb)
 		}
 	}
@@ -134,11 +128,8 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	return slices.Compact(out)
 }
 
-// hashedAs are kinds whose hash in Kubernetes is that of an older version, in which they are still stored there, or were at first.
-var hashedAs = map[string]string{"CustomResourceDefinition": "v1beta1", "ClusterTrustBundle": "v1beta1", "PodCertificateRequest": "v1beta1"}
-
-// storageHash names the kind and version in which objects are stored; empty for what is not stored, or stored in a version
-// that is not served.
+// storageHash returns the hash of the kind and version in which objects are stored. It is empty for kinds that are not
+// stored, or stored in a version that is not served.
 func storageHash(set *resource.Set, res *resource.Resource) string {
 	if res.StoredAs != "" {
 		stored, ok := set.ByPrefix(res.StoredAs)
@@ -147,12 +138,8 @@ func storageHash(set *resource.Set, res *resource.Resource) string {
 		}
 		res = stored
 	}
-	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), "list") {
+	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), resource.List) {
 		return ""
 	}
-	version := res.StorageVersion
-	if compiled(res) && hashedAs[res.Kind] != "" {
-		version = hashedAs[res.Kind]
-	}
-	return discovery.StorageVersionHash(res.Group, version, res.Kind)
+	return discovery.StorageVersionHash(res.Group, cmp.Or(res.HashVersion, res.StorageVersion), res.Kind)
 }

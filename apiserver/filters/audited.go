@@ -18,8 +18,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// noted begins the audit record of a request: it has an id, which the answer shows, and whatever comes may annotate it. How much of
-// it is kept depends on who asks, which is not known yet.
+// noted starts the audit record of a request. The response shows its ID, and later stages may annotate it. How much of it
+// is kept depends on the user, who is not known yet.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next
@@ -28,7 +28,7 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		if audit.AuditContextFrom(ctx) != nil {
-			ctx = within{ctx} // a request in process, made while another one is served, has a record of its own
+			ctx = within{ctx} // a nested request in process has its own record
 		}
 		init.ServeHTTP(w, req.WithContext(ctx))
 	})
@@ -47,7 +47,7 @@ func (w within) Value(key any) any {
 
 func (c *Chain) audits() bool { return c.cfg.AuditPolicy != nil && c.cfg.AuditSink != nil }
 
-// refused records a request that nobody is known to have made.
+// refused records a request without an authenticated user.
 func (c *Chain) refused(answer http.Handler) http.Handler {
 	if !c.audits() {
 		return answer
@@ -55,8 +55,8 @@ func (c *Chain) refused(answer http.Handler) http.Handler {
 	return filters.WithFailedAuthenticationAudit(answer, c.cfg.AuditSink, c.cfg.AuditPolicy)
 }
 
-// audited records a request by the policy, in its stages: when it has come, when a long-running one begins to be answered, and when
-// it is over, by an answer or a panic. Each of them is recorded once.
+// audited records a request by the policy, once in each stage: RequestReceived, ResponseStarted (long-running requests
+// only), and ResponseComplete or Panic.
 func (c *Chain) audited(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next
@@ -86,13 +86,13 @@ func (c *Chain) audited(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewInternalError(errors.New("failed to store audit event")))
 			return
 		}
-		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).lasts}
+		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).longRunning}
 		defer rec.over()
 		next.ServeHTTP(rec, req)
 	})
 }
 
-// auditRecorder notes the beginning of an answer.
+// auditRecorder records the beginning and the end of a response.
 type auditRecorder struct {
 	http.ResponseWriter
 	req   *http.Request
@@ -112,7 +112,7 @@ func (r *auditRecorder) begin(code int) {
 	}
 }
 
-// over ends the record. It is deferred: it sees panics, and hands them on.
+// over ends the record. It must be deferred: it records a panic and panics again.
 func (r *auditRecorder) over() {
 	if p := recover(); p != nil {
 		r.ac.SetEventResponseStatus(&metav1.Status{
@@ -122,7 +122,7 @@ func (r *auditRecorder) over() {
 		r.ac.ProcessEventStage(r.req.Context(), auditinternal.StagePanic)
 		panic(p)
 	}
-	if !r.begun { // nothing was sent: the connection ended before
+	if !r.begun { // nothing was sent: the connection closed early
 		r.begin(http.StatusOK)
 		r.ac.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"})
 	}
@@ -139,13 +139,13 @@ func (r *auditRecorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// Flush sends what was written so far, as watches need it.
+// Flush implements [http.Flusher].
 func (r *auditRecorder) Flush() {
 	r.begin(http.StatusOK)
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Hijack hands the connection over to what is no longer HTTP.
+// Hijack implements [http.Hijacker].
 func (r *auditRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.begin(http.StatusSwitchingProtocols)
 	return http.NewResponseController(r.ResponseWriter).Hijack()

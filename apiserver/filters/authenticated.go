@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// authenticated puts the user into the context. Whom nobody knows is answered with 401.
+// authenticated puts the user into the context. Requests without an identified user get 401.
 func (c *Chain) authenticated(next http.Handler) http.Handler {
 	failed := c.refused(http.HandlerFunc(unauthorized))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -22,28 +22,28 @@ func (c *Chain) authenticated(next http.Handler) http.Handler {
 			return
 		}
 		if slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
-			loosen(w, req)
+			closeHTTP2(w, req)
 		}
-		req.Header.Del("Authorization") // it is for nobody else
+		req.Header.Del("Authorization") // later stages must not see the credential
 		callOf(req).user = u
 		next.ServeHTTP(w, req)
 	})
 }
 
 func unauthorized(w http.ResponseWriter, req *http.Request) {
-	loosen(w, req)
+	closeHTTP2(w, req)
 	wire.Error(w, req, apierrors.NewUnauthorized("Unauthorized"))
 }
 
-// loosen lets an HTTP/2 connection of somebody unknown end with this request, as kube-apiserver does: streams are cheap for clients
-// and not for servers (CVE-2023-44487).
-func loosen(w http.ResponseWriter, req *http.Request) {
+// closeHTTP2 ends an unauthenticated client's HTTP/2 connection after this request, as kube-apiserver does: streams are cheap
+// for clients but not for servers (CVE-2023-44487).
+func closeHTTP2(w http.ResponseWriter, req *http.Request) {
 	if req.ProtoMajor == 2 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// errUnknown says that a request has no credential, and that nobody may be anonymous.
+// errUnknown reports a request without a credential while anonymous requests are not accepted.
 var errUnknown = errors.New("no credential was found")
 
 func (c *Chain) identify(req *http.Request) (user.Info, error) {

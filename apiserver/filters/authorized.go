@@ -13,13 +13,13 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// What the audit record says of the decision, in Kubernetes' words.
+// Kubernetes' audit annotations of an authorization decision.
 const (
 	decisionAnnotation = "authorization.k8s.io/decision"
 	reasonAnnotation   = "authorization.k8s.io/reason"
 )
 
-// authorized lets through what the authorizer allows.
+// authorized rejects requests that the authorizer does not allow with 403.
 func (c *Chain) authorized(next http.Handler) http.Handler {
 	if c.cfg.Authorizer == nil {
 		return next
@@ -48,7 +48,7 @@ func (c *Chain) authorized(next http.Handler) http.Handler {
 	})
 }
 
-// outcome names a decision in metrics.
+// outcome returns the metric label of a decision.
 func outcome(decision authorizer.Decision, err error) string {
 	switch {
 	case decision == authorizer.DecisionAllow:

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Bodies bounds the memory that request bodies need, as estimated by wire.Need: their bytes and what their decoder makes of them.
-// A zero means the default, a negative number any amount.
+// Bodies bounds the memory that request bodies need, as estimated by wire.Need: their bytes and the memory that decoding
+// them allocates. All values are in bytes; 0 means the default, a negative value no limit.
 type Bodies struct {
-	// Total is for all requests together; the default is 512 MiB. One request may need half of it.
+	// Total is for all requests together; the default is 512 MiB. One request may need up to half of it.
 	Total int64
-	// PerUser is for all requests of a user; the default is a quarter of Total. A request that needs more is served while the user has no
-	// other.
+	// PerUser is for all requests of a user; the default is a quarter of Total. A request that needs more is served while the
+	// user has no other.
 	PerUser int64
 }
 
 const defaultBodies = 512 << 20
 
-// small is what a request needs that does not wait for larger ones.
+// small is the need up to which a request does not wait behind larger ones.
 const small = 1 << 20
 
-// limits are what may have arrived, which is not decoded yet, and what may be decoded.
+// limits returns the limits for bodies that arrive and for bodies that are decoded.
 func (b Bodies) limits() (arriving, decoding Bodies) {
 	if b.Total == 0 {
 		b.Total = defaultBodies
@@ -34,7 +34,7 @@ func (b Bodies) limits() (arriving, decoding Bodies) {
 
 // budget is an amount of memory that requests share. It is safe for concurrent use.
 type budget struct {
-	total, perUser int64 // negative: any
+	total, perUser int64 // negative: no limit
 
 	mu     sync.Mutex
 	used   int64
@@ -46,17 +46,17 @@ type budget struct {
 type waiting struct {
 	user    string
 	need    int64
-	granted chan struct{} // closed when the share is taken
+	granted chan struct{} // closed when the share is granted
 }
 
 func (b *budget) limit(l Bodies) {
 	b.total, b.perUser, b.users = l.Total, l.PerUser, map[string]int64{}
 }
 
-// most is how much one request may need; negative: any amount.
+// most returns how much one request may need; negative: no limit.
 func (b *budget) most() int64 { return b.total / 2 }
 
-// tryTake takes a share if it is there.
+// tryTake takes a share if one is free, and reports whether it did.
 func (b *budget) tryTake(user string, need int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,17 +67,17 @@ func (b *budget) tryTake(user string, need int64) bool {
 	return ok
 }
 
-// force takes a share whether it is there or not.
+// force takes a share even beyond the limits.
 func (b *budget) force(user string, need int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(user, need)
 }
 
-// take waits for a share, at most for as long as patience says and as the context lasts. It reports whether there was one.
+// take waits for a share, at most for patience and until ctx ends. It reports whether it got one.
 //
-// Requests are served in their order, but none waits for the requests of another user that wait for that user's own share, and small ones
-// do not wait for large ones.
+// Requests get shares in the order of arrival, with two exceptions: requests that wait for their user's limit do not block
+// those of other users, and small requests do not wait for large ones.
 func (b *budget) take(ctx context.Context, user string, need int64, patience time.Duration) bool {
 	b.mu.Lock()
 	if (len(b.queued) == 0 || need <= small) && b.fitsUser(user, need) && b.fits(need) {
@@ -87,7 +87,7 @@ func (b *budget) take(ctx context.Context, user string, need int64, patience tim
 	}
 	w := &waiting{user: user, need: need, granted: make(chan struct{})}
 	b.queued = append(b.queued, w)
-	b.grant() // others in the queue may all wait for shares of their own
+	b.grant() // all others in the queue may wait for their users' limits
 	b.mu.Unlock()
 
 	timer := time.NewTimer(patience)
@@ -101,7 +101,7 @@ func (b *budget) take(ctx context.Context, user string, need int64, patience tim
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-w.granted: // meanwhile
+	case <-w.granted: // granted before the lock was taken
 		return true
 	default:
 	}
@@ -128,10 +128,10 @@ func (b *budget) give(user string, need int64) {
 	b.grant()
 }
 
-// grant gives shares to those who wait. It is called with the lock held.
+// grant gives shares to waiting requests. The caller holds mu.
 func (b *budget) grant() {
 	kept := b.queued[:0]
-	full := false // a request waits for the total: others behind it would keep it waiting
+	full := false // a request waits for the total: large ones behind it must wait too
 	for _, w := range b.queued {
 		fits := b.fits(w.need)
 		if !fits || full && w.need > small || !b.fitsUser(w.user, w.need) {
@@ -150,7 +150,7 @@ func (b *budget) fits(need int64) bool {
 	return b.total < 0 || need == 0 || b.used+need <= b.total
 }
 
-// fitsUser allows a user's only request more than the user's share.
+// fitsUser reports whether need is within the user's limit. A user's only request may exceed the limit.
 func (b *budget) fitsUser(user string, need int64) bool {
 	if b.total < 0 || b.perUser < 0 {
 		return true

@@ -16,24 +16,24 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// call is the context of a request. What the stages find out lies here in one place, under Kubernetes' own keys: a context for each of
-// them would cost a copy of the request each.
+// call is the context of a request. It holds the results of all stages under Kubernetes' own keys, because a context for
+// each result would copy the request each time.
 //
-// The stages write into it one after the other, before they hand on; handlers only read.
+// Each stage writes to it before it calls the next one; handlers only read.
 type call struct {
-	deadline // of what the request came with
+	deadline // bounds the context that the request came with
 	warnings
 
-	answer    recorder
-	received  time.Time
-	info      *request.RequestInfo // nil: not known yet
-	lasts     bool                 // it is long-running
-	allowed   bool                 // every stage let it through
-	user      user.Info            // nil: not known yet
-	audiences authenticator.Audiences
-	ticket    flowcontrol.Ticket                      // of flow control
-	seat      seat                                    // of a short request
-	latencies atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
+	answer      recorder
+	received    time.Time
+	info        *request.RequestInfo // nil: not known yet
+	longRunning bool                 // it takes as long as its client wants
+	allowed     bool                 // every stage let it through
+	user        user.Info            // nil: not known yet
+	audiences   authenticator.Audiences
+	ticket      flowcontrol.Ticket                      // of flow control
+	seat        seat                                    // of a short request
+	latencies   atomic.Pointer[request.LatencyTrackers] // nil: nobody has counted any
 }
 
 // The keys of Kubernetes' libraries.
@@ -46,7 +46,7 @@ var (
 	warningKey   = keyOf(func(ctx context.Context) { warning.AddWarning(ctx, "", "-") })
 )
 
-// keyOf finds out by which key a library looks for its value.
+// keyOf returns the context key that a library uses for its value.
 func keyOf(look func(context.Context)) any {
 	asked := &asked{Context: context.Background()}
 	look(asked)
@@ -63,10 +63,10 @@ func (a *asked) Value(key any) any {
 	return nil
 }
 
-// callKey finds the innermost call.
+// callKey is the context key of the innermost call.
 type callKey struct{}
 
-// callOf is the call of a request within the pipeline.
+// callOf returns the call of a request within the pipeline. It panics outside of the pipeline.
 func callOf(req *http.Request) *call {
 	if c, ok := req.Context().(*call); ok {
 		return c
@@ -74,7 +74,7 @@ func callOf(req *http.Request) *call {
 	return req.Context().Value(callKey{}).(*call)
 }
 
-// begin makes the call of a request.
+// begin creates the call of a request.
 func begin(w http.ResponseWriter, req *http.Request) (*recorder, *http.Request) {
 	c := &call{deadline: deadline{parent: req.Context()}, answer: recorder{ResponseWriter: w}, received: time.Now()}
 	return &c.answer, req.WithContext(c)
@@ -110,8 +110,8 @@ func (c *call) Value(key any) any {
 	return c.within().Value(key)
 }
 
-// elsewhere is how long the request waited for webhooks.
-func (c *call) elsewhere() time.Duration {
+// webhookTime returns how long the request waited for webhooks.
+func (c *call) webhookTime() time.Duration {
 	of := c.latencies.Load()
 	if of == nil {
 		return 0
@@ -119,10 +119,10 @@ func (c *call) elsewhere() time.Duration {
 	return of.MutatingWebhookTracker.GetLatency() + of.ValidatingWebhookTracker.GetLatency()
 }
 
-// AddWarning adds a Warning header to the answer.
+// AddWarning adds a Warning header to the response.
 func (c *call) AddWarning(agent, text string) { c.warnings.to(&c.answer).AddWarning(agent, text) }
 
-// warnings makes Kubernetes' recorder of warnings with the first one.
+// warnings creates Kubernetes' warning recorder when the first warning is added.
 type warnings struct {
 	once sync.Once
 	kept warning.Recorder
@@ -137,7 +137,7 @@ func (s *warnings) to(w http.ResponseWriter) warning.Recorder {
 	return s.kept
 }
 
-// deadline bounds a context in time. The timer is made when somebody waits for its end, which few short requests do.
+// deadline bounds a context in time. It starts the timer when Done is first called, which few short requests do.
 type deadline struct {
 	parent context.Context
 
@@ -148,7 +148,7 @@ type deadline struct {
 	cancel context.CancelFunc
 }
 
-// end is called when the request is over: whoever still waits is told so.
+// end is called when the request is over. It cancels the context for goroutines that still wait.
 func (d *deadline) end() {
 	err := d.Err()
 	d.mu.Lock()
@@ -162,8 +162,8 @@ func (d *deadline) end() {
 	}
 }
 
-// within is the context that holds all other values: that of the timer, once there is one, so that contexts which are made of this one
-// find it and are cancelled by it.
+// within returns the context that holds all other values. Once the timer exists, that is the timer's context, so that
+// derived contexts are cancelled by it.
 func (d *deadline) within() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

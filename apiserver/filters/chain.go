@@ -16,57 +16,61 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// Config says what a Chain is made of.
+// Config configures a Chain.
 type Config struct {
-	// Resources answers requests on resources.
+	// Resources serves requests on resources.
 	Resources http.Handler
-	// Paths answers all others. A key that ends in a slash stands for everything below it, the longest one wins; any other
-	// key for itself alone. The chain's own paths are there too unless a key replaces them: /, /healthz, /livez, /readyz,
-	// /version, and /metrics if there is a registry.
+	// Paths serves all other requests. A key that ends in a slash matches every path below it, and the longest match wins;
+	// any other key matches only that path. The chain adds /, /healthz, /livez, /readyz, /version, and /metrics if Metrics is
+	// set, unless a key replaces them.
 	Paths map[string]http.Handler
-	// Below gives what / lists of the paths that keys with a slash at their end stand for; nil: nothing.
+	// Below returns the paths that / lists for keys that end in a slash; nil: none.
 	Below func() []string
 
-	// Authenticator finds out who asks. A caller in process is named by WithUser instead. Whom neither knows is answered with 401:
-	// it is the authenticator that lets in anonymous callers. nil: everybody else is anonymous.
+	// Authenticator identifies users of requests without a user set by WithUser. Requests that neither identifies get 401;
+	// the authenticator must accept anonymous requests itself. nil: all other requests are anonymous.
 	Authenticator authenticator.Request
-	// Audiences are the names of this server that credentials must be for; none: they may be for anybody.
+	// Audiences are the names of this server; credentials must be valid for one of them. None: any audience is accepted.
 	Audiences authenticator.Audiences
-	// AuditPolicy says how much of a request is recorded, and AuditSink gets the record. Either nil: there is no audit.
+	// AuditPolicy decides how much of a request is recorded, and AuditSink receives the record. If either is nil, there is
+	// no audit.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
-	// Authorizer decides what they may do; nil: everything.
+	// Authorizer decides what users may do; nil: everything.
 	Authorizer authorizer.UnconditionalAuthorizer
 
 	// Version is shown at /version.
 	Version version.Info
-	// Checks are what /healthz, /livez and /readyz look at, beside ping.
+	// Checks are the checks of /healthz, /livez and /readyz, in addition to ping.
 	Checks Checks
-	// Metrics is shown at /metrics and gets the request metrics; nil: neither.
+	// Metrics is served at /metrics, and the request metrics are registered with it; nil: neither.
 	Metrics *prometheus.Registry
-	// Serves reports whether the resource, and the subresource if there is one, of a request is served. Only such names become labels
-	// in Metrics. It must be cheap and safe for concurrent use. nil: no request metric has the labels of a resource.
+	// Serves reports whether the resource, and the subresource if there is one, of a request is served. Only names of served
+	// resources become labels in Metrics. It must be cheap and safe for concurrent use. nil: no request metric has the labels
+	// of a resource.
 	Serves func(*request.RequestInfo) bool
 
 	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and MaxMutatingInFlight do.
 	FlowControl *flowcontrol.Controller
-	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once without FlowControl; more
-	// are answered with 429, but for those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: any number.
+	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once without
+	// FlowControl; others get 429, except those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: no
+	// limit.
 	MaxInFlight, MaxMutatingInFlight int
-	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at once, and all service accounts of a namespace
-	// together; more are answered with 429, but for those of system:masters. 0 means 10,000; negative: any number.
+	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at once. The service
+	// accounts of a namespace count as one user. Others get 429, except those of system:masters. 0 means 10,000; negative: no
+	// limit.
 	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
-	// Stall bounds how long the transfer of a short request's body, or of its answer, may make no progress; see received and recorder for
-	// the rates. 0 means ten seconds.
+	// Stall bounds how long the transfer of a short request's body, or of its response, may make no progress; see received
+	// and recorder for the rates. 0 means ten seconds.
 	Stall time.Duration
-	// MaxBody is how many bytes of a body are kept before the request takes a seat; handlers read what is beyond it from the client.
-	// 0 means 3 MiB, as in kube-apiserver.
+	// MaxBody is how many bytes of a body are buffered before the request takes a seat; handlers read the rest from the
+	// client. 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
 	// Bodies bounds the memory, in bytes, that the bodies of all requests and of each user need.
 	Bodies Bodies
-	// Log hears of panics; nil: the default logger.
+	// Log receives panics of handlers; nil: the default logger.
 	Log *slog.Logger
 }
 
@@ -86,7 +90,7 @@ type Chain struct {
 	paths map[string]http.Handler
 }
 
-// New builds the pipeline. It can serve at once.
+// New builds the pipeline, ready to serve.
 func New(cfg Config) *Chain {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
@@ -112,17 +116,17 @@ func New(cfg Config) *Chain {
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
-		c.informed,      // what the path and the query ask for
-		c.timed,         // short requests have a deadline
-		c.drained,       // none begins after shutdown did; those under way are known
-		c.noted,         // the audit record begins
-		c.measured,      // how often, how long, with what outcome
-		c.authenticated, // who asks
-		c.audited,       // the audit record is kept, as far as the policy says
-		c.impersonated,  // and on whose behalf
-		c.received,      // short requests have their body
-		c.limited,       // not too many at once
-		c.authorized,    // whether they may
+		c.informed,      // parses path and query into the RequestInfo
+		c.timed,         // gives short requests a deadline
+		c.drained,       // rejects requests after shutdown began; tracks those in flight
+		c.noted,         // starts the audit record
+		c.measured,      // counts requests, durations and outcomes
+		c.authenticated, // identifies the user
+		c.audited,       // records what the audit policy asks for
+		c.impersonated,  // replaces the user by the impersonated one
+		c.received,      // reads the bodies of short requests
+		c.limited,       // bounds how many execute at once
+		c.authorized,    // asks whether the user may
 	)
 	return c
 }

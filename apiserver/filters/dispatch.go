@@ -13,14 +13,14 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// dispatch finds the handler of a request.
+// dispatch calls the handler of a request.
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	callOf(req).allowed = true
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
-		if callOf(req).lasts {
+		if callOf(req).longRunning {
 			defer c.unbounded(callOf(req))()
 			if c.metrics != nil {
-				defer c.metrics.lasting(req, info)()
+				defer c.metrics.longRunning(req, info)()
 			}
 		}
 		c.cfg.Resources.ServeHTTP(w, req)
@@ -29,18 +29,18 @@ func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	c.route(req.URL.Path).ServeHTTP(w, req)
 }
 
-// unbounded lifts the server's bound on the time of an answer, until the handler has returned: then a client must take what is left. Servers
-// in process have no such bound.
+// unbounded lifts the server's write deadline until the handler has returned. The client must then accept the rest within
+// Config.Timeout. Servers in process have no write deadline.
 func (c *Chain) unbounded(call *call) (over func()) {
 	_ = call.answer.SetWriteDeadline(time.Time{})
 	return func() {
-		if call.answer.code != http.StatusSwitchingProtocols { // the connection may be somebody else's by now
+		if call.answer.code != http.StatusSwitchingProtocols { // another protocol may own the connection
 			_ = call.answer.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
 		}
 	}
 }
 
-// route finds the handler of a path: its own, or that of the longest prefix.
+// route returns the handler of a path: an exact match, or that of the longest prefix.
 func (c *Chain) route(path string) http.Handler {
 	if h, ok := c.paths[path]; ok {
 		return h
@@ -57,7 +57,7 @@ func (c *Chain) route(path string) http.Handler {
 	}
 }
 
-// allPaths is what Config gives, and the chain's own.
+// allPaths returns the paths of Config and those of the chain.
 func (c *Chain) allPaths() map[string]http.Handler {
 	all := map[string]http.Handler{
 		"/":        http.HandlerFunc(c.index),
@@ -75,7 +75,7 @@ func (c *Chain) allPaths() map[string]http.Handler {
 	return all
 }
 
-// index lists the paths there are now.
+// index lists all current paths.
 func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
 	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
 	for name, checks := range c.cfg.Checks.byName() {

@@ -1,4 +1,5 @@
-// Package filters is the way of a request through the control plane, from the first byte to the handler that answers it.
+// Package filters implements the request pipeline of the control plane, from the first byte of a request to the
+// handler that answers it.
 //
 // [New] holds the whole pipeline as one list in the order in which a request passes it:
 //
@@ -7,16 +8,16 @@
 //	                                           resources (package rest) ◀── /api/v1/pods …                                           ◀┤
 //	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix                      ◀┘
 //
-// What a stage finds out lies in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder), so that
-// libraries of Kubernetes find it there. All stages share one such context: they cost a small GET about a microsecond and a half.
+// Stages store their results in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder),
+// where Kubernetes' libraries look for them. All stages share one context; the pipeline costs a small GET about 1.5 µs.
 //
-// A request is short or long-running. Short ones have a deadline and are waited for at shutdown; long-running ones (watch, log,
-// exec and their like) have none and are ended by shutdown. [Chain.Shutdown] does both. The body of a short request is read
-// before the request takes a seat, and an answer that its client does not read ends with its stream.
+// A request is short or long-running. Short requests have a deadline; [Chain.Shutdown] waits for them. Long-running
+// requests (watch, log, exec and similar) have no deadline; Shutdown ends them. The pipeline reads the body of a short
+// request before the request takes a seat. It ends the stream of a client that does not read its response.
 //
 // A Chain is safe for concurrent use and starts no goroutine.
 //
-//	c := chain.New(chain.Config{
+//	c := filters.New(filters.Config{
 //		Resources: rest.New(rest.Config{Store: st, Registry: registry}),
 //		Paths:     map[string]http.Handler{"/api": disco, "/apis": disco, "/api/": disco, "/apis/": disco},
 //	})

@@ -11,13 +11,13 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// The response headers that say by which objects a request was classified, as net/http spells them.
+// The response headers that name the FlowSchema and the priority level of a request, in net/http's canonical form.
 const (
 	flowSchemaHeader    = "X-Kubernetes-Pf-Flowschema-Uid"
 	priorityLevelHeader = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// flowControlled lets a short request execute when flow control says so.
+// flowControlled delays a short request until flow control admits it.
 func (c *Chain) flowControlled(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
@@ -30,8 +30,8 @@ func (c *Chain) flowControlled(next http.Handler) http.Handler {
 	})
 }
 
-// watching lets a watch begin when flow control says so. The watch gives its seats back when it has sent its initial events, by Kubernetes'
-// initialization signal.
+// watching delays a watch until flow control admits it. The watch returns its seats when it has sent its initial events,
+// through Kubernetes' initialization signal.
 func (c *Chain) watching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
@@ -44,7 +44,7 @@ func (c *Chain) watching(next http.Handler) http.Handler {
 	})
 }
 
-// begin waits until a request may execute. It answers the request if it may not.
+// begin waits until a request may execute. If flow control rejects it, begin sends the response and returns false.
 func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool {
 	u, _ := request.UserFrom(req.Context())
 	err := c.cfg.FlowControl.Begin(&call.ticket, req, call.info, u)

@@ -12,12 +12,12 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// timed gives short requests a deadline. Handlers obey their context; what has no answer then is answered with 504. The transfer of the
-// body and of the answer is bounded as well: a client that does not take its answer loses the stream.
+// timed gives short requests a deadline. Handlers stop when their context ends, and the response is then 504. The transfer of
+// the body and of the response is bounded as well: a client that does not accept its response loses the stream.
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if call.lasts {
+		if call.longRunning {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -26,23 +26,23 @@ func (c *Chain) timed(next http.Handler) http.Handler {
 		defer call.answer.done()
 		defer call.end()
 		if req.ProtoMajor == 1 && req.ContentLength != 0 {
-			// net/http reads what is left of a body before it sends an answer. Transports without connections have no such deadline.
+			// net/http reads the rest of a body before it sends a response. In-process transports have no such deadline.
 			_ = http.NewResponseController(call.answer.ResponseWriter).SetReadDeadline(call.at)
 		}
 		next.ServeHTTP(w, req)
 	})
 }
 
-// flight knows the requests that are under way.
+// flight tracks the requests in flight.
 type flight struct {
 	mu       sync.Mutex
 	draining bool
 	short    int
 	long     map[*http.Request]context.CancelFunc
-	landed   chan struct{} // closed when the last short one ends while draining; nil: nobody waits
+	landed   chan struct{} // closed when the last request ends while draining; nil: Shutdown does not wait
 }
 
-// drained lets requests through until shutdown.
+// drained rejects requests after Shutdown was called.
 func (c *Chain) drained(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req, done, ok := c.flight.begin(req)
@@ -63,7 +63,7 @@ func shuttingDown() error {
 }
 
 func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
-	long := callOf(req).lasts
+	long := callOf(req).longRunning
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.draining {
@@ -95,7 +95,7 @@ func (f *flight) endShort() {
 	f.land()
 }
 
-// land is called with the lock held.
+// land closes landed when no request is left. The caller holds mu.
 func (f *flight) land() {
 	if f.landed != nil && f.short == 0 && len(f.long) == 0 {
 		close(f.landed)
@@ -103,8 +103,8 @@ func (f *flight) land() {
 	}
 }
 
-// Shutdown refuses new requests with 503 and a Retry-After, ends watches and other long-running requests cleanly, and waits for
-// the short ones. It returns when none is left, or with the context's error. Kubernetes gives 60 seconds for it.
+// Shutdown rejects new requests with 503 and a Retry-After header, ends watches and other long-running requests, and waits
+// for the short ones. It returns when no request is left, or the context's error. Kubernetes allows 60 seconds.
 func (c *Chain) Shutdown(ctx context.Context) error {
 	f := &c.flight
 	f.mu.Lock()

@@ -8,29 +8,30 @@ import (
 	"strings"
 )
 
-// Check is one aspect of health. Func returns nil when all is well; its error is for the log of whoever made it and is not shown.
+// Check is one health check. Func returns nil if the check passes. The combined endpoints do not show its error; the
+// check's own path does.
 type Check struct {
 	Name string
 	Func func(context.Context) error
 }
 
-// Checks are those of the three endpoints.
+// Checks holds the checks of the three endpoints.
 type Checks struct {
 	Health, Live, Ready []Check
 }
 
-// byName are the checks of each endpoint.
+// byName returns the checks by the name of their endpoint.
 func (c Checks) byName() map[string][]Check {
 	return map[string][]Check{"healthz": c.Health, "livez": c.Live, "readyz": c.Ready}
 }
 
-// withPing puts the check before others that an answer is enough for.
+// withPing prepends the check ping, which always passes.
 func withPing(checks []Check) []Check {
 	return append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
 }
 
-// newHealth serves a health endpoint as kube-apiserver does: "ok" or 500, every check with ?verbose, without some with
-// ?exclude=name, and one alone at its own path.
+// newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500. ?verbose lists all checks,
+// ?exclude=name skips one, and each check also has its own path.
 func newHealth(name string, checks []Check) http.Handler {
 	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -88,13 +89,13 @@ func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []C
 	}
 }
 
-// Of names that a request excludes and that are no checks, this many are shown, and this many bytes of each.
+// The limits on unknown names of ?exclude that a response shows: their number, and the bytes of each.
 const (
 	maxUnmatched     = 16
 	maxUnmatchedName = 64
 )
 
-// quoted shows names as %q does, the first ones and their beginnings.
+// quoted formats names as %q does, within these limits.
 func quoted(names []string) string {
 	shown := make([]string, 0, maxUnmatched)
 	for _, name := range names[:min(len(names), maxUnmatched)] {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// impersonated lets a user act as another one, whom the Impersonate- headers name, if the authorizer allows that.
+// impersonated replaces the user by the one that the Impersonate- headers name, if the authorizer allows it.
 func (c *Chain) impersonated(next http.Handler) http.Handler {
 	var may authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if c.cfg.Authorizer != nil {
@@ -21,13 +21,13 @@ func (c *Chain) impersonated(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		// Kubernetes' filter remembers for some seconds whom it has let through. It is made anew for each of these rare requests, so
-		// that a right that was taken away is gone at once.
+		// Kubernetes' filter caches its decisions for some seconds. A new filter for each of these rare requests makes a
+		// revoked right ineffective at once.
 		impersonation.WithConstrainedImpersonation(next, may, scheme.Codecs).ServeHTTP(w, req)
 	})
 }
 
-// impersonates says whether a request names another user, or parts of one.
+// impersonates reports whether a request has an Impersonate- header.
 func impersonates(header http.Header) bool {
 	for name := range header {
 		if strings.HasPrefix(name, "Impersonate-") {

@@ -6,13 +6,14 @@ import (
 	"net/url"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 )
 
@@ -24,16 +25,16 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		// No cache may keep what another user is not allowed to see, or what is old in a moment. Handlers may know better.
+		// Caches must not store responses that another user may not see or that soon are stale. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
-		call.info, call.lasts = info, lasts(info)
+		call.info, call.longRunning = info, longRunning(info)
 		next.ServeHTTP(w, req)
 	})
 }
 
-// Info reads a request's method, path and query. The result is that of Kubernetes' RequestInfoFactory for the prefixes api and
-// apis; see there for the forms of paths.
+// Info parses a request's method, path and query. The result equals that of Kubernetes' RequestInfoFactory for the prefixes
+// api and apis; its documentation lists the forms of paths.
 func Info(req *http.Request) (*request.RequestInfo, error) {
 	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
 	parts := segments(req.URL.Path)
@@ -55,19 +56,19 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	info.IsResourceRequest = true
 	info.APIVersion, parts = parts[0], parts[1:]
 
-	inPath := parts[0] == "watch" || parts[0] == "proxy" // verbs of old, before the resource
+	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy // deprecated: the verb precedes the resource
 	if inPath {
 		if len(parts) < 2 {
 			return info, fmt.Errorf("unable to determine kind and namespace from url, %v", req.URL)
 		}
 		info.Verb, parts = parts[0], parts[1:]
 	} else {
-		info.Verb = verb(req.Method)
+		info.Verb = resource.VerbOf(req.Method)
 	}
 
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		info.Namespace = parts[1]
-		// Below a namespace stands a resource, unless it is one of the namespace's own subresources.
+		// A namespace is followed by a resource, or by one of its own subresources.
 		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
 			parts = parts[2:]
 		}
@@ -77,7 +78,7 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	if len(parts) > 1 {
 		info.Name = parts[1]
 	}
-	if len(parts) > 2 && info.Verb != "proxy" {
+	if len(parts) > 2 && info.Verb != resource.Proxy {
 		info.Subresource = parts[2]
 	}
 
@@ -87,52 +88,36 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	}
 	if info.Name == "" {
 		switch info.Verb {
-		case "get":
+		case resource.Get:
 			listOrWatch(info, query)
-		case "delete":
-			info.Verb = "deletecollection"
+		case resource.Delete:
+			info.Verb = resource.DeleteCollection
 		}
 	}
-	if !inPath && (info.Verb == "list" || info.Verb == "watch" || info.Verb == "deletecollection") {
+	if !inPath && (info.Verb == resource.List || info.Verb == resource.Watch || info.Verb == resource.DeleteCollection) {
 		info.FieldSelector = query.Get("fieldSelector")
 		info.LabelSelector = query.Get("labelSelector")
 	}
 	return info, nil
 }
 
-// lower is a method in lower case.
+// lower returns a method in lower case.
 func lower(method string) string {
-	if method == http.MethodGet { // mostly
+	if method == http.MethodGet { // the common case, without a call
 		return "get"
 	}
 	return strings.ToLower(method)
 }
 
-func verb(method string) string {
-	switch method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodGet, http.MethodHead:
-		return "get"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return "delete"
-	}
-	return ""
-}
-
-// listOrWatch decides between the two, and finds the one name that a field selector asks for.
+// listOrWatch sets the verb to list or watch, and the name if a field selector requires one.
 func listOrWatch(info *request.RequestInfo, query url.Values) {
-	info.Verb = "list"
+	info.Verb = resource.List
 	if !query.Has("watch") && !query.Has("fieldSelector") {
 		return
 	}
 	var opts metainternalversion.ListOptions
 	if err := metainternal.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &opts); err != nil {
-		// The verb will answer with the error; until then it counts as what it was meant to be.
+		// The operation reports the error. Until then the request counts as the verb that the client meant.
 		opts = metainternalversion.ListOptions{}
 		if values := query["watch"]; len(values) > 0 {
 			meant := strings.ToLower(values[0])
@@ -140,7 +125,7 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 		}
 	}
 	if opts.Watch {
-		info.Verb = "watch"
+		info.Verb = resource.Watch
 	}
 	if opts.FieldSelector != nil {
 		if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
@@ -157,14 +142,7 @@ func segments(path string) []string {
 	return strings.Split(path, "/")
 }
 
-// lasts says whether a request lasts as long as its client wants.
-func lasts(info *request.RequestInfo) bool {
-	if !info.IsResourceRequest {
-		return false
-	}
-	switch info.Subresource {
-	case "proxy", "log", "exec", "attach", "portforward":
-		return true
-	}
-	return info.Verb == "watch" || info.Verb == "proxy"
+// longRunning reports whether a request takes as long as its client wants.
+func longRunning(info *request.RequestInfo) bool {
+	return info.IsResourceRequest && resource.LongRunning(info.Verb, info.Subresource)
 }

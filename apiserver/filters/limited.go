@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/resource"
 )
 
 // The limits of kube-apiserver's --max-requests-inflight and --max-mutating-requests-inflight.
@@ -17,14 +19,15 @@ const (
 	defaultMaxMutating = 200
 )
 
-// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no such limit. The controllers that watch most
-// (one watch for each of some thousand kinds) stay below it, and a user with all of them unread holds less than half a GiB: see TestUnreadWatches.
+// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no such limit. It exceeds the
+// needs of the largest controllers (a watch for each of a few thousand kinds). A user who reads none of so many watches holds
+// less than half a GiB: see TestUnreadWatches.
 const defaultMaxLongRunning = 10_000
 
-// seats are those of one kind of short requests.
+// seats counts and bounds the short requests that read, or those that write.
 type seats struct {
 	taken atomic.Int64
-	limit int64 // negative: none
+	limit int64 // negative: no limit
 }
 
 func (s *seats) bound(limit, otherwise int) {
@@ -34,7 +37,7 @@ func (s *seats) bound(limit, otherwise int) {
 	s.limit = int64(limit)
 }
 
-// take reports whether there is one more.
+// take takes a seat if one is free, and reports whether it did.
 func (s *seats) take() bool {
 	if n := s.taken.Add(1); s.limit < 0 || n <= s.limit {
 		return true
@@ -45,9 +48,9 @@ func (s *seats) take() bool {
 
 func (s *seats) leave() { s.taken.Add(-1) }
 
-// seatsByUser are those of long-running requests, such as watches: so many for each owner.
+// seatsByUser counts and bounds the long-running requests of each owner.
 type seatsByUser struct {
-	limit int // negative: any number
+	limit int // negative: no limit
 	mu    sync.Mutex
 	taken map[string]int
 }
@@ -59,7 +62,7 @@ func (s *seatsByUser) bound(limit, otherwise int) {
 	s.limit, s.taken = limit, map[string]int{}
 }
 
-// take reports whether an owner has one more.
+// take takes a seat of an owner if one is free, and reports whether it did.
 func (s *seatsByUser) take(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +95,8 @@ func (s *seatsByUser) leave(owner string) {
 	}
 }
 
-// owner is who has a user's long-running requests. Users with the right to create service accounts can have any number of them, so those of a
-// namespace share their seats.
+// owner returns the owner whose seats a user's long-running requests take. The service accounts of a namespace share one
+// owner, because users who may create service accounts can create any number of them.
 func owner(name string) string {
 	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
 		return serviceaccount.MakeNamespaceGroupName(namespace)
@@ -101,8 +104,9 @@ func owner(name string) string {
 	return name
 }
 
-// limited bounds what is served at once. Flow control decides about short requests, and about watches until they have sent their initial
-// events; without it, more than so many short requests are answered with 429. Long-running requests are limited by user as well.
+// limited bounds how many requests execute at once. Flow control decides about short requests, and about watches until they
+// have sent their initial events. Without flow control, short requests beyond a fixed number get 429. Long-running requests
+// are limited by user as well.
 func (c *Chain) limited(next http.Handler) http.Handler {
 	short, watch := c.inFlight(next), next
 	if c.cfg.FlowControl != nil {
@@ -115,7 +119,7 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 			c.classified(w, req)
 			next.ServeHTTP(w, req)
 			return
-		case !call.lasts:
+		case !call.longRunning:
 			short.ServeHTTP(w, req)
 			return
 		}
@@ -134,8 +138,8 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 	})
 }
 
-// inFlight refuses short requests beyond MaxInFlight and MaxMutatingInFlight, but for administrators': they may be needed to end what the
-// others do.
+// inFlight rejects short requests beyond MaxInFlight and MaxMutatingInFlight, except those of administrators, who may need
+// them to stop the others.
 func (c *Chain) inFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		kind := c.kindOf(callOf(req).info)
@@ -152,7 +156,7 @@ func (c *Chain) inFlight(next http.Handler) http.Handler {
 }
 
 func (c *Chain) kindOf(info *request.RequestInfo) *seats {
-	if reads(info.Verb) {
+	if resource.ReadOnly(info.Verb) {
 		return &c.reading
 	}
 	return &c.mutating
@@ -164,8 +168,6 @@ func refuseAfter(w http.ResponseWriter, seconds string) {
 	w.Header().Set("Retry-After", seconds)
 	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 }
-
-func reads(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 func privileged(req *http.Request) bool {
 	u, ok := request.UserFrom(req.Context())

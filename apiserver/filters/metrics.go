@@ -7,9 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/resource"
 )
 
-// metrics has the names and labels that kube-apiserver's dashboards know.
+// metrics holds the request metrics, with the names and labels of kube-apiserver's.
 type metrics struct {
 	long     *prometheus.GaugeVec
 	requests *requests
@@ -37,7 +39,7 @@ func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 	return m
 }
 
-// gauge shows how many seats are taken.
+// gauge returns a collector of the number of taken seats.
 func (s *seats) gauge(kind string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "apiserver_current_inflight_requests", Help: "Number of requests being served, by kind.",
@@ -45,7 +47,7 @@ func (s *seats) gauge(kind string) prometheus.Collector {
 	}, func() float64 { return float64(s.taken.Load()) })
 }
 
-// measured counts requests, and the time of those that are not long-running.
+// measured counts requests, and measures those that are not long-running.
 func (c *Chain) measured(next http.Handler) http.Handler {
 	if c.metrics == nil {
 		return next
@@ -56,8 +58,8 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 	})
 }
 
-// lasting counts a long-running request while it lasts. It must be called after authorization.
-func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over func()) {
+// longRunning counts a long-running request until the caller calls done. It must be called after authorization.
+func (m *metrics) longRunning(req *http.Request, info *request.RequestInfo) (done func()) {
 	s := series{verb: metricVerb(req, info)}
 	if m.known(info) {
 		s.name(info)
@@ -68,7 +70,7 @@ func (m *metrics) lasting(req *http.Request, info *request.RequestInfo) (over fu
 	return gauge.Dec
 }
 
-// authenticated and authorized note what was decided, in kube-apiserver's words.
+// authenticated and authorized count decisions by kube-apiserver's names of results.
 func (m *metrics) authenticated(result string, start time.Time) {
 	if m != nil {
 		m.authentication.observe(result, start)
@@ -87,7 +89,7 @@ func (m *metrics) observe(req *http.Request, c *call) {
 	if strings.Contains(req.URL.RawQuery, "dryRun") {
 		s.dryRun = metricDryRun(req.URL.Query().Get("dryRun"))
 	}
-	// Clients choose names. They become labels only if the client was authorized and the resource is served.
+	// Clients choose names: they become labels only if the client was authorized and the resource is served.
 	noPath := code == http.StatusNotFound && strings.HasPrefix(c.answer.Header().Get("Content-Type"), "text/plain")
 	if c.allowed && info.IsResourceRequest && !noPath {
 		s.name(info)
@@ -97,13 +99,13 @@ func (m *metrics) observe(req *http.Request, c *call) {
 		if s.resource != "" && !m.known(info) {
 			s = s.unnamed()
 		}
-		counts = m.requests.findOrAdd(s, c.lasts)
+		counts = m.requests.findOrAdd(s, c.longRunning)
 	}
 	counts.total.Add(1)
 	if counts.duration != nil {
 		took := time.Since(c.received)
 		counts.duration.Observe(took)
-		counts.sli.Observe(took - c.elsewhere())
+		counts.sli.Observe(took - c.webhookTime())
 	}
 }
 
@@ -120,7 +122,8 @@ func (m *metrics) known(info *request.RequestInfo) bool {
 // maxLabel bounds labels, in bytes. Groups, the longest names, are DNS subdomains.
 const maxLabel = 253
 
-// metricCode is a status code as a label. Proxied servers choose codes: unassigned ones count as the first of their class.
+// metricCode returns the label of a status code. Proxied servers choose codes, so unassigned ones count as the first code
+// of their class.
 func metricCode(code int) int {
 	switch {
 	case code == 0: // nothing was sent
@@ -133,7 +136,7 @@ func metricCode(code int) int {
 	return code
 }
 
-// metricDryRun is the parameter dryRun as a label.
+// metricDryRun returns the label of the parameter dryRun.
 func metricDryRun(value string) string {
 	switch value {
 	case "":
@@ -146,15 +149,14 @@ func metricDryRun(value string) string {
 
 func metricVerb(req *http.Request, info *request.RequestInfo) string {
 	switch info.Verb {
-	case "list":
+	case resource.List:
 		return "LIST"
-	case "watch":
+	case resource.Watch:
 		return "WATCH"
-	case "deletecollection":
+	case resource.DeleteCollection:
 		return "DELETECOLLECTION"
 	}
-	switch info.Subresource {
-	case "attach", "exec", "portforward", "proxy", "log":
+	if resource.Connects(info.Subresource) {
 		return "CONNECT"
 	}
 	switch req.Method {
@@ -171,7 +173,7 @@ func metricVerb(req *http.Request, info *request.RequestInfo) string {
 
 func scope(info *request.RequestInfo) string {
 	switch {
-	case info.Name != "" || info.Verb == "create":
+	case info.Name != "" || info.Verb == resource.Create:
 		return "resource"
 	case info.Namespace != "":
 		return "namespace"

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// defaultMaxBody is what kube-apiserver reads of a body.
+	// defaultMaxBody is kube-apiserver's limit of a body.
 	defaultMaxBody = 3 << 20
-	// uploadRate is how many bytes a second of a body must arrive, after Config.Stall.
+	// uploadRate is the minimum rate of a body after Config.Stall, in bytes per second.
 	uploadRate = 4 << 10
-	// firstRead is what is set aside for a body before any of it has arrived, whatever length the client names.
+	// firstRead is the size of the first buffer of a body, whatever Content-Length the client sends.
 	firstRead = 16 << 10
 )
 
-// received reads the body of a short request before the request takes a seat, so that clients that do not send what they announced hold
-// nothing that others need. A body must arrive at uploadRate and before the request's deadline, else the request is answered with 504. Bodies
-// that were read wait for their share of the memory that decoding them takes, at most for a quarter of Config.Timeout; then, and when a
-// user's bodies that are underway need too much, the answer is 429.
+// received reads the body of a short request before the request takes a seat, so that clients that stop sending hold no
+// seat. A body must arrive at uploadRate and before the request's deadline; otherwise the response is 504. A complete body
+// waits for its share of the memory that decoding takes, at most for a quarter of Config.Timeout. The response is 429 after
+// that, and when the arriving bodies of a user take too much memory.
 //
-// What is wrong with a body otherwise is for the handler to find out when it reads it: the request may be forbidden, or the path not exist. Of
-// bodies larger than Config.MaxBody the handler reads the rest from the client.
+// The handler reports other errors when it reads the body, because the request may be forbidden or the path unknown. The
+// handler reads the part of a body beyond Config.MaxBody from the client.
 func (c *Chain) received(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
-		if call.lasts || req.Body == nil || req.Body == http.NoBody || req.ContentLength == 0 {
+		if call.longRunning || req.Body == nil || req.Body == http.NoBody || req.ContentLength == 0 {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -78,14 +78,14 @@ func (c *Chain) received(next http.Handler) http.Handler {
 	})
 }
 
-// errNoShare says that the bodies that have arrived take too much memory.
+// errNoShare reports that arriving bodies take too much memory.
 var errNoShare = errors.New("too many bodies are underway")
 
-// arrival is a body while it is read.
+// arrival reads one body.
 type arrival struct {
 	chain  *Chain
 	user   string
-	always bool  // an administrator's, which counts and is not refused
+	always bool  // of an administrator: counted, never refused
 	held   int64 // of chain.arriving
 
 	data []byte
@@ -93,7 +93,7 @@ type arrival struct {
 	late bool          // it did not arrive in time
 }
 
-// read reads a body up to Config.MaxBody. The error is the client's or the connection's, or errNoShare.
+// read reads a body up to Config.MaxBody. It returns errNoShare, or the error of the connection.
 func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) error {
 	stall, most := a.chain.cfg.Stall, a.chain.cfg.MaxBody
 	dog := &watchdog{bark: func() {
@@ -128,8 +128,8 @@ func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) erro
 	}
 }
 
-// grow makes room: for all of a small body of known length, otherwise for as much again. The last byte is for noticing the end, and that a
-// body is too large.
+// grow enlarges the buffer: to the whole of a small body of known length, otherwise to twice its size. It reserves one byte
+// more than the body, to detect its end or that it is too large. It returns false if the budget has no share left.
 func (a *arrival) grow(length, most int64) bool {
 	size := max(2*int64(cap(a.data)), firstRead)
 	if length >= 0 && length < most {
@@ -149,7 +149,7 @@ func (a *arrival) grow(length, most int64) bool {
 	return true
 }
 
-// release returns what the body holds of the budget.
+// release returns the body's share to the budget.
 func (a *arrival) release() {
 	if a.held > 0 {
 		a.chain.arriving.give(a.user, a.held)
@@ -157,10 +157,10 @@ func (a *arrival) release() {
 	}
 }
 
-// body is a body that was read.
+// body is a request body that the pipeline has read.
 type body struct {
 	data []byte
-	err  error         // what reading ended with; nil: the end
+	err  error         // the error that ended reading; nil: io.EOF
 	rest io.ReadCloser // what comes after data; nil: nothing
 }
 
@@ -180,9 +180,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-func (b *body) Close() error { return nil } // the server closes the one it has made
+func (b *body) Close() error { return nil } // the server closes the original body
 
-// Rest returns what was not read yet, if that is all there is. It is the caller's; nothing is left to read.
+// Rest returns the unread bytes if they are the rest of the whole body. The caller owns them; later reads return io.EOF.
 func (b *body) Rest() (data []byte, ok bool) {
 	if b.err != nil || b.rest != nil {
 		return nil, false

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// defaultStall is how long a transfer may make no progress.
+// defaultStall is the default of Config.Stall.
 const defaultStall = 10 * time.Second
 
 const (
-	// buffered is how many bytes of an answer the servers of net/http take without waiting for the client. What is sent after the handler
-	// has returned is bounded by http.Server.WriteTimeout.
+	// buffered is how many bytes of a response net/http's servers accept without waiting for the client.
+	// http.Server.WriteTimeout bounds what is sent after the handler has returned.
 	buffered = 4 << 10
-	// piece is how many bytes of an answer the client must take within Config.Stall.
+	// piece is how many bytes of a response the client must accept within Config.Stall.
 	piece = 128 << 10
 )
 
-// recorder remembers the status code of an answer. It ends the stream of a short request when the client does not take the answer: neither
-// a piece of it in time nor all of it before the deadline.
+// recorder remembers the status code of a response. It ends the stream of a short request when the client does not accept a
+// piece of the response in time, or the whole response before the deadline.
 type recorder struct {
 	http.ResponseWriter
 	code int // 0: nothing was sent yet
@@ -31,10 +31,10 @@ type recorder struct {
 	watch *watchdog     // nil until the answer is larger than what is buffered
 }
 
-// bound is called before the answer begins.
+// bound sets the limits. It is called before the response begins.
 func (r *recorder) bound(stall time.Duration, last time.Time) { r.stall, r.last = stall, last }
 
-// done must be called before the handler returns: the ResponseWriter must not be used later.
+// done must be called before the handler returns, because the ResponseWriter must not be used later.
 func (r *recorder) done() {
 	if r.watch != nil {
 		r.watch.stop()
@@ -58,11 +58,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if r.sent += len(p); r.sent <= buffered {
 		return r.ResponseWriter.Write(p)
 	}
-	r.sent = buffered // enough to know; the sum of all writes is not needed
+	r.sent = buffered // keeps the sum from overflowing
 	return r.writePieces(p)
 }
 
-// writePieces writes in pieces, each of them within its time.
+// writePieces writes pieces of p, each with its own time limit.
 func (r *recorder) writePieces(p []byte) (written int, err error) {
 	for {
 		now := p[:min(len(p), piece)]
@@ -95,7 +95,7 @@ func (r *recorder) begin() {
 // aLongTimeAgo is a deadline that ends a transfer at once.
 var aLongTimeAgo = time.Unix(1, 0)
 
-// SetWriteDeadline is for handlers whose answers take longer than those of other short requests: a zero time lifts all bounds.
+// SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all bounds.
 func (r *recorder) SetWriteDeadline(at time.Time) error {
 	if at.IsZero() {
 		r.done()
@@ -104,7 +104,7 @@ func (r *recorder) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
 }
 
-// Flush sends what was written so far, as watches need it.
+// Flush implements [http.Flusher].
 func (r *recorder) Flush() {
 	if r.code == 0 {
 		r.code = http.StatusOK

@@ -9,13 +9,13 @@ import (
 
 type userKey struct{}
 
-// WithUser names the caller of requests made with this context. It is for callers in the same process; nothing of it can come over
-// a network.
+// WithUser sets the user of requests made with the returned context, for callers in the same process. A client on the
+// network cannot set it.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// inGroup adds the group that everybody is in whose name is known.
+// inGroup adds the group system:authenticated to a user who is not anonymous.
 func inGroup(u user.Info) user.Info {
 	if u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllAuthenticated) || slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
 		return u

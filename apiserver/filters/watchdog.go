@@ -53,7 +53,7 @@ func (d *watchdog) end() {
 	d.until = time.Time{}
 }
 
-// stop ends the watch. It returns after bark has, if that is being called.
+// stop ends the watch. If bark is running, stop returns after it.
 func (d *watchdog) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

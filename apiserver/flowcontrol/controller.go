@@ -19,7 +19,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Config says what a Controller works on.
+// Config configures a Controller.
 type Config struct {
 	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects whose number is part of a list's work.
 	Store *store.Store
@@ -66,7 +66,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// RejectedError says that a request may not execute now.
+// RejectedError reports that a request may not execute now.
 type RejectedError struct {
 	// Reason is one of queue-full, concurrency-limit and time-out.
 	Reason string
@@ -78,9 +78,10 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("request rejected by flow control: %s", e.Reason)
 }
 
-// Begin returns when a request may execute, with a ticket that must be released, or with a [RejectedError] when it must be rejected. It blocks while
-// the request waits in a queue, at most a quarter of the time until the deadline of its context. The context must have the request's RequestInfo
-// and user under Kubernetes' keys. The ticket has the values of the response headers in both cases.
+// Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It blocks while the request waits
+// in a queue, at most a quarter of the time until the deadline of its context. The context must have the request's
+// RequestInfo and user under Kubernetes' keys. The ticket has the values of the response headers in both cases; after nil the
+// caller must release it.
 func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestInfo, u user.Info) error {
 	c.Classify(t, info, u)
 	t.level, t.info, t.user = t.schema.level, info, u.GetName()
@@ -102,7 +103,7 @@ func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestIn
 	return nil
 }
 
-// Classify gives the ticket the values of the response headers, for a request that needs no permission.
+// Classify sets the values of the response headers of the ticket, for a request that needs no seat.
 func (c *Controller) Classify(t *Ticket, info *request.RequestInfo, u user.Info) {
 	if t.schema = c.exemptSchema(u); t.schema == nil {
 		t.schema = c.configuration().classify(info, u)

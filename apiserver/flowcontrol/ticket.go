@@ -28,7 +28,7 @@ type Ticket struct {
 	prev, next         *Ticket // among those that execute without having gone through the queues
 }
 
-// Release gives the seats back. Only the first call has an effect; a ticket that was refused, or never used, has nothing to give back.
+// Release returns the seats. Only the first call has an effect. Releasing a rejected or unused ticket does nothing.
 func (t *Ticket) Release() {
 	if t.level == nil || t.done.Swap(true) {
 		return

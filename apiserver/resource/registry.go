@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Registry is the set of kinds that a control plane currently serves. Reads take no lock and see
-// one consistent set.
+// Registry holds the set of kinds that a control plane serves. Reads take no lock and see one consistent set.
 type Registry struct {
 	mu  sync.Mutex // serialises writers
 	set atomic.Pointer[Set]
@@ -34,10 +33,10 @@ func NewRegistry(resources ...*Resource) *Registry {
 	return r
 }
 
-// Current returns the current set, which never changes.
+// Current returns the current set, which is immutable.
 func (r *Registry) Current() *Set { return r.set.Load() }
 
-// Put adds resources, and replaces those with the same group and plural name.
+// Put adds resources and replaces those with the same group and plural name.
 func (r *Registry) Put(resources ...*Resource) {
 	r.change(func(byName map[schema.GroupResource]*Resource) {
 		for _, res := range resources {
@@ -46,7 +45,7 @@ func (r *Registry) Put(resources ...*Resource) {
 	})
 }
 
-// Remove removes resources; unknown names are ignored.
+// Remove removes resources. It ignores unknown names.
 func (r *Registry) Remove(names ...schema.GroupResource) {
 	r.change(func(byName map[schema.GroupResource]*Resource) {
 		for _, name := range names {

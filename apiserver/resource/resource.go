@@ -1,21 +1,21 @@
-// Package resource says how one kind is served.
+// Package resource describes how one kind is served.
 //
-// A [Resource] is all that the verbs (package rest), discovery, OpenAPI and the
-// controllers know of a kind. Package builtin makes Resources from Kubernetes'
-// own types and strategies, package crd makes them from definitions; nothing
-// else is special about a kind.
+// A [Resource] holds everything that the verbs (package rest), discovery, OpenAPI
+// and the controllers use of a kind. Package builtin builds Resources from
+// Kubernetes' own types and strategies, and package crd from definitions. Where
+// the API behaves differently for some kinds, [Behavior] has a field for it.
 //
 // Vocabulary:
 //
-//   - hub: the form in which a kind is worked on in memory: the internal Go
-//     type for a built-in kind, *unstructured.Unstructured for a custom one, in
-//     the storage version or in that of the request (Resource.In). Strategies
-//     and admission see hubs.
+//   - hub: the form of an object in memory: the internal Go type for a built-in
+//     kind; *unstructured.Unstructured for a custom kind, in the storage version
+//     or in that of the request (Resource.In). Strategies and admission work on
+//     hubs.
 //
 //   - stored: JSON in the storage version, with apiVersion and kind. GET and
 //     LIST in that version copy these bytes to the socket.
 //
-//   - versioned: the form of one served version: the Go type of k8s.io/api, or
+//   - versioned: an object in one served version: the Go type of k8s.io/api, or
 //     *unstructured.Unstructured.
 //
 //     request body ──Decode──▶ hub ──Store──▶ stored
@@ -53,61 +53,60 @@ type Resource struct {
 	ShortNames []string
 	Categories []string
 	Namespaced bool
-	// Verbs as discovery shows them and the verbs package allows them; nil means all eight
-	// (create delete deletecollection get list patch update watch).
+	// Verbs are the verbs that package rest allows, in the order in which discovery shows them; nil means AllVerbs.
 	Verbs []string
 
-	// Dynamic means that the objects have no Go type: the kind comes from a definition, and hubs
-	// are *unstructured.Unstructured.
-	Dynamic bool
+	// Behavior holds what else differs between kinds.
+	Behavior Behavior
 
 	// Versions are the served versions, preferred first.
 	Versions []Version
 	// StorageVersion is the version of stored bytes. It need not be served.
 	StorageVersion string
-	// In has the Resource to use for requests in versions other than the storage version, if hubs
-	// are in the version of the request. Then a write is validated in the version that the client
-	// used, and converted once, when it is stored. nil: one form of hub serves all versions.
+	// HashVersion is the version that the kind's storageVersionHash in discovery is computed from; "" means StorageVersion.
+	HashVersion string
+	// StoragePath is what kube-apiserver's keys in etcd have between /registry/ and the object; "" means Plural. Some error
+	// messages contain it.
+	StoragePath string
+	// In holds the Resource for requests in versions other than the storage version, for kinds whose hubs are in the version of
+	// the request. A write is then validated as its client wrote it, and converted once, when it is stored. nil: one form of
+	// hub serves all versions.
 	In map[string]*Resource
 
 	Codec Codec
-	// Strategy is the kind's own rules. Its optional interfaces are honoured:
+	// Strategy holds the kind's own rules. Package rest also uses its optional interfaces
 	// upstream.RESTGracefulDeleteStrategy, GarbageCollectionDeleteStrategy, ResetFieldsStrategy.
 	Strategy Strategy
-	// Fields gives the fields a field selector may name, beside metadata.name and
-	// metadata.namespace, of a hub. nil: no others.
+	// Fields returns the fields of a hub that a field selector may name, in addition to metadata.name and
+	// metadata.namespace. nil: no others.
 	Fields func(hub runtime.Object) fields.Set
-	// FieldLabel checks and converts a field selector's label of a version to a key of Fields, with
-	// Kubernetes' wording for one that is not supported. nil: metadata.name, metadata.namespace and
-	// the keys of Fields.
+	// FieldLabel converts a field selector's label in a version to a key of Fields. It returns Kubernetes' error for an
+	// unsupported label. nil: metadata.name, metadata.namespace and the keys of Fields.
 	FieldLabel func(version, label, value string) (string, string, error)
-	// Table renders hubs (one object or a list of them) for kubectl; nil means the default columns
-	// Name and Age. It is given the version asked for.
+	// Table returns the renderer of hubs (one object or a list) as tables for a requested version; nil means the default
+	// columns Name and Age.
 	Table func(version string) upstream.TableConvertor
 
 	Subresources []Subresource
 
-	// Review, if not nil, makes the kind virtual: nothing is stored, POST returns the result of
-	// Review for the decoded body (hub in, hub out), and there are no other verbs
-	// (SubjectAccessReview, TokenReview, …).
+	// Review, when set, serves a kind that is never stored (SubjectAccessReview, TokenReview, …): POST responds with its
+	// result for the decoded body (hub in, hub out), and no other verb exists.
 	Review func(ctx context.Context, req *Request, hub runtime.Object) (runtime.Object, error)
 
-	// Hooks are business rules that must hold with the write itself; may be nil.
+	// Hooks run as part of each write; may be nil.
 	Hooks *Hooks
 
-	// ReturnsDeleted makes DELETE return the last state of the object instead of a Status, as some
-	// built-in kinds do.
+	// ReturnsDeleted makes DELETE respond with the last state of the object instead of a Status, as some built-in kinds do.
 	ReturnsDeleted bool
 
-	// StoredAs, when not empty, is the store prefix of another resource whose objects this one also
-	// serves (events.k8s.io events are core events).
+	// StoredAs, when not empty, is the store prefix of another resource whose objects this one serves too
+	// (events.k8s.io serves the core events).
 	StoredAs string
 
 	// Owner names the part of the control plane that registered the Resource ("builtin", "crd", …).
 	Owner string
-	// Edition changes when a change of the definition alters how objects are stored or presented.
-	// Watches that began before then end, and their clients resume where they were. "" for kinds
-	// that do not change.
+	// Edition changes with every change of the definition after which objects may be stored or encoded differently. Watches
+	// that began before end, and their clients resume at their last resourceVersion. "" for kinds that never change.
 	Edition string
 }
 
@@ -118,101 +117,95 @@ type Version struct {
 	Deprecated string
 }
 
-// Strategy is what Kubernetes' registry strategies offer for create and update, which package rest runs
-// through upstream.BeforeCreate and upstream.BeforeUpdate.
+// Strategy combines Kubernetes' registry strategies for create and update. Package rest runs it through
+// upstream.BeforeCreate and upstream.BeforeUpdate.
 type Strategy interface {
 	upstream.RESTCreateStrategy
 	upstream.RESTUpdateStrategy
 }
 
-// Codec moves one kind between its forms. All methods are safe for concurrent use.
+// Codec converts objects of one kind between their forms. All methods are safe for concurrent use.
 type Codec interface {
 	// New returns an empty hub.
 	New() runtime.Object
-	// Decode reads a request body of a version. mediaType is one of MediaJSON, MediaYAML,
-	// MediaProtobuf, MediaCBOR. The hub has the version's defaults applied. strict lists what
-	// strict field validation objects to (unknown and duplicate fields), in Kubernetes' wording;
-	// err is for a body that can't be read at all or is something else: an apierrors.StatusError or
-	// an error that becomes BadRequest. What strict says comes before it.
+	// Decode decodes a request body in a version and applies the version's defaults. mediaType is one of MediaJSON,
+	// MediaYAML, MediaProtobuf, MediaCBOR. strict lists the errors of strict field validation (unknown and duplicate fields),
+	// in Kubernetes' wording. err reports a body that cannot be decoded or is of another kind: an apierrors.StatusError, or
+	// an error that becomes BadRequest. Callers report strict before err.
 	Decode(body []byte, mediaType, version string) (hub runtime.Object, strict []error, err error)
-	// Load reads stored bytes; defaults are applied as on read.
+	// Load decodes stored bytes and applies defaults.
 	Load(stored []byte) (hub runtime.Object, err error)
-	// Store encodes a hub. It may change the hub while it runs. Afterwards the hub is as before,
-	// except for what Load would not return.
+	// Store encodes a hub. It may change the hub while it runs; afterwards the hub differs at most in what Load would not
+	// return.
 	Store(hub runtime.Object) ([]byte, error)
-	// ToVersion converts a hub to a versioned object with its apiVersion and kind set. The result
-	// shares nothing with the hub.
+	// ToVersion converts a hub to a versioned object with apiVersion and kind. The result shares no memory with the hub.
 	ToVersion(hub runtime.Object, version string) (runtime.Object, error)
-	// FromVersion converts a versioned object to a hub, with defaults applied. It may keep or
-	// change its argument.
+	// FromVersion converts a versioned object to a hub with defaults. It may keep or change its argument.
 	FromVersion(versioned runtime.Object) (hub runtime.Object, err error)
-	// DecodePatched makes a hub of the JSON that a patch produced, as Decode does.
-	// It differs where the patch machinery does: see apiserver's jsonPatcher.
+	// DecodePatched decodes the JSON that a patch produced, like Decode. It differs where kube-apiserver decodes patched
+	// objects differently: see its jsonPatcher.
 	DecodePatched(patched []byte, version string) (hub runtime.Object, strict []error, err error)
-	// PatchMeta returns the strategic merge patch metadata of a version; ok is false if the kind
-	// does not support that patch type (custom resources), which results in 415.
+	// PatchMeta returns the strategic merge patch metadata of a version. ok is false if the kind does not support that patch
+	// type (custom resources); the response is then 415.
 	PatchMeta(version string) (meta strategicpatch.LookupPatchMeta, ok bool)
-	// FieldManager tracks managedFields for writes in a version to the main resource ("") or a
-	// subresource. Made lazily and kept. It takes and gives hubs.
+	// FieldManager returns the tracker of managedFields for writes in a version to the main resource ("") or a subresource.
+	// It is created on first use and kept. It takes and returns hubs.
 	FieldManager(version, subresource string) (FieldManager, error)
-	// Scheme-like interfaces for admission and negotiation.
+	// Interfaces returns the apimachinery interfaces of the kind, for admission and negotiation.
 	Interfaces() Interfaces
 }
 
 // FieldManager updates the managedFields of objects. It is safe for concurrent use.
 type FieldManager interface {
-	// UpdateNoErrors records that manager by set the fields in which next differs from live, and
-	// returns next. If the difference can't be determined, the owners stay those of live.
+	// UpdateNoErrors makes the manager by the owner of the fields in which next differs from live, and returns next. If the
+	// difference cannot be computed, the owners of live remain.
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
-	// Apply merges the configuration of manager by into the live object. The error may be an
+	// Apply merges the configuration applied by the manager by into the live object. The error may be an
 	// apierrors.StatusError.
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
-// Merger is an optional interface of a Codec. MergePatch applies a merge patch to an object, both
-// JSON and the object in the given version, and returns the hub that DecodePatched would return for
-// the result. ok is false if the patch, the object or the result would cause an error or a warning.
+// Merger is an optional interface of a Codec. MergePatch applies a merge patch to an object, both as JSON and the object in a
+// version, and returns the hub that DecodePatched would return for the result. ok is false if the patch, the object or the
+// result causes any error or warning; the caller must then use DecodePatched.
 type Merger interface {
 	MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool)
 }
 
-// Shortcut is an optional interface of a strategy. Its methods do what BeforeCreate and
-// BeforeUpdate of apiserver's package rest do with the strategy, in the cases where the hub's
-// metadata causes no error and no warning; errs are the errors in the rest of the hub. If done is
-// false, they have changed nothing, and the caller must use the library.
+// Shortcut is an optional interface of a strategy. Its methods do to a hub what k8s.io/apiserver's rest.BeforeCreate and
+// rest.BeforeUpdate do with the strategy, if the hub's metadata is certain to be valid and to cause no warning. errs are the
+// validation errors of the rest. If done is false, the methods have changed nothing and the caller must use the library.
 type Shortcut interface {
 	BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool)
 	BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool)
 }
 
-// Verbatim is an optional interface of a Codec. Verbatim reports whether the stored bytes of an
-// object are exactly what Store would now return for their Load, so that they can be sent unchanged
-// to readers in the storage version. Objects stored under an older schema are not: reads apply the
-// current defaults and pruning. Without the interface, all objects are verbatim.
+// Verbatim is an optional interface of a Codec. Verbatim reports whether an object's stored bytes equal what Store would
+// return for their Load now, so that responses in the storage version can copy them. Objects stored under an older schema
+// may differ: reading applies the current defaults and pruning. Without the interface all objects are verbatim.
 type Verbatim interface {
 	Verbatim(obj *store.Object) bool
 }
 
-// Fresh is an optional interface of a Codec. Written returns what ToVersion would return for
-// Load(stored), computed from the hub that Store encoded to stored. It consumes the hub. ok is
-// false if the results may differ.
+// Fresh is an optional interface of a Codec. Written returns what ToVersion would return for the Load of stored bytes, from
+// the hub that Store encoded to them. It consumes the hub. ok is false if the results may differ.
 type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
-// Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub
-// keeps elsewhere, before the metadata is sent alone.
+// Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub keeps elsewhere, before a
+// response contains the metadata alone.
 type Showing interface {
 	Metadata(stored *metav1.ObjectMeta)
 }
 
-// Modelled is an optional interface of a Codec. It returns the type model of the kind, which
-// defines how lists and maps merge in all its versions.
+// Modelled is an optional interface of a Codec. TypeConverter returns the model of the kind, which defines how lists and maps
+// merge in all its versions.
 type Modelled interface {
 	TypeConverter() (managedfields.TypeConverter, error)
 }
 
-// Interfaces are the apimachinery views of the kind that admission and encoders ask for.
+// Interfaces are the apimachinery interfaces of a kind that admission and encoders need.
 type Interfaces struct {
 	Creater   runtime.ObjectCreater
 	Typer     runtime.ObjectTyper
@@ -228,57 +221,56 @@ const (
 	MediaCBOR     = "application/cbor"
 )
 
-// Subresource is one path below an object. Exactly one of Update, Create, Connect is set
-// (Update subresources answer GET, PUT and PATCH).
+// Subresource is one path below an object. Exactly one of Update, Create, Connect is set.
+// An Update subresource serves GET, PUT and PATCH.
 type Subresource struct {
 	Name string // "status", "scale", "log", "binding", "eviction" …
 	// Versions are the versions of the resource that have it; nil means all.
 	Versions []string
-	// Verbs as discovery shows them; nil means those that follow from Update, Create or Connect.
+	// Verbs are the verbs that discovery shows; nil means those that follow from Update, Create or Connect.
 	Verbs []string
-	// GVK is the kind of the body, if it is not the kind of the resource (Scale, Binding,
-	// Eviction); otherwise zero.
+	// GVK is the kind of bodies and responses if it differs from the resource's own (Scale, Binding, Eviction); else zero.
 	GVK schema.GroupVersionKind
 
-	// Update: the subresource is another view on the same stored object, with rules of its own
-	// (status, scale, finalize, …).
+	// Update makes the subresource a view of the same stored object with its own rules (status, scale, finalize, …).
 	Update *UpdateView
-	// Create handles POST (binding, eviction, token): it gets the decoded body (versioned object of
-	// GVK) and answers with the object to send.
+	// Create handles POST (binding, eviction, token): it takes the decoded body (a versioned object of GVK)
+	// and returns the object to respond with.
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
-	// Connect handles any other method by itself (log, exec, attach, portforward, proxy).
+	// Connect returns a handler that serves the request itself (log, exec, attach, portforward, proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
-	// ConnectOptions reads the options of Connect from the query, as a hub of GVK (PodExecOptions),
-	// for Connect and for admission; "path" is what stands behind the subresource in the path. nil:
-	// there are none, and the request is a read, which admission does not see.
+	// ConnectOptions decodes the options of Connect from the query, as a hub of GVK (PodExecOptions), for Connect and for
+	// admission. The key "path" holds the part of the request's path after the subresource. nil: there are no options, and
+	// the request counts as a read, which admission does not see.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
-	// NoTable means that the view can't be rendered as a table.
+	// NoTable says that the view cannot be rendered as a table.
 	NoTable bool
-	// ConnectVerbs are the HTTP methods Connect answers; nil means GET.
+	// ConnectVerbs are the HTTP methods that Connect serves; nil means GET.
 	ConnectVerbs []string
-	// Object returns the name of the object for the path segment in its position
-	// ("https:web:8443"); nil: the segment is the name.
+	// Object returns the name of the object from its segment of the path ("https:web:8443"); nil: the segment is the name.
 	Object func(id string) (name string, err error)
 }
 
 // UpdateView is a writable view of an object.
 type UpdateView struct {
 	Strategy upstream.RESTUpdateStrategy
-	// ResetFields, when nil, come from Strategy if it has them.
 	// Get and Set translate between the object's hub and the view's own versioned object
 	// (scale). Both nil: the view has the object's own shape (status).
 	Get func(hub runtime.Object) (view runtime.Object, err error)
 	Set func(hub runtime.Object, view runtime.Object) error
-	// Replicas returns the path of the field that a Scale calls spec.replicas, for managedFields;
-	// nil: the same path. It may return nil.
+	// Replicas returns the path of the field in a version that a Scale calls spec.replicas, for managedFields; it may return
+	// nil. Replicas nil: the path is spec.replicas.
 	Replicas func(version string) fieldpath.Path
-	// Table gives the columns of the view; nil: the resource's own table knows the view's hub.
+	// Table returns the renderer of the view; nil: the resource's own Table renders the view's hub.
 	Table func() upstream.TableConvertor
+	// Internal says that the view has an internal type. Bodies of the view are converted to it, which also checks
+	// their kind, and errors name it.
+	Internal bool
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
 	NewView func() runtime.Object
 }
 
-// Request describes the request to a subresource handler.
+// Request describes a request to a subresource handler.
 type Request struct {
 	Resource  *Resource
 	Version   string
@@ -286,63 +278,59 @@ type Request struct {
 	Name      string
 	DryRun    bool
 	Query     map[string][]string
-	// Options are those of a connection, see Subresource.ConnectOptions.
+	// Options are the options of a connection: see Subresource.ConnectOptions.
 	Options runtime.Object
-	// Fail responds with an error in the way of the verbs, for handlers that have begun to serve
-	// the request.
+	// Fail responds with an error as the verbs do, for use within the handler that Connect returned.
 	Fail func(w http.ResponseWriter, req *http.Request, err error)
-	// Objects writes through the verbs, with all their rules.
+	// Objects reads and writes objects through the verbs, with all their rules.
 	Objects Objects
 }
 
-// Objects provides subresource handlers and hooks with the verbs on stored objects, in process, hub
-// in and hub out.
+// Objects provides the verbs on stored objects in process, for subresource handlers and hooks: hub in, hub out.
 type Objects interface {
 	Get(ctx context.Context, res *Resource, namespace, name string) (runtime.Object, error)
-	// Update runs change on the newest hub and writes it, retrying on conflict; strategy nil means
-	// the resource's own. With dryRun nothing is stored.
+	// Update runs change on the newest hub and writes the result. It retries on conflict. A nil strategy means the
+	// resource's own. With dryRun nothing is stored.
 	Update(ctx context.Context, res *Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
 		change func(hub runtime.Object) error) (runtime.Object, error)
 	Delete(ctx context.Context, res *Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error)
 	List(ctx context.Context, res *Resource, namespace string, sel labels.Selector) ([]runtime.Object, error)
 }
 
-// Hooks run inside a write: after validation and admission, before the commit. An error rejects the
-// write. They may change the hub (allocate an address). undo, if not nil, is called if the write is
-// not committed or was a dry run. Extra ops are committed in the same unit.
+// Hooks run inside a write: after validation and admission, before the commit. An error rejects the write.
+// They may change the hub (allocate an address). undo, when not nil, is called if the write is not committed
+// or was a dry run. extra is committed atomically with the write.
 type Hooks struct {
-	// Early runs OnCreate and OnUpdate before the strategy prepares and validates, so that
-	// validation sees the values that the hooks allocate.
+	// Early runs OnCreate and OnUpdate before the strategy prepares and validates the hub, so that validation sees the values
+	// that the hooks allocate.
 	Early bool
-	// Permit checks whether the user may write this content, beyond authorization of the verb
-	// (users can't grant rights that they do not have). It is called before the strategy sees the
-	// hub; old is nil for a create. Its error is sent to the client.
+	// Permit checks whether the request's user may write this content, in addition to authorization (no user may grant
+	// rights through a role without having them). It runs before the strategy; old is nil for a create. Its error is the
+	// response.
 	Permit func(ctx context.Context, hub, old runtime.Object) error
-	// Deleting is called with the options of each DELETE, of an object or a collection, before any
-	// object is read. It may add warnings.
+	// Deleting is called with the options of each DELETE of an object or a collection, before the object is read. It may add
+	// warnings.
 	Deleting func(ctx context.Context, opts *metav1.DeleteOptions)
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
-	// OnDelete is called when deletion is asked for, before finalizers are looked at. The hub is
-	// private to the call: OnDelete may add finalizers and change the status, and what it changed
-	// is stored with the deletionTimestamp. It is not called again for an object that has a
-	// deletionTimestamp already.
+	// OnDelete is called by a DELETE before finalizers are checked. The hub is private to the call: OnDelete may add
+	// finalizers and change the status, and its changes are stored with the deletionTimestamp. It is not called for an
+	// object that already has a deletionTimestamp.
 	OnDelete func(ctx context.Context, hub runtime.Object, dryRun bool) error
-	// HoldsDelete reports whether the kind's own rules keep an object that is being deleted, as
-	// metadata.finalizers do (spec.finalizers of a Namespace). The update that ends this removes
-	// the object. nil: they never do.
+	// HoldsDelete reports whether the kind's own rules keep an object that is being deleted, as metadata.finalizers do
+	// (spec.finalizers of a Namespace). The update after which it returns false removes the object. nil: never.
 	HoldsDelete func(hub runtime.Object) bool
-	// AfterCommit is called after the write is visible and before the client is answered: created
-	// (old nil), updated, or deleted (hub nil). Definitions use it to serve their paths at once.
+	// AfterCommit is called when the write is visible and before the response: created (old nil), updated, or deleted
+	// (hub nil). Definitions use it to serve their paths at once.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
 }
 
-// GroupResource is the resource's name with its group, the first part of every store key.
+// GroupResource returns the resource's plural name with its group.
 func (r *Resource) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Group, Resource: r.Plural}
 }
 
-// Prefix is the Resource part of the store keys of this kind ("pods", "ats.cnat.example.com").
+// Prefix returns the Resource part of the store keys of this kind ("pods", "ats.cnat.example.com").
 func (r *Resource) Prefix() string {
 	if r.StoredAs != "" {
 		return r.StoredAs
@@ -350,17 +338,17 @@ func (r *Resource) Prefix() string {
 	return r.GroupResource().String()
 }
 
-// GVK is the resource's kind in a version.
+// GVK returns the resource's kind in a version.
 func (r *Resource) GVK(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: version, Kind: r.Kind}
 }
 
-// GVR is the resource in a version.
+// GVR returns the resource in a version.
 func (r *Resource) GVR(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Plural}
 }
 
-// Key is the store key of an object of this kind.
+// Key returns the store key of an object of this kind.
 func (r *Resource) Key(namespace, name string) store.Key {
 	return store.Key{Resource: r.Prefix(), Namespace: namespace, Name: name}
 }
@@ -386,7 +374,7 @@ func (s *Subresource) In(version string) bool {
 	return s.Versions == nil || slices.Contains(s.Versions, version)
 }
 
-// Serves returns a served version by name.
+// Serves returns a version if it is served.
 func (r *Resource) Serves(version string) (*Version, bool) {
 	for i := range r.Versions {
 		if r.Versions[i].Name == version {

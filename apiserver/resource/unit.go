@@ -6,8 +6,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Unit is one write together with what must be committed with it. The verbs put one into the
-// context of admission:
+// Unit collects operations that must be committed atomically with one write. The verbs pass one in the context of admission:
 //
 //	if unit := resource.UnitOf(ctx); unit != nil {
 //		unit.Join(func(ctx context.Context) (ops []store.Op, done func(), err error) { … })
@@ -16,10 +15,9 @@ import (
 // A Unit must not be used concurrently.
 type Unit struct{ joined []Joiner }
 
-// Joiner returns the ops to commit together with a write, computed from the newest state. It is
-// called again if the state has changed before the commit. An error rejects the write. done, if not
-// nil, is called after the commit was attempted, whether or not it succeeded. A dry run does not
-// call joiners.
+// Joiner returns operations to commit with a write, computed from the newest state. It is called again if the state changed
+// before the commit. An error rejects the write. done, if not nil, is called after the commit was attempted, whether or not it
+// succeeded. A dry run does not call joiners.
 type Joiner func(ctx context.Context) (ops []store.Op, done func(), err error)
 
 type unitKey struct{}
@@ -30,8 +28,7 @@ func WithUnit(ctx context.Context) (context.Context, *Unit) {
 	return context.WithValue(ctx, unitKey{}, u), u
 }
 
-// UnitOf returns the unit of the write that a context belongs to; nil if the request stores
-// nothing.
+// UnitOf returns the unit of the write that a context belongs to, or nil if nothing is stored.
 func UnitOf(ctx context.Context) *Unit {
 	u, _ := ctx.Value(unitKey{}).(*Unit)
 	return u
@@ -40,7 +37,7 @@ func UnitOf(ctx context.Context) *Unit {
 // Join adds a joiner.
 func (u *Unit) Join(j Joiner) { u.joined = append(u.joined, j) }
 
-// Ops calls the joiners. done is never nil and must be called.
+// Ops calls the joiners and returns their operations. done is never nil and must be called.
 func (u *Unit) Ops(ctx context.Context) (ops []store.Op, done func(), err error) {
 	if u == nil || len(u.joined) == 0 {
 		return nil, func() {}, nil

@@ -27,7 +27,7 @@ type admit struct {
 func (s *scope) admit(dryRun bool, opts func(admission.Operation) runtime.Object) *admit {
 	a := &admit{scope: s, dryRun: dryRun, opts: opts}
 	if s.admission != nil {
-		a.chain = orderly{s.admission}
+		a.chain = managedFieldsAdmission{s.admission}
 	}
 	return a
 }

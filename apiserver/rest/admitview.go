@@ -8,10 +8,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other object, while those who serve the
-// subresource work with the versioned object.
+// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other object. The handlers of
+// subresources use the versioned object.
 
-// viewHub makes a hub of a versioned object of the subresource's own kind. It is a copy, or the object itself where the kind has no hub.
+// viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy, or the object itself if the
+// kind has no hub.
 func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
 	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view, schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// unwritten stands for the resourceVersion in the bytes of an object that has none yet. The store replaces it in place, so that
-// all encodings of a kind have it where its encoder puts it, and can be compared.
+// unwritten is the placeholder for the resourceVersion in the bytes of a new object. The store replaces it in place, so that
+// resourceVersion is where the encoder puts it and encodings can be compared.
 const unwritten = "1"
 
-// commit stores a hub with what must be stored in the same unit. op says where, and over which revision.
-// The hub gets the resourceVersion it was given.
+// commit stores a hub and extra operations atomically. op has the key and the expected revision.
+// commit sets the new resourceVersion on the hub.
 func (h *Handler) commit(ctx context.Context, res *resource.Resource, op store.Op, hub runtime.Object, extra []store.Op) (*store.Object, error) {
 	if op.Data == nil {
 		data, err := encode(res, hub, unwritten)
@@ -34,7 +34,7 @@ func (h *Handler) commit(ctx context.Context, res *resource.Resource, op store.O
 	return objs[0], nil
 }
 
-// encode gives the bytes to store for a hub, with a resourceVersion.
+// encode returns the bytes to store for a hub, with a resourceVersion.
 func encode(res *resource.Resource, hub runtime.Object, revision string) ([]byte, error) {
 	object, err := meta.Accessor(hub)
 	if err != nil {
@@ -47,7 +47,7 @@ func encode(res *resource.Resource, hub runtime.Object, revision string) ([]byte
 	return res.Codec.Store(hub)
 }
 
-// pretend makes the object that a dry run answers with: as it would have been stored, under the revision it was read at.
+// pretend returns the object for the response of a dry run: as it would be stored, with the revision at which it was read.
 func pretend(res *resource.Resource, key store.Key, hub runtime.Object, current *store.Object) (*store.Object, error) {
 	obj := &store.Object{Key: key}
 	revision := ""
@@ -60,7 +60,7 @@ func pretend(res *resource.Resource, key store.Key, hub runtime.Object, current 
 	return obj, err
 }
 
-// after runs the hook for a write that is visible.
+// after runs AfterCommit for a visible write.
 func after(ctx context.Context, res *resource.Resource, hub, old runtime.Object, revision uint64) {
 	if res.Hooks != nil && res.Hooks.AfterCommit != nil {
 		res.Hooks.AfterCommit(ctx, hub, old, revision)

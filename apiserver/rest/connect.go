@@ -15,7 +15,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// connect hands the request to a subresource that answers by itself (log, exec). What it answers may be no HTTP any more.
+// connect passes the request to a subresource that serves it itself (log, exec), possibly with another protocol than HTTP.
 func (s *scope) connect() error {
 	verbs := s.sub.ConnectVerbs
 	if verbs == nil {
@@ -30,7 +30,7 @@ func (s *scope) connect() error {
 	}
 	request := s.request(false)
 	request.Fail = wire.Error
-	if s.sub.ConnectOptions != nil { // others are read, not connected to
+	if s.sub.ConnectOptions != nil { // subresources without options are reads
 		var err error
 		if request.Options, err = s.sub.ConnectOptions(s.withPath(query)); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (s *scope) connect() error {
 	return nil
 }
 
-// withPath adds to the query what stands behind the subresource in the path, as the option that it is.
+// withPath adds the part of the path after the subresource to the query, as the option path.
 func (s *scope) withPath(query url.Values) url.Values {
 	path := strings.Join(s.info.Parts[3:], "/")
 	if path != "" {
@@ -75,7 +75,7 @@ func (s *scope) withPath(query url.Values) url.Values {
 	return query
 }
 
-// admitConnect runs all plugins on a request that is about to be handed to a subresource. They see its options.
+// admitConnect runs all plugins on the options of a connection.
 func (s *scope) admitConnect(options runtime.Object) error {
 	admit := s.admit(false, func(admission.Operation) runtime.Object { return nil })
 	if !admit.handles(admission.Connect) {
@@ -90,7 +90,7 @@ func (s *scope) admitConnect(options runtime.Object) error {
 	return nil
 }
 
-// hijacker is a ResponseWriter that finds its connection below all that wraps it.
+// hijacker implements [http.Hijacker] for a ResponseWriter that wraps one.
 type hijacker struct{ http.ResponseWriter }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -99,7 +99,7 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 func (h hijacker) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// hijackable says whether there is a connection to be found.
+// hijackable reports whether a ResponseWriter, or one that it wraps, is an [http.Hijacker].
 func hijackable(w http.ResponseWriter) bool {
 	for {
 		inner, wraps := w.(interface{ Unwrap() http.ResponseWriter })

@@ -23,10 +23,11 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// generateAttempts is how many generated names are tried: with eight, a million names of one prefix still find a free one in
+// generateAttempts is how many generated names are tried. With eight, a prefix with a million names still finds a free one in
 // 99.9% of all cases.
 const generateAttempts = 8
 
+// create serves POST of an object.
 func (s *scope) create() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *scope) create() error {
 	if weight(body, media) < largeWork {
 		done, err = s.createFrom(body, media, opts)
 	} else {
-		done, err = apart(s, func() (*written, error) { return s.createFrom(body, media, opts) })
+		done, err = detached(s, func() (*written, error) { return s.createFrom(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *scope) create() error {
 	return s.answerWritten(f, done)
 }
 
-// createFrom creates the object that a body has.
+// createFrom creates an object from a body.
 func (s *scope) createFrom(body []byte, media string, opts *metav1.CreateOptions) (*written, error) {
 	hub, err := s.decodeNew(body, media, opts)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *scope) createFrom(body []byte, media string, opts *metav1.CreateOptions
 	return s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
 }
 
-// created notes the owner of all fields of a new object and shows it to the mutating plugins.
+// created sets the owner of all fields of a new object and runs the mutating plugins.
 func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime.Object, error) {
 	if err := s.checkManagers(hub); err != nil {
 		return nil, err
@@ -91,8 +92,8 @@ func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime
 	return hub, nil
 }
 
-// empty is what a field manager compares a new object with: an object of the request's version without any field. An empty hub
-// is not that, for a hub may have zeros where a version has nothing.
+// empty returns an object of the request's version without any field, with which a field manager compares a new object. An
+// empty hub would not do, because a hub may have zeros where a version has no field.
 func (s *scope) empty() (runtime.Object, error) {
 	kind := s.res.GVK(s.version)
 	obj, err := s.res.Codec.Interfaces().Creater.New(kind)
@@ -124,7 +125,7 @@ func (s *scope) newBody() (body []byte, media string, err error) {
 	return body, media, err
 }
 
-// decodeNew decodes the object to create, and completes the scope by its name.
+// decodeNew decodes the object to create and sets the name in the scope.
 func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
 	hub, strict, err := s.decode(body, media)
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
@@ -141,23 +142,23 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 		return nil, apierrors.NewInternalError(err)
 	}
 	s.name = object.GetName()
-	if isNamespaces(s.res) {
-		s.ctx = request.WithNamespace(s.ctx, s.name) // a namespace is admitted as if it were in itself
+	if s.res.Behavior.IsNamespace {
+		s.ctx = request.WithNamespace(s.ctx, s.name) // admission sees a namespace as an object in itself
 	}
 	upstream.WipeObjectMetaSystemFields(object)
 	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object)
 }
 
-// written is the outcome of a write.
+// written is the result of a write.
 type written struct {
 	obj     *store.Object
 	hub     runtime.Object
 	created bool
-	stored  bool // obj was made of hub just now
-	deleted bool // the update emptied the finalizers of an object that was being deleted
+	stored  bool // obj was just encoded from hub
+	deleted bool // the update removed the last finalizer of an object that was being deleted
 }
 
-// insert stores a new object, under a generated name if it asks for one.
+// insert stores a new object. It generates the name if the object has a generateName and no name.
 func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
 	object, err := meta.Accessor(hub)
 	if err != nil {
@@ -191,7 +192,7 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		given.undo()
 		return nil, err
 	}
-	// A dry run gets no further than the rules of the kind: what only storage objects to does not count, as in kube-apiserver.
+	// A dry run ends before the storage layer, whose errors it does not report, as in kube-apiserver.
 	if rv := object.GetResourceVersion(); !dryRun && rv != "" && rv != "0" {
 		given.undo()
 		return nil, storage.ErrResourceVersionSetOnCreate
@@ -201,7 +202,7 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		err := apierrors.NewAlreadyExists(res.GroupResource(), key.Name)
 		if object.GetGenerateName() != "" {
 			group := schema.GroupResource{Group: res.Group, Resource: res.Plural}
-			if res.StoredAs != "" { // it goes by the kind of the hub
+			if res.StoredAs != "" { // the error names the kind of the hub
 				group = schema.ParseGroupResource(res.StoredAs)
 			}
 			err = apierrors.NewGenerateNameConflict(group, key.Name, 1)
@@ -232,17 +233,17 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		if given, err = begin(ctx, res, hub, dryRun); err != nil {
 			return nil, err
 		}
-		// What a hook or admission wanted to write with it has changed meanwhile: ask again.
+		// An operation of a hook or of admission conflicted: compute it again.
 	}
 }
 
-// hooked is what the hooks of a write gave: what must be stored with it, and the way back.
+// hooked holds the results of a write's hooks: the operations to commit with it, and undo.
 type hooked struct {
 	ops  []store.Op
 	undo func()
 }
 
-// begin runs the hook of a create that comes before all else.
+// begin runs OnCreate if it is early.
 func begin(ctx context.Context, res *resource.Resource, hub runtime.Object, dryRun bool) (hooked, error) {
 	if res.Hooks == nil || !res.Hooks.Early {
 		return hooked{undo: func() {}}, nil
@@ -251,7 +252,7 @@ func begin(ctx context.Context, res *resource.Resource, hub runtime.Object, dryR
 	return hooked{ops, orNothing(undo)}, err
 }
 
-// add stores a prepared hub where nothing is, with what was given to it. Its hooks run once per call.
+// add stores a prepared hub as a new object, with the operations in given. Hooks run once per call.
 func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, unit *resource.Unit, given hooked, dryRun bool) (*written, error) {
 	extra, undo := given.ops, given.undo
 	if !dryRun {
@@ -284,7 +285,7 @@ func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key
 	return &written{obj: obj, hub: hub, created: true, stored: true}, nil
 }
 
-// permit asks the kind's own rules whether the user may write this.
+// permit runs the kind's Permit hook.
 func permit(ctx context.Context, res *resource.Resource, hub, old runtime.Object) error {
 	if res.Hooks == nil || res.Hooks.Permit == nil {
 		return nil
@@ -292,7 +293,7 @@ func permit(ctx context.Context, res *resource.Resource, hub, old runtime.Object
 	return res.Hooks.Permit(ctx, hub, old)
 }
 
-// prepareCreate makes a hub ready to be stored for the first time.
+// prepareCreate prepares and validates a new hub.
 func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {
@@ -337,7 +338,8 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
 }
 
-// forValidation is what validating plugins see of a hub. Those for custom objects read them only; the others get a copy, as in kube-apiserver.
+// forValidation returns the hub for validating plugins. Plugins only read unstructured objects; other hubs are copied, as in
+// kube-apiserver.
 func forValidation(hub runtime.Object) runtime.Object {
 	if _, ok := hub.(*unstructured.Unstructured); ok {
 		return hub
@@ -345,7 +347,7 @@ func forValidation(hub runtime.Object) runtime.Object {
 	return hub.DeepCopyObject()
 }
 
-// name gives a new object its identity.
+// name sets the uid, the creation time and the generated name of a new object.
 func name(res *resource.Resource, object metav1.Object) {
 	if object.GetUID() == "" {
 		upstream.FillObjectMetaSystemFields(object)

@@ -1,21 +1,28 @@
 package rest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
 
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/store"
 )
 
+// delete serves DELETE of one object.
 func (s *scope) delete() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {
@@ -49,57 +56,257 @@ func (s *scope) delete() error {
 	return s.answer(code, f, done.obj)
 }
 
-// unsafeDelete says whether an object is to go that can't be read. Here all can be.
+// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded. Here all objects can.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
 }
 
-// deleting tells the kind's own rules that something is about to be deleted.
+// deleting calls the kind's hook for a DELETE.
 func (s *scope) deleting(opts *metav1.DeleteOptions) {
 	if hooks := s.res.Hooks; hooks != nil && hooks.Deleting != nil {
 		hooks.Deleting(s.ctx, opts)
 	}
 }
 
-// deleteOptions reads the options from the body, in any medium, or from the query if there is no body.
-func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
-	body, err := s.body()
-	if err != nil {
-		return nil, err
-	}
-	opts := &metav1.DeleteOptions{}
-	if len(body) == 0 {
-		if err := s.query(opts); err != nil {
-			return nil, err
-		}
-	} else if err := s.decodeDeleteOptions(body, opts); err != nil {
-		return nil, err
-	}
-	if errs := validation.ValidateDeleteOptions(opts); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
-	}
-	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeleteOptions"))
-	if len(body) > 0 {
-		s.record(opts)
-	}
-	return opts, nil
+// removed is the result of a deletion.
+type removed struct {
+	// obj is the last state. status, if not nil, is the response instead of it.
+	obj    *store.Object
+	status *metav1.Status
+	gone   bool // the object was removed by this request
 }
 
-func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
-	media, err := wire.BodyMedia(s.req, wire.Allow{Protobuf: true})
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
+// validate may be nil.
+func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
+	sn, err := h.fresh(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	codecs := serializer.NewCodecFactory(metainternal.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
-	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // all that BodyMedia gives are there
-	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
-	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, opts)
+	var marked *store.Object
+	for current := sn.Get(key); ; {
+		switch {
+		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
+			// Another client, such as a node, saw the mark and deleted the object first.
+			return (&deletion{res: res, key: key}).answer(marked, true), nil
+		case current == nil:
+			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
+		}
+		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
+		done, err := d.attempt(ctx, validate)
+		marked = d.marked
+		var conflict *store.ConflictError
+		if errors.As(err, &conflict) && ctx.Err() == nil {
+			current = conflict.Current
+			continue
+		}
+		return done, err
+	}
+}
+
+// deletion is one attempt to delete from one state.
+type deletion struct {
+	*Handler
+	res     *resource.Resource
+	key     store.Key
+	opts    *metav1.DeleteOptions // a copy: strategies write their defaults into it
+	current *store.Object
+	hub     runtime.Object
+	object  metav1.Object
+	old     runtime.Object // the state before
+	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
+}
+
+func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
+	var err error
+	if d.hub, err = d.res.Codec.Load(d.current.Data); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if d.object, err = meta.Accessor(d.hub); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if unsafeDelete(d.opts) {
+		if d.res.Behavior.Delete.NotUnsafe {
+			return nil, apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
+		}
+		err := storage.NewInvalidObjError(storagePath(d.res, d.key), "unsafe deletion is not allowed because the object is decodable from storage")
+		return nil, storeerr.InterpretDeleteError(err, d.res.GroupResource(), d.key.Name)
+	}
+	d.old = d.hub.DeepCopyObject()
+	behavior := &d.res.Behavior.Delete
+	if err := d.ownPreconditions(behavior.Preconditions); err != nil {
+		return nil, err
+	}
+	if behavior.OnceHeld && !d.current.Head.DeletionTimestamp.IsZero() && holds(d.res, d.hub) {
+		return &removed{obj: d.current}, nil
+	}
+
+	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds, generation.
+	graceful, pending, err := upstream.BeforeDelete(d.res.Strategy, ctx, d.hub, d.opts)
 	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		return nil, err
 	}
-	if obj != opts {
-		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+	if pending { // already being deleted, and the grace period does not get shorter
+		return d.answer(d.current, false), nil
 	}
-	return nil
+	if validate != nil {
+		if err := validate(ctx, d.old); err != nil {
+			return nil, err
+		}
+	}
+	if hooks := d.res.Hooks; hooks != nil && hooks.OnDelete != nil && d.current.Head.DeletionTimestamp.IsZero() {
+		if err := hooks.OnDelete(ctx, d.hub, len(d.opts.DryRun) > 0); err != nil {
+			return nil, err
+		}
+	}
+	generation := d.object.GetGeneration()
+	if !behavior.NoPropagation {
+		d.object.SetFinalizers(d.finalizers(ctx))
+	}
+	held := len(d.object.GetFinalizers()) > 0 || holds(d.res, d.hub)
+
+	switch {
+	case held && !graceful:
+		markDeleting(d.object, time.Now())
+		if behavior.NoGracePeriod {
+			d.object.SetDeletionGracePeriodSeconds(nil)
+			d.object.SetGeneration(generation)
+		}
+		return d.mark(ctx)
+	case held, graceful && *d.opts.GracePeriodSeconds > 0:
+		return d.mark(ctx)
+	case graceful:
+		// The grace period is 0. The marked state is stored before the object is removed, so that watches see it.
+		marked, err := d.mark(ctx)
+		if err != nil || len(d.opts.DryRun) > 0 {
+			return marked, err
+		}
+		d.current, d.marked = marked.obj, marked.obj
+	}
+	return d.erase(ctx)
+}
+
+// ownPreconditions checks the preconditions of a kind that words a failed one in its own way, beginning with begin. It does
+// nothing if begin is "".
+func (d *deletion) ownPreconditions(begin string) error {
+	want := d.opts.Preconditions
+	if want == nil || begin == "" {
+		return nil
+	}
+	var problem error
+	switch {
+	case want.UID != nil && *want.UID != d.object.GetUID():
+		problem = fmt.Errorf("%s failed: UID in precondition: %v, UID in object meta: %v", begin, *want.UID, d.object.GetUID())
+	case want.ResourceVersion != nil && *want.ResourceVersion != d.object.GetResourceVersion():
+		problem = fmt.Errorf("%s failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			begin, *want.ResourceVersion, d.object.GetResourceVersion())
+	default:
+		return nil
+	}
+	return apierrors.NewConflict(d.res.GroupResource(), d.key.Name, problem)
+}
+
+// mark stores that the object is being deleted.
+func (d *deletion) mark(ctx context.Context) (*removed, error) {
+	if len(d.opts.DryRun) > 0 {
+		obj, err := pretend(d.res, d.key, d.hub, d.current)
+		return &removed{obj: obj}, err
+	}
+	data, err := encode(d.res, d.hub, revisionString(d.current.Revision))
+	if err != nil {
+		return nil, err
+	}
+	if sameButRevision(data, d.current.Data) {
+		return &removed{obj: d.current}, nil
+	}
+	obj, err := d.commit(ctx, d.res, store.Op{Key: d.key, Data: data, Expect: d.current.Revision}, d.hub, nil)
+	if err != nil {
+		return nil, err
+	}
+	after(ctx, d.res, d.hub, d.old, obj.Revision)
+	return &removed{obj: obj}, nil
+}
+
+// erase removes the object from the store.
+func (d *deletion) erase(ctx context.Context) (*removed, error) {
+	if len(d.opts.DryRun) > 0 {
+		return d.answer(d.current, true), nil
+	}
+	objs, err := d.write(ctx, store.Op{Key: d.key, Expect: d.current.Revision})
+	if err != nil {
+		return nil, err
+	}
+	after(ctx, d.res, nil, d.old, objs[0].Revision)
+	return d.answer(objs[0], true), nil
+}
+
+// answer returns the response for an object that is gone or will be without another request.
+func (d *deletion) answer(obj *store.Object, gone bool) *removed {
+	if d.res.ReturnsDeleted {
+		return &removed{obj: obj, gone: gone}
+	}
+	return &removed{obj: obj, gone: gone, status: &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusSuccess,
+		// Clients expect the plural name of the resource as Kind.
+		Details: &metav1.StatusDetails{Name: d.key.Name, Group: d.res.Group, Kind: d.res.Plural, UID: obj.Head.UID},
+	}}
+}
+
+// finalizers returns the object's finalizers with those of the garbage collector that the propagation policy requires. The
+// policy comes from the options, else from the present finalizers, else from the kind's default.
+func (d *deletion) finalizers(ctx context.Context) []string {
+	policy := upstream.DeleteDependents
+	if gc, ok := d.res.Strategy.(upstream.GarbageCollectionDeleteStrategy); ok {
+		policy = gc.DefaultGarbageCollectionPolicy(ctx)
+	}
+	present := d.object.GetFinalizers()
+	orphan := policy == upstream.OrphanDependents
+	foreground := false
+	//nolint:staticcheck // SA1019: OrphanDependents is deprecated, but served
+	switch asked := d.opts.PropagationPolicy; {
+	case policy == upstream.Unsupported:
+		orphan, foreground = false, false
+	case d.opts.OrphanDependents != nil:
+		orphan, foreground = *d.opts.OrphanDependents, false
+	case asked != nil:
+		orphan, foreground = *asked == metav1.DeletePropagationOrphan, *asked == metav1.DeletePropagationForeground
+	default:
+		for _, f := range present { // the first one decides
+			if f == metav1.FinalizerOrphanDependents {
+				orphan, foreground = true, false
+				break
+			}
+			if f == metav1.FinalizerDeleteDependents {
+				orphan, foreground = false, true
+				break
+			}
+		}
+	}
+	if orphan == slices.Contains(present, metav1.FinalizerOrphanDependents) && foreground == slices.Contains(present, metav1.FinalizerDeleteDependents) {
+		return present
+	}
+	wanted := slices.DeleteFunc(slices.Clone(present), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	if orphan {
+		wanted = append(wanted, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		wanted = append(wanted, metav1.FinalizerDeleteDependents)
+	}
+	return wanted
+}
+
+// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete does for the others.
+func markDeleting(object metav1.Object, now time.Time) {
+	since := object.GetDeletionTimestamp()
+	if since == nil && object.GetGeneration() > 0 {
+		object.SetGeneration(object.GetGeneration() + 1)
+	}
+	if since == nil || since.After(now) {
+		object.SetDeletionTimestamp(&metav1.Time{Time: now})
+	}
+	object.SetDeletionGracePeriodSeconds(new(int64))
 }

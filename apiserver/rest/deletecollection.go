@@ -8,8 +8,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// deleteCollection deletes what a LIST with the same options would show, one object after the other, and answers with that list.
-// It is no unit: what was deleted before an error stays deleted.
+// deleteCollection deletes the objects that a LIST with the same options returns, one after the other, and responds with that
+// list. It is not atomic: objects that were deleted before an error stay deleted.
 func (s *scope) deleteCollection() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxErrors bounds how many errors of validation an answer lists. Kubernetes' libraries compare each error with all others, and copy all messages
-	// for each one: a list of sixty thousand empty containers would take them a minute.
+	// maxErrors bounds how many validation errors a response lists. Kubernetes' libraries compare each error with all others and
+	// copy all messages for each one: a list of sixty thousand empty containers would take them a minute.
 	maxErrors = 500
 	// maxErrorText bounds their text, in bytes: an error shows the wrong value, which can be most of the object.
 	maxErrorText = 1 << 20
@@ -24,7 +24,7 @@ const (
 // of a pod with all others, and makes a warning of each pair; the header of an answer has room for some dozens.
 const maxWarned = 512
 
-// few gives the first of many errors, and one that says how many there are.
+// few returns the first of many errors, and one that states their number.
 func few(errs field.ErrorList) field.ErrorList {
 	text := 0
 	for i, err := range errs {

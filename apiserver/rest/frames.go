@@ -118,7 +118,7 @@ func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fr.table == nil && fr.form.as.Empty() && compiled(res) {
+	if fr.table == nil && fr.form.as.Empty() && !res.Behavior.MetadataBookmarks {
 		return fr.emptyBookmark(revision, initialEnd)
 	}
 	if direct := fr.form; fr.table == nil && direct.media == "application/json" && direct.as.Empty() {

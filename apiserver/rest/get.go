@@ -29,7 +29,7 @@ func (s *scope) get() error {
 	return s.answer(http.StatusOK, f, obj)
 }
 
-// fetch reads the object of the request as its GetOptions ask for.
+// fetch reads the object of the request according to its GetOptions.
 func (s *scope) fetch() (*store.Object, error) {
 	var opts metav1.GetOptions
 	if err := s.query(&opts); err != nil {
@@ -37,7 +37,7 @@ func (s *scope) fetch() (*store.Object, error) {
 	}
 	snap, err := s.newest(opts.ResourceVersion)
 	if err != nil {
-		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && !cached(s.res) {
+		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && s.res.Behavior.NotCached {
 			err = apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 		}
 		return nil, err
@@ -49,8 +49,8 @@ func (s *scope) fetch() (*store.Object, error) {
 	return obj, nil
 }
 
-// newest gives a state that has what a client may expect to see: with no resourceVersion all that was acknowledged to anybody before
-// the request, with "0" whatever is at hand, else at least that revision.
+// newest returns a snapshot for a requested resourceVersion: for "" one with all writes that were acknowledged before the
+// request, for "0" the local state, otherwise one of at least that revision.
 func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
 	snap := s.store.Snapshot()
 	if resourceVersion == "0" {
@@ -77,15 +77,15 @@ func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 	return sn, nil
 }
 
-// unavailable is the answer when those with whom the state is shared can't be asked.
+// unavailable returns the error for a request that needs the other servers of the store while they are unreachable.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // it was waited for long enough
+		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // the deadline of the request passed
 	}
 	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
 }
 
-// notOlderThan says whether a snapshot has reached the revision a client has seen.
+// notOlderThan returns an error if a snapshot is older than a requested revision.
 func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
 	if resourceVersion == "" || resourceVersion == "0" {
 		return nil
@@ -100,7 +100,7 @@ func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
 	return nil
 }
 
-// query decodes the request's query into an options object of meta.k8s.io/v1 or its internal version.
+// query decodes the query of the request into options of meta.k8s.io/v1 or its internal version.
 func (s *scope) query(into runtime.Object) error {
 	if s.req.URL.RawQuery == "" {
 		return nil
@@ -115,12 +115,12 @@ func decodeQuery(values url.Values, into runtime.Object) error {
 	return nil
 }
 
-// answer sends one stored object in the format asked for.
+// answer sends one stored object in the negotiated format.
 func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	return s.answerOf(code, f, obj, nil)
 }
 
-// answerOf is answer; hub is that of which the object was made just now and which nobody needs any more, or nil.
+// answerOf is answer for an object that was just encoded from hub. It consumes hub, which may be nil.
 func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":
@@ -137,15 +137,16 @@ func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime
 	return nil
 }
 
-// notList refuses to show one object as a list. kube-apiserver takes an object of a custom kind for a list until it looks for items.
+// notList returns the error for a request that wants one object as a list. kube-apiserver detects this by the Go type, or for
+// generic objects only when it looks for items.
 func (s *scope) notList() error {
-	if !compiled(s.res) {
+	if s.res.Behavior.GenericObjects {
 		return errors.New("content is not a list")
 	}
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 }
 
-// notAcceptable is a 406 with a reason of its own, which apierrors has no constructor for.
+// notAcceptable returns a 406 with the reason NotAcceptable, for which apierrors has no constructor.
 func notAcceptable(format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),

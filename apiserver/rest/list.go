@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// list serves LIST, and WATCH where the options ask for that.
+// list serves LIST, and WATCH if the options ask for it.
 func (s *scope) list() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 	kind := s.res.GVK(s.version)
 	kind.Kind = s.res.ListKind
 	var untyped schema.GroupVersionKind
-	if f.As.Empty() && compiled(s.res) {
+	if f.As.Empty() && !s.res.Behavior.TypedItems {
 		untyped = s.res.GVK(s.version)
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
@@ -65,14 +65,14 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 	return nil
 }
 
-// page is a list, or a part of one.
+// page is a list or a part of one.
 type page struct {
 	meta    metav1.ListMeta
 	objects []*store.Object
 }
 
-// page reads what a LIST asks for. Its rules are those of kube-apiserver's storage layer: its cacher's where that answers, which is
-// known by the limit that it leaves out of account at resourceVersion 0.
+// page reads the objects of a LIST by the rules of kube-apiserver's storage layer. For cached kinds it follows the watch cache,
+// which ignores the limit at resourceVersion 0.
 func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
 	prefix := "/" + s.res.Prefix() + "/"
 	if s.namespace != "" {
@@ -97,7 +97,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		return nil, err
 	}
 	limit := opts.Limit
-	if opts.ResourceVersion == "0" && cached(s.res) {
+	if opts.ResourceVersion == "0" && !s.res.Behavior.NotCached {
 		limit = 0
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
@@ -119,7 +119,7 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 			more = true
 			break
 		}
-		if seen++; seen%256 == 0 && s.ctx.Err() != nil { // selectors can be long
+		if seen++; seen%256 == 0 && s.ctx.Err() != nil { // selectors can be slow
 			return nil, s.ctx.Err()
 		}
 		ok, err := sel.matches(obj)
@@ -145,14 +145,11 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	return p, nil
 }
 
-// cached says whether kube-apiserver's cacher serves a kind: all but events.
-func cached(res *resource.Resource) bool { return res.Prefix() != "events" }
-
-// snapshot gives the state a LIST must show: at exactly a revision, or the newest if that is new enough.
+// snapshot returns the state that a LIST must show: exactly at a revision, or the newest one if it is new enough.
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
 	if revision <= 0 {
 		if opts.Continue != "" && after != "" {
-			return s.newest("") // the rest of an expired list, as it is now
+			return s.newest("") // the rest of an expired list continues in the current state
 		}
 		return s.newest(opts.ResourceVersion)
 	}
@@ -172,7 +169,8 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, 
 	return snap, err
 }
 
-// expiredContinue is the 410 for a page whose snapshot is gone. Its token goes on at the same key in the state of then.
+// expiredContinue returns the 410 for a page whose snapshot is gone. Its token continues after the same key in the state at the
+// time of the next request.
 func expiredContinue(after, prefix string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +
@@ -189,7 +187,7 @@ func expiredContinue(after, prefix string) error {
 	return err
 }
 
-// tokenKey is a key in the form of kube-apiserver's continue tokens: a path, and a zero byte for "after this".
+// tokenKey returns a key as kube-apiserver's continue tokens have it: a path and a zero byte, which means "after this key".
 func (s *scope) tokenKey(key store.Key) string {
 	path := "/" + key.Resource + "/"
 	if s.res.Namespaced {
@@ -198,7 +196,7 @@ func (s *scope) tokenKey(key store.Key) string {
 	return path + key.Name + "\x00"
 }
 
-// afterKey is the way back from a token's path to the key to go on after.
+// afterKey converts the path of a token back to the key after which the list continues.
 func (s *scope) afterKey(path string) store.Key {
 	if path == "" {
 		return store.Key{}

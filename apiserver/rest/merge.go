@@ -101,8 +101,8 @@ func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err e
 }
 
 // mergeTyped applies a strategic merge patch to an object as JSON and gives the result as an object of the same Go type as into, which is
-// empty. There is no JSON between the merge and the type, as in Kubernetes: what does not fit a type is told in other words, and a number
-// that is too large for a field is cut off.
+// empty. As in Kubernetes, the merged maps are converted without JSON in between: errors about types have other texts, and
+// numbers that are too large for a field are truncated.
 func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	patch, object := map[string]any{}, map[string]any{}
 	var strict []error
@@ -169,7 +169,7 @@ func mergeStrategically(object, patch map[string]any, lookup strategicpatch.Look
 	return strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(object, patch, lookup)
 }
 
-// apply merges an applied configuration into the present state, or makes an object of it.
+// apply merges an applied configuration into the current state, or creates an object from it.
 func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Object, error) {
 	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 		config.Object, plain = plainJSON(p.body)
 	}
 	if plain {
-		// It is neither malformed nor has it anything twice.
+		// plainJSON accepts only well-formed bodies without duplicate fields.
 	} else if err := p.unmarshal(&config.Object); err != nil {
 		if p.kind == types.ApplyYAMLPatchType {
 			if _, err := yaml.ToJSON(p.body); err != nil {
@@ -215,7 +215,7 @@ func (p *patcher) unmarshal(into *map[string]any) error {
 	return yaml.Unmarshal(p.body, into)
 }
 
-// applyAsMerge turns an applied configuration into the merge patch that sets the same fields.
+// applyAsMerge converts an applied configuration to the merge patch that sets the same fields.
 func (p *patcher) applyAsMerge() ([]byte, error) {
 	config := map[string]any{}
 	if err := p.unmarshal(&config); err != nil {
@@ -224,7 +224,7 @@ func (p *patcher) applyAsMerge() ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// noUID refuses to create under a uid that the client chose.
+// noUID rejects the creation of an object with a uid from the client.
 func noUID(hub runtime.Object, res *resource.Resource, name string) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {

@@ -25,14 +25,14 @@ func (h *Handler) Get(ctx context.Context, res *resource.Resource, namespace, na
 	return res.Codec.Load(obj.Data)
 }
 
-// Update changes an object, in process. Admission and managedFields are for clients and stay out.
+// Update changes an object, in process. It does not run admission and does not track managedFields.
 func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
 	edit func(hub runtime.Object) error,
 ) (runtime.Object, error) {
 	if strategy == nil {
 		strategy = res.Strategy
 	}
-	done, err := h.replace(inProcess(ctx, res, namespace, name, "update"), &change{
+	done, err := h.replace(inProcess(ctx, res, namespace, name, resource.Update), &change{
 		res: res, key: res.Key(namespace, name), strategy: strategy, dryRun: dryRun,
 		next: func(_ context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 			if current == nil {
@@ -48,12 +48,12 @@ func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace,
 	return done.hub, nil
 }
 
-// Delete deletes an object, in process, and answers with its last state, or with a Status.
+// Delete deletes an object, in process, and returns its last state or a Status.
 func (h *Handler) Delete(ctx context.Context, res *resource.Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error) {
 	if opts == nil {
 		opts = &metav1.DeleteOptions{}
 	}
-	done, err := h.remove(inProcess(ctx, res, namespace, name, "delete"), res, res.Key(namespace, name), opts, nil)
+	done, err := h.remove(inProcess(ctx, res, namespace, name, resource.Delete), res, res.Key(namespace, name), opts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (h *Handler) List(ctx context.Context, res *resource.Resource, namespace st
 	return hubs, nil
 }
 
-// inProcess gives a context as strategies expect it: with a namespace, and with the request that would do the same.
+// inProcess returns a context as strategies expect it: with the namespace and the RequestInfo of the equivalent request.
 func inProcess(ctx context.Context, res *resource.Resource, namespace, name, verb string) context.Context {
 	version := res.StorageVersion
 	if _, served := res.Serves(version); !served && len(res.Versions) > 0 {

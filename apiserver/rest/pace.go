@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// crowds count the watches of each resource.
+// crowds counts the watches of each resource.
 type crowds struct{ sync.Map } // by prefix: *atomic.Int64
 
 func (c *crowds) join(prefix string) *atomic.Int64 {
@@ -20,23 +20,23 @@ func (c *crowds) join(prefix string) *atomic.Int64 {
 }
 
 const (
-	// perWatch is how long a watch waits, for each of those that watch the same, before it sends again: some times what it costs to send
-	// once. So events that come in quick succession go to a crowd together, and it is the crowd's size that says how quick that is.
+	// perWatch, times the number of watches of the resource, is how long a watch waits before it sends again. It is a few times
+	// the cost of one send, so that many watches send events in quick succession together.
 	perWatch = 100 * time.Microsecond
-	// leastPace is what is worth a timer: with fewer watches each event is sent at once.
+	// leastPace is the shortest wait that is worth a timer: with fewer watches each event is sent at once.
 	leastPace = time.Millisecond
-	// mostPace bounds what waiting adds to the way of an event.
+	// mostPace bounds how long waiting delays an event.
 	mostPace = 10 * time.Millisecond
 )
 
-// pace spaces out what one watch sends.
+// pace delays the sends of one watch.
 type pace struct {
 	crowd *atomic.Int64
 	last  time.Time // when it sent
 	timer *time.Timer
 }
 
-// wait lets the time pass that must lie between two sendings. It is false if done was closed before.
+// wait waits for the rest of the time between two sends. It returns false if done was closed before.
 func (p *pace) wait(done <-chan struct{}) bool {
 	least := min(perWatch*time.Duration(p.crowd.Load()), mostPace)
 	if least < leastPace {

@@ -55,7 +55,7 @@ func (s *scope) patch() error {
 	if s.size(p.body, string(p.kind)) < largeWork {
 		done, err = p.patchWith(updateOpts)
 	} else {
-		done, err = apart(s, func() (*written, error) { return p.patchWith(updateOpts) })
+		done, err = detached(s, func() (*written, error) { return p.patchWith(updateOpts) })
 	}
 	if err != nil {
 		return err

@@ -12,10 +12,11 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// routed says what kube-apiserver's router says of a request on a built-in kind before any handler sees it: by its types alone, the
-// parameters left out, and without wildcards. Custom kinds have no router.
+// routed returns the error with which kube-apiserver's router rejects the media types of a request before a handler runs. The
+// router ignores parameters of media types and wildcards such as application/*. Kinds that are dispatched by the verb have no
+// router.
 func (s *scope) routed(stream bool) error {
-	if !compiled(s.res) {
+	if s.res.Behavior.DispatchByVerb {
 		return nil
 	}
 	contentType := s.req.Header.Get("Content-Type")
@@ -35,11 +36,11 @@ func (s *scope) routed(stream bool) error {
 
 var anyType = []string{"*/*"}
 
-// routes says whether a path is below that of a built-in group, where kube-apiserver's router answers for what isn't there.
+// routes reports whether a path is in a group with routed kinds, where kube-apiserver's router sends the 404.
 func (h *Handler) routes(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
-		return res.Group == info.APIGroup && compiled(res)
+		return res.Group == info.APIGroup && !res.Behavior.DispatchByVerb
 	})
 }
 

@@ -19,11 +19,12 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
+// serveSubresource dispatches a request on a subresource.
 func (s *scope) serveSubresource() error {
 	switch {
 	case s.sub.Connect != nil:
 		return s.connect()
-	case len(s.info.Parts) > 3 && compiled(s.res):
+	case len(s.info.Parts) > 3 && !s.res.Behavior.DispatchByVerb:
 		return errNotFoundPath
 	case s.sub.Create != nil:
 		if s.req.Method != http.MethodPost {
@@ -34,7 +35,7 @@ func (s *scope) serveSubresource() error {
 		}
 		return s.createSubresource()
 	}
-	if verbs := s.sub.Verbs; !slices.Contains([]string{"get", "update", "patch"}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
+	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
 		return s.methodNotAllowed()
 	}
 	if err := s.routed(false); err != nil {
@@ -58,7 +59,7 @@ func (s *scope) serveSubresource() error {
 	return s.methodNotAllowed()
 }
 
-// request is what a subresource handler is told.
+// request returns the request for a subresource handler.
 func (s *scope) request(dryRun bool) *resource.Request {
 	return &resource.Request{
 		Resource: s.res, Version: s.version, Namespace: s.namespace, Name: s.name, DryRun: dryRun,
@@ -84,7 +85,7 @@ func (s *scope) createSubresource() error {
 	if weight(body, media) < largeWork {
 		result, err = s.createView(body, media, opts)
 	} else {
-		result, err = apart(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
+		result, err = detached(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -115,9 +116,11 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	return s.sub.Create(s.ctx, s.request(dryRun), obj)
 }
 
-// viewAllow is what a subresource's own kind can be read and written as. Below a custom kind there is no protobuf, though those kinds would
-// have one.
-func (s *scope) viewAllow() wire.Allow { return wire.Allow{Protobuf: compiled(s.res), Transform: true} }
+// viewAllow returns the forms of a subresource's own kind. Below a kind without protobuf its subresources have none either,
+// although their own types do.
+func (s *scope) viewAllow() wire.Allow {
+	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
+}
 
 func (s *scope) viewBody() ([]byte, string, error) {
 	media, err := wire.BodyMedia(s.req, s.viewAllow())
@@ -143,7 +146,7 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	}
 	obj, kind, err := decoder.Decode(body, &s.kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
-		if compiled(s.res) || *kind == s.kind {
+		if s.sub.Update == nil || s.sub.Update.Internal || *kind == s.kind {
 			if err := s.strictBody(directive, strict.Errors()); err != nil {
 				return nil, err
 			}
@@ -154,8 +157,8 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if *kind != s.kind && compiled(s.res) && s.sub.Update != nil {
-		// A built-in view is decoded into its hub.
+	if *kind != s.kind && s.sub.Update != nil && s.sub.Update.Internal {
+		// The view is decoded into its hub.
 		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
 		if err == nil {
 			err = types.Convertor.Convert(obj, hub, nil)
@@ -175,12 +178,9 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 	return obj, nil
 }
 
-// serveReview serves a kind that is never stored: POST is answered with the reviewed object.
-func (s *scope) serveReview(collection bool) error {
-	switch {
-	case !collection:
-		return errNotFoundPath
-	case s.req.Method != http.MethodPost:
+// serveReview serves a kind that is never stored: POST responds with the reviewed object.
+func (s *scope) serveReview() error {
+	if s.req.Method != http.MethodPost {
 		return s.methodNotAllowed()
 	}
 	if err := s.routed(false); err != nil {
@@ -202,7 +202,7 @@ func (s *scope) serveReview(collection bool) error {
 	if weight(body, media) < largeWork {
 		result, err = s.review(body, media, opts)
 	} else {
-		result, err = apart(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
+		result, err = detached(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *scope) serveReview(collection bool) error {
 	return s.answerView(http.StatusCreated, f, result)
 }
 
-// review gives the reviewed object of a body.
+// review decodes a body and returns the reviewed object.
 func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
 	hub, err := s.decodeNew(body, media, opts)
 	if err != nil {

@@ -190,7 +190,7 @@ func (s *scope) viewNotList(view runtime.Object) error {
 	if s.sub == nil || s.sub.Update == nil {
 		return s.notList()
 	}
-	if compiled(s.res) {
+	if s.sub.Update.Internal {
 		hub, err := s.viewHub(view)
 		if err != nil {
 			return err

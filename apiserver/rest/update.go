@@ -21,7 +21,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// update serves PUT of an object, or of a view of it that has the object's own shape.
+// update serves PUT of an object, or of a view with the object's own shape (status).
 func (s *scope) update() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *scope) update() error {
 	if s.size(body, media) < largeWork {
 		done, err = s.updateFrom(body, media, opts)
 	} else {
-		done, err = apart(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
+		done, err = detached(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *scope) update() error {
 	return s.answerWritten(f, done)
 }
 
-// size is how much data a change of the stored object works on, in bytes.
+// size returns how many bytes a change works on: the body and the stored object.
 func (s *scope) size(body []byte, media string) int {
 	n := weight(body, media)
 	if current := s.store.Snapshot().Get(s.res.Key(s.namespace, s.name)); current != nil {
@@ -52,7 +52,7 @@ func (s *scope) size(body []byte, media string) int {
 	return n
 }
 
-// updateFrom makes an object what a body says.
+// updateFrom updates an object from a body.
 func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
 	hub, strict, err := s.decode(body, media)
 	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
@@ -76,7 +76,7 @@ func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions
 	c.uid = object.GetUID()
 	first := true
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
-		if !first { // the hub was used up
+		if !first { // the first attempt consumed the hub
 			if hub, _, err = s.decode(body, media); err != nil {
 				return nil, badBody(err)
 			}
@@ -92,12 +92,12 @@ func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions
 	return s.replace(s.ctx, c)
 }
 
-// silent hears no warnings: those that were given already.
+// silent discards warnings. Retries use it, because the first attempt already added them.
 type silent struct{}
 
 func (silent) AddWarning(string, string) {}
 
-// managed brings the managedFields of a new state up to date. next is private to the caller and may be changed.
+// managed updates the managedFields of a new state. It may change next, which is private to the caller.
 func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
 	if err := s.checkManagers(next); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 			return nil, err
 		}
 	} else if s.unchanged(next, old) {
-		return next, nil // nobody's fields change
+		return next, nil // no manager's fields change
 	}
 	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 	return fields.UpdateNoErrors(live, next, managerName(manager, s.req.UserAgent())), nil
 }
 
-// unchanged says whether next has the content of old, and if so gives it its managedFields too. To send none is to keep those
-// that are there; to send others is a change.
+// unchanged reports whether next has the content of old, and if so copies the managedFields of old to it. A body without
+// managedFields keeps the present ones; a body with different ones is a change.
 func (h *Handler) unchanged(next, old runtime.Object) bool {
 	if !h.noFastPaths && differ(next, old) {
 		return false
@@ -138,7 +138,7 @@ func (h *Handler) unchanged(next, old runtime.Object) bool {
 	}
 	n.SetManagedFields(o.GetManagedFields())
 	n.SetResourceVersion(o.GetResourceVersion())
-	same := reflect.DeepEqual(next, old) // to empty a list is a change, too
+	same := reflect.DeepEqual(next, old) // an empty list and no list differ
 	n.SetResourceVersion(revision)
 	if !same {
 		n.SetManagedFields(fields)
@@ -163,7 +163,7 @@ func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOpti
 	return body, media, opts, err
 }
 
-// change begins the change that a PUT or PATCH intends. Its next must be set, and call mutate.
+// change returns the change for a PUT or PATCH. The caller must set next, which must call mutate.
 func (s *scope) change(opts *metav1.UpdateOptions) *change {
 	admit := s.updateAdmit(opts)
 	c := &change{
@@ -180,7 +180,7 @@ func (s *scope) change(opts *metav1.UpdateOptions) *change {
 	return c
 }
 
-// mutate runs the mutating plugins on the new state that a change computed.
+// mutate runs the mutating plugins on the new state of a change.
 func (s *scope) mutate(ctx context.Context, opts *metav1.UpdateOptions, next, old runtime.Object, current *store.Object) error {
 	if current == nil {
 		old = nil
@@ -192,7 +192,7 @@ func (s *scope) mutate(ctx context.Context, opts *metav1.UpdateOptions, next, ol
 	return nil
 }
 
-// updateAdmit is the admission of an update that may turn out to create.
+// updateAdmit returns the admission of an update, which may create the object.
 func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
 	return s.admit(len(opts.DryRun) > 0, func(op admission.Operation) runtime.Object {
 		if op != admission.Create {
@@ -204,7 +204,7 @@ func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
 	})
 }
 
-// checkIdentity holds name and namespace of a body against those of the path.
+// checkIdentity compares name and namespace of a body with those of the path.
 func (s *scope) checkIdentity(obj runtime.Object) error {
 	object, err := meta.Accessor(obj)
 	if err != nil {

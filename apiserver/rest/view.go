@@ -60,7 +60,7 @@ func (s *scope) updateView() error {
 	if s.size(body, media) < largeWork {
 		done, err = s.updateViewFrom(body, media, opts)
 	} else {
-		done, err = apart(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
+		done, err = detached(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
 	}
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *scope) updateView() error {
 	return s.answerViewOf(f, done.hub)
 }
 
-// updateViewFrom makes a view what a body says.
+// updateViewFrom updates a view from a body.
 func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
 	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
 			return interpretUpdate(err, key, s.res)
 		}
 	}
-	// A view without a resourceVersion is of the object as it is, also where an object would have to name its own.
-	if version := from.GetResourceVersion(); version != "" || compiled(s.res) {
+	// Without a resourceVersion the view applies to the current object, even if an update of the object requires one.
+	if version := from.GetResourceVersion(); version != "" || !s.res.Behavior.ResourceVersionRequired {
 		object.SetResourceVersion(version)
 	}
 	return nil

@@ -15,23 +15,24 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"kelson.dev/apiserver/metrics"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/apiserver/store"
 )
 
 const (
-	// bookmarkEvery is how often a watch that wants bookmarks gets one, as long as there is anything to tell: on an idle server
-	// nothing ticks, and weeks of virtual time cost nothing.
+	// bookmarkEvery is how often a watch with bookmarks gets one while the store changes. An idle server runs no timer, so that
+	// weeks of virtual time cost nothing.
 	bookmarkEvery = time.Minute
-	// watchTimeout is how long a watch lasts at least if the client doesn't say; at most it is twice that.
+	// watchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice that.
 	watchTimeout = 30 * time.Minute
-	// gatherAt is from where on frames are sent as several records of TLS.
+	// gatherAt is the size in bytes from which frames span several TLS records.
 	gatherAt = 4 << 10
 )
 
 // watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
 func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) error {
-	if err := s.allowed("watch", func() error { return nil }); err != nil {
+	if err := s.allowed(resource.Watch); err != nil {
 		return err
 	}
 	f, err := wire.NegotiateStream(s.req, s.allow())
@@ -61,7 +62,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	// Where the watch begins is settled before the client sees an answer: what the client does from then on, the watch sees.
+	// The cursor is set before the response begins, so that the watch sees all writes that the client makes after it.
 	err = w.begin(opts, revision)
 	serve := func() {
 		// From here on errors are events.
@@ -95,16 +96,16 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	return nil
 }
 
-// watcher is one watch. Its state is of one goroutine.
+// watcher is one watch. One goroutine uses its state.
 type watcher struct {
 	*scope
 	sel       *selector
 	namespace string
 	frames    *frames
 	sending   metrics.Watch
-	done      <-chan struct{} // closed when the client is gone, or the server ends
+	done      <-chan struct{} // closed when the client disconnects or the server shuts down
 	flusher   http.Flusher
-	message   func(frame []byte) error // sends a frame where each is a message; nil: frames are written
+	message   func(frame []byte) error // sends a frame as one WebSocket message; nil: frames are written
 	bookmarks bool
 	cursor    *store.Cursor
 	snap      *store.Snapshot // the state to send first; nil: none, or sent
@@ -115,19 +116,19 @@ type watcher struct {
 	sent uint64
 }
 
-// close ends the use of the ResponseWriter, and gives buffers up.
+// close ends the use of the ResponseWriter and releases buffers.
 func (w *watcher) close() {
 	w.writing.close()
 	w.pending.release()
 }
 
-// initialized returns what only the initial events need.
+// initialized releases what only the initial events need.
 func (w *watcher) initialized() {
 	w.snap = nil
 	w.writing.initialized()
 }
 
-// begin sets the cursor, and the state to send first, where that is asked for.
+// begin sets the cursor, and the state to send first if the client asks for it.
 func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (err error) {
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
@@ -203,7 +204,7 @@ func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
 	}
 }
 
-// run sends events until the timeout, the end of the request, or an error. The end of the client's connection is no error.
+// run sends events until the timeout, the end of the request, or an error. A closed connection is not an error.
 func (w *watcher) run(timeout time.Duration) error {
 	end := time.NewTimer(timeout)
 	defer end.Stop()
@@ -219,7 +220,7 @@ func (w *watcher) run(timeout time.Duration) error {
 			return w.expired(err, w.sent)
 		}
 		if now, ok := w.registry.Current().ByName(w.res.GroupResource()); ok && now.Edition != w.res.Edition {
-			return nil // what comes now may be stored in another version than the one this watch knows
+			return nil // the events that follow may be stored in another version
 		}
 		for _, event := range events {
 			if err := w.event(event); err != nil {
@@ -269,8 +270,8 @@ func (w *watcher) run(timeout time.Duration) error {
 	}
 }
 
-// news is closed when the store, in any resource, has gone past what was sent, so that a bookmark has something to tell. It is nil, never
-// ready, for watches without bookmarks.
+// news returns a channel that is closed when the store has a revision of any resource after the last one sent, so that a
+// bookmark is useful. It is nil for watches without bookmarks.
 func (w *watcher) news() <-chan struct{} {
 	if !w.bookmarks {
 		return nil
@@ -284,7 +285,7 @@ func (w *watcher) news() <-chan struct{} {
 	return all.Ready()
 }
 
-// event sends what an event means to this watch: an update may be the beginning or the end of an object to a selector.
+// event sends an event as this watch sees it: an update can add an object to a selection or remove it.
 func (w *watcher) event(e *store.Event) error {
 	if w.namespace != "" && e.Object.Key.Namespace != w.namespace {
 		return nil
@@ -365,7 +366,7 @@ func (w *watcher) write() error {
 	return err
 }
 
-// errGone ends a watch whose client has gone.
+// errGone ends a watch whose client has disconnected.
 var errGone = errors.New("client gone")
 
 func (w *watcher) flush() error {
@@ -385,7 +386,7 @@ func (w *watcher) bookmark(initialEnd bool) error {
 	return w.put(frame)
 }
 
-// expired is what a watch ends with that the log no longer covers.
+// expired returns the error of a watch whose position the log no longer covers.
 func (w *watcher) expired(err error, after uint64) error {
 	var compacted *store.CompactedError
 	switch {

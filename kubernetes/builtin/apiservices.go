@@ -16,7 +16,8 @@ import (
 // Available condition, which clients read as Unknown.
 func apiServices() []entry {
 	return []entry{{hub: &apiregistration.APIService{}, plural: "apiservices", versions: v1, categories: extensions,
-		strategy: apiservice.NewStrategy(Scheme()), status: apiservice.NewStatusStrategy(Scheme())}}
+		storagePath: "apiregistration.k8s.io/apiservices",
+		strategy:    apiservice.NewStrategy(Scheme()), status: apiservice.NewStatusStrategy(Scheme())}}
 }
 
 // apiServiceColumns adds the table of APIServices to those of Kubernetes' own kinds.

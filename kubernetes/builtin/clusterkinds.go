@@ -49,6 +49,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
+// notUnsafe is the behavior of kinds that kube-apiserver wraps for authorization: their DELETE cannot skip unreadable objects.
+var notUnsafe = resource.Behavior{Delete: resource.DeleteBehavior{NotUnsafe: true}}
+
 // clusterKinds returns the kinds that describe the cluster rather than what runs on it.
 func clusterKinds() []entry {
 	// What the authors of policies may name as parameters is for the authorizer of a control plane to say: see policies.
@@ -70,10 +73,10 @@ func clusterKinds() []entry {
 		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
-		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, strategy: clustertrustbundle.Strategy,
+		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
 		// The authorizer of a control plane decides who may sign: see signed.
-		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, strategy: podCertificates,
+		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
@@ -85,7 +88,7 @@ func clusterKinds() []entry {
 		{hub: &flowcontrol.PriorityLevelConfiguration{}, plural: "prioritylevelconfigurations", versions: v1,
 			strategy: prioritylevelconfiguration.Strategy, status: prioritylevelconfiguration.StatusStrategy},
 
-		{hub: &networking.Ingress{}, plural: "ingresses", versions: v1, short: []string{"ing"},
+		{hub: &networking.Ingress{}, plural: "ingresses", versions: v1, short: []string{"ing"}, storagePath: "ingress",
 			strategy: ingress.Strategy, status: ingress.StatusStrategy},
 		{hub: &networking.IngressClass{}, plural: "ingressclasses", versions: v1, strategy: ingressclass.Strategy},
 		{hub: &networking.IPAddress{}, plural: "ipaddresses", versions: v1, short: []string{"ip"}, strategy: ipaddress.Strategy},
@@ -98,10 +101,10 @@ func clusterKinds() []entry {
 		{hub: &policy.PodDisruptionBudget{}, plural: "poddisruptionbudgets", versions: v1, short: []string{"pdb"},
 			strategy: poddisruptionbudget.Strategy, status: poddisruptionbudget.StatusStrategy},
 
-		{hub: &rbac.ClusterRole{}, plural: "clusterroles", versions: v1, strategy: clusterrole.Strategy},
-		{hub: &rbac.ClusterRoleBinding{}, plural: "clusterrolebindings", versions: v1, strategy: clusterrolebinding.Strategy},
-		{hub: &rbac.Role{}, plural: "roles", versions: v1, strategy: role.Strategy},
-		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, strategy: rolebinding.Strategy},
+		{hub: &rbac.ClusterRole{}, plural: "clusterroles", versions: v1, behavior: notUnsafe, strategy: clusterrole.Strategy},
+		{hub: &rbac.ClusterRoleBinding{}, plural: "clusterrolebindings", versions: v1, behavior: notUnsafe, strategy: clusterrolebinding.Strategy},
+		{hub: &rbac.Role{}, plural: "roles", versions: v1, behavior: notUnsafe, strategy: role.Strategy},
+		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, behavior: notUnsafe, strategy: rolebinding.Strategy},
 
 		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"}, strategy: priorityclass.Strategy},
 

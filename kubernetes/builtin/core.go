@@ -33,10 +33,10 @@ func (k *kinds) core(services *services) []entry {
 			strategy: pod.Strategy, status: pod.StatusStrategy, fields: selectable(pod.ToSelectableFields), subs: k.podSubresources()},
 		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,
 			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
-		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true,
+		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all, returned: true, storagePath: "services/specs",
 			strategy: newServiceStrategy(), status: service.StatusStrategy, fields: selectable(service.SelectableFields),
 			subs: []resource.Subresource{k.serviceProxy()}, hooks: services.hooks()},
-		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"},
+		{hub: &core.Node{}, plural: "nodes", versions: v1, short: []string{"no"}, storagePath: "minions",
 			strategy: node.Strategy, status: node.StatusStrategy, fields: selectable(node.NodeToSelectableFields),
 			subs: []resource.Subresource{k.nodeProxy()}, complete: allocatable},
 	}
@@ -57,15 +57,15 @@ func plainCore() []entry {
 	return []entry{
 		{hub: &core.ConfigMap{}, plural: "configmaps", versions: v1, short: []string{"cm"},
 			strategy: dataStrategy{configmap.Strategy}},
-		{hub: &core.Endpoints{}, plural: "endpoints", versions: v1, short: []string{"ep"},
+		{hub: &core.Endpoints{}, plural: "endpoints", versions: v1, short: []string{"ep"}, storagePath: "services/endpoints",
 			strategy: endpoint.Strategy},
-		{hub: &core.Event{}, plural: "events", versions: v1, short: []string{"ev"},
+		{hub: &core.Event{}, plural: "events", versions: v1, short: []string{"ev"}, behavior: resource.Behavior{NotCached: true},
 			strategy: event.Strategy, fields: selectable(event.ToSelectableFields)},
-		{hub: &core.Event{}, plural: "events", versions: v1, short: []string{"ev"}, group: "events.k8s.io", storedAs: "events",
+		{hub: &core.Event{}, plural: "events", versions: v1, short: []string{"ev"}, group: "events.k8s.io", storedAs: "events", behavior: resource.Behavior{NotCached: true},
 			strategy: event.Strategy, fields: selectable(event.ToSelectableFields)},
 		{hub: &core.LimitRange{}, plural: "limitranges", versions: v1, short: []string{"limits"},
 			strategy: limitrange.Strategy},
-		{hub: &core.Namespace{}, plural: "namespaces", versions: v1, short: []string{"ns"}, returned: true,
+		{hub: &core.Namespace{}, plural: "namespaces", versions: v1, short: []string{"ns"}, returned: true, behavior: namespaceBehavior,
 			verbs:    []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 			strategy: namespace.Strategy, status: namespace.StatusStrategy, fields: selectable(namespace.NamespaceToSelectableFields),
 			subs:  []resource.Subresource{{Name: "finalize", Verbs: []string{"update"}, Update: &resource.UpdateView{Strategy: namespace.FinalizeStrategy}}},
@@ -78,7 +78,7 @@ func plainCore() []entry {
 			fields: selectable(persistentvolume.PersistentVolumeToSelectableFields)},
 		{hub: &core.PodTemplate{}, plural: "podtemplates", versions: v1, returned: true,
 			strategy: podtemplate.Strategy},
-		{hub: &core.ReplicationController{}, plural: "replicationcontrollers", versions: v1, short: []string{"rc"}, categories: all,
+		{hub: &core.ReplicationController{}, plural: "replicationcontrollers", versions: v1, short: []string{"rc"}, categories: all, storagePath: "controllers",
 			strategy: replicationcontroller.Strategy, status: replicationcontroller.StatusStrategy,
 			fields: selectable(replicationcontroller.ControllerToSelectableFields),
 			subs:   []resource.Subresource{scale(replicationcontroller.Strategy, replicationControllerScale)}},
@@ -87,6 +87,12 @@ func plainCore() []entry {
 		{hub: &core.Secret{}, plural: "secrets", versions: v1,
 			strategy: dataStrategy{secret.Strategy}, fields: selectable(secret.SelectableFields)},
 	}
+}
+
+// namespaceBehavior is what differs for Namespaces, whose DELETE in kube-apiserver is its own.
+var namespaceBehavior = resource.Behavior{
+	IsNamespace: true,
+	Delete:      resource.DeleteBehavior{Preconditions: "Precondition", OnceHeld: true, NoGracePeriod: true, NotUnsafe: true},
 }
 
 // namespaceHooks makes a deleted namespace Terminating, and keeps it while spec.finalizers has entries.

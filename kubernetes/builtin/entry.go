@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -35,8 +36,10 @@ type entry struct {
 	complete func(versioned runtime.Object)
 	// returned says that DELETE answers with the object.
 	returned bool
-	storedAs string // see resource.Resource.StoredAs
-	group    string // where the hub type serves in two groups (Event)
+	behavior resource.Behavior
+	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
+	storedAs, storagePath, hashVersion string
+	group                              string // where the hub type serves in two groups (Event)
 	// review makes it a kind that is answered, not stored.
 	review *review
 }
@@ -70,7 +73,10 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		ListKind:       hub.Kind + "List",
 		ShortNames:     e.short,
 		Categories:     e.categories,
-		Verbs:          e.verbs,
+		Verbs:          slices.Sorted(slices.Values(e.verbs)),
+		Behavior:       e.behavior,
+		HashVersion:    e.hashVersion,
+		StoragePath:    e.storagePath,
 		StorageVersion: e.versions[0],
 		Fields:         e.fields,
 		FieldLabel: func(version, label, value string) (string, string, error) {

@@ -234,7 +234,8 @@ func BenchmarkAggregated(b *testing.B) {
 // API-09: what there is no document of, and what a document can't be had as.
 func TestNoDocument(t *testing.T) {
 	h, registry := newHandler(t)
-	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}}})
+	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}},
+		Behavior: resource.Behavior{DispatchByVerb: true}})
 	for _, c := range []struct {
 		method, path, accept string
 		code                 int

@@ -31,6 +31,7 @@ func scale(strategy resource.Strategy, of func(hub runtime.Object) (scaled, erro
 		GVK:  autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
 		Update: &resource.UpdateView{
 			Strategy: strategy,
+			Internal: true,
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
 			Get:      func(hub runtime.Object) (runtime.Object, error) { return getScale(hub, of) },
 			Set:      func(hub, view runtime.Object) error { return setScale(hub, view, of) },

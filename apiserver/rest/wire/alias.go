@@ -18,7 +18,7 @@ func expands(body []byte, most int64) error {
 	if err := yaml.Unmarshal(body, &document); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if (&expansion{sizes: map[*yaml.Node]int64{}, most: most}).of(&document) > most {
+	if (&expansion{sizes: map[*yaml.Node]int64{}, most: most}).size(&document) > most {
 		return apierrors.NewBadRequest("yaml: document contains excessive aliasing")
 	}
 	return nil
@@ -54,8 +54,8 @@ type expansion struct {
 	most  int64
 }
 
-// of is the size of a node, or some size above most. Nodes within themselves are left to the library, which refuses them.
-func (e *expansion) of(n *yaml.Node) int64 {
+// size returns the size of a node, or a size above most. The library rejects nodes that contain themselves.
+func (e *expansion) size(n *yaml.Node) int64 {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -70,7 +70,7 @@ func (e *expansion) of(n *yaml.Node) int64 {
 	}
 	size := int64(len(n.Value)) + 1
 	for _, child := range n.Content {
-		if size += e.of(child); size > e.most {
+		if size += e.size(child); size > e.most {
 			size = e.most + 1
 			break
 		}

@@ -199,7 +199,7 @@ func TestStatus(t *testing.T) {
 		if s := Status(c.err); s.Code != c.code || s.Status != "Failure" || s.Kind != "Status" {
 			t.Errorf("%v: %+v", c.err, s)
 		} else if strings.Contains(s.Message, "/data") {
-			t.Errorf("a client is told where the data is: %s", s.Message)
+			t.Errorf("the response reveals the path of the data: %s", s.Message)
 		}
 	}
 	if s := Status(store.ErrFull); s.Details == nil || s.Details.RetryAfterSeconds == 0 {

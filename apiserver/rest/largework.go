@@ -16,11 +16,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// largeWork is from which size on, in bytes of the request's body and the stored object, a write is computed apart from its request. Kubernetes'
-// libraries look at no context while they decode, merge, track and validate, and smaller objects take them milliseconds.
+// largeWork is the size, in bytes of the request's body and the stored object, from which a write is computed in its own
+// goroutine. Kubernetes' libraries ignore the context while they decode, merge, track and validate; smaller objects take them
+// milliseconds.
 const largeWork = 32 << 10
 
-// weight is the size of a body as far as it says how much work it is. YAML with aliases can stand for far more than its bytes.
+// weight returns the size of a body as an estimate of work. YAML with aliases can expand to far more than its bytes, so it
+// counts as large.
 func weight(body []byte, media string) int {
 	if (media == resource.MediaYAML || media == string(types.ApplyYAMLPatchType)) && bytes.IndexByte(body, '*') >= 0 {
 		return max(len(body), largeWork)
@@ -28,8 +30,8 @@ func weight(body []byte, media string) int {
 	return len(body)
 }
 
-// job is work on a large object in a goroutine of its own. Its request waits for it until the deadline, and then answers
-// without it: the work goes on, because it can't be interrupted, but stores nothing any more.
+// job is work on a large object in its own goroutine. The request waits for it until the deadline and then responds without
+// it. The work cannot be interrupted and continues, but it can no longer store anything.
 //
 // job is the context of its work.
 type job struct {
@@ -40,12 +42,12 @@ type job struct {
 	panicked        any   // what the work panicked with; read it after done
 
 	mu       sync.Mutex // held while the work stores something
-	left     bool       // the request was answered without the work
-	stored   bool       // the work has stored something: its request waits for its end
+	left     bool       // the request has responded without the work
+	stored   bool       // the work has stored something; the request waits for its end
 	warnings warning.Recorder
 }
 
-// jobKey finds the job of a context.
+// jobKey is the context key of a job.
 type jobKey struct{}
 
 func (j *job) Value(key any) any {
@@ -55,8 +57,8 @@ func (j *job) Value(key any) any {
 	return j.Context.Value(key)
 }
 
-// AddWarning implements [warning.Recorder]. Warnings stand in the header of the response, which belongs to the request alone after it was
-// answered.
+// AddWarning implements [warning.Recorder]. It drops warnings after the response, because only the request may then use the
+// response's header.
 func (j *job) AddWarning(agent, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -65,7 +67,8 @@ func (j *job) AddWarning(agent, text string) {
 	}
 }
 
-// leave ends the wait for the work. It is false if the work has stored something: then its end is near and must be waited for.
+// leave ends the wait for the work. It returns false if the work has stored something: the request must then wait for its end,
+// which is near.
 func (j *job) leave() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -73,11 +76,12 @@ func (j *job) leave() bool {
 	return j.left
 }
 
-// apart runs large work. It ends for the request at its deadline, with the context's error, and takes one of the user's places until it
-// really ends. work must use s.ctx and must not use s.w. Small work is called without it: its closure and goroutine would cost most writes something.
-func apart[T any](s *scope, work func() (T, error)) (T, error) {
+// detached runs large work in its own goroutine. At the request's deadline it returns the context's error. The work takes one of
+// the user's places until it ends. work must use s.ctx and must not use s.w. Callers run small work directly, to save the
+// closure and the goroutine.
+func detached[T any](s *scope, work func() (T, error)) (T, error) {
 	var result, none T
-	if err := s.runApart(func() (err error) {
+	if err := s.runDetached(func() (err error) {
 		result, err = work()
 		return err
 	}); err != nil {
@@ -86,7 +90,7 @@ func apart[T any](s *scope, work func() (T, error)) (T, error) {
 	return result, nil
 }
 
-func (s *scope) runApart(work func() error) error {
+func (s *scope) runDetached(work func() error) error {
 	ctx := s.ctx
 	leave, err := s.workers.enter(ctx)
 	if err != nil {
@@ -127,10 +131,10 @@ func (j *job) run(work func() error) {
 	j.err = work()
 }
 
-// write commits operations, unless the request that they belong to was answered already.
+// write commits operations, unless their request has already responded without them.
 func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, error) {
 	j, ok := ctx.Value(jobKey{}).(*job)
-	if ok { // it may be that of a request during which this one is made, in process
+	if ok { // the job may be that of an outer request in process
 		info, _ := request.RequestInfoFrom(ctx)
 		ok = info == j.info
 	}

@@ -4,22 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// orderly is an admission after whose mutating plugins managedFields are in order: what they spoil is put back. Fields that no plugin
-// has touched are not looked at: to decode them costs more than most plugins.
-type orderly struct{ admission.Interface }
+// managedFieldsAdmission validates managedFields after the mutating plugins and restores them if a plugin made them invalid.
+// It skips managedFields that no plugin replaced, because decoding them costs more than most plugins.
+type managedFieldsAdmission struct{ admission.Interface }
 
 // Admit implements [admission.MutationInterface].
-func (o orderly) Admit(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+func (o managedFieldsAdmission) Admit(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
 	plugins, ok := o.Interface.(admission.MutationInterface)
 	if !ok {
 		return nil
@@ -29,7 +32,7 @@ func (o orderly) Admit(ctx context.Context, a admission.Attributes, with admissi
 		return err
 	}
 	object, err := meta.Accessor(a.GetObject())
-	if err != nil || heldBy(a.GetObject()).is(before) {
+	if err != nil || heldBy(a.GetObject()).same(before) {
 		return nil
 	}
 	if err := managedfields.ValidateManagedFields(object.GetManagedFields()); err != nil {
@@ -40,14 +43,14 @@ func (o orderly) Admit(ctx context.Context, a admission.Attributes, with admissi
 }
 
 // Validate implements [admission.ValidationInterface].
-func (o orderly) Validate(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+func (o managedFieldsAdmission) Validate(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
 	if plugins, ok := o.Interface.(admission.ValidationInterface); ok {
 		return plugins.Validate(ctx, a, with)
 	}
 	return nil
 }
 
-// heldFields are an object's managedFields in the form in which it has them.
+// heldFields holds an object's managedFields in the object's own form.
 type heldFields struct {
 	typed   []metav1.ManagedFieldsEntry
 	untyped []any // of custom objects
@@ -66,8 +69,8 @@ func heldBy(obj runtime.Object) heldFields {
 	return heldFields{typed: object.GetManagedFields()}
 }
 
-// is says whether both are the very same memory: plugins that change fields make new ones.
-func (h heldFields) is(other heldFields) bool {
+// same reports whether both are the same slice. Plugins that change managedFields assign new ones.
+func (h heldFields) same(other heldFields) bool {
 	return sameSlice(h.typed, other.typed) && sameSlice(h.untyped, other.untyped)
 }
 
@@ -88,4 +91,23 @@ func (h heldFields) putBack(object metav1.Object) {
 	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
 		metadata["managedFields"] = h.untyped
 	}
+}
+
+// maxManagers bounds the managers in an object from a client, because Kubernetes' library compares each one with all others.
+const maxManagers = 1000
+
+// checkManagers rejects an object with more than maxManagers managers.
+func (s *scope) checkManagers(hub runtime.Object) error {
+	held := heldBy(hub)
+	n := len(held.typed) + len(held.untyped)
+	if n <= maxManagers {
+		return nil
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: s.res.Group, Kind: s.res.Kind}, object.GetName(), field.ErrorList{
+		field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
+	})
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -19,27 +20,27 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// lockError is the reason of every 409 of optimistic concurrency.
+// lockError is the message of every 409 of optimistic concurrency.
 const lockError = "the object has been modified; please apply your changes to the latest version and try again"
 
-// change is an intended update of one stored object.
+// change is an update of one stored object, carried out by replace.
 type change struct {
 	res      *resource.Resource
 	key      store.Key
 	strategy upstream.RESTUpdateStrategy
-	// createMissing creates an object that does not exist even if the strategy does not allow that (server-side apply).
+	// createMissing creates a missing object even if the strategy does not allow it (server-side apply).
 	createMissing bool
 	dryRun        bool
 	uid           types.UID // precondition; "": none
-	// next computes the new state from the present one, once per attempt. For an object that does not exist old is an empty hub
-	// and current is nil. It must not change old.
+	// next computes the new state from the current one, once per attempt. For a missing object, old is an empty hub and current
+	// is nil. It must not change old.
 	next func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error)
-	// The rest may be nil.
+	// validateCreate and validateUpdate may be nil.
 	validateCreate upstream.ValidateObjectFunc
 	validateUpdate upstream.ValidateObjectUpdateFunc
 }
 
-// replace carries a change out, again from the start whenever another write came in between.
+// replace carries out a change. It starts again from the newer state if another write came first.
 func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
 	sn, err := h.fresh(ctx)
 	if err != nil {
@@ -59,13 +60,13 @@ func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
 		}
 		if conflict.Key == c.key {
 			current = conflict.Current
-		} else { // what a hook or admission wanted to write with it
+		} else { // an operation of a hook or of admission conflicted
 			current = h.store.Snapshot().Get(c.key)
 		}
 	}
 }
 
-// replaceMissing is the case of an object that does not exist.
+// replaceMissing carries out one attempt for an object that does not exist.
 func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, error) {
 	if !c.createMissing && !c.strategy.AllowCreateOnUpdate(ctx) {
 		return nil, apierrors.NewNotFound(c.res.GroupResource(), c.key.Name)
@@ -100,7 +101,7 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	return h.add(ctx, c.res, c.key, hub, unit, given, c.dryRun)
 }
 
-// replaceCurrent is the case of an object that exists.
+// replaceCurrent carries out one attempt for an object that exists.
 func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.Object) (*written, error) {
 	old, err := c.res.Codec.Load(current.Data)
 	if err != nil {
@@ -134,7 +135,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	if err := beforeUpdate(ctx, c.strategy, hub, old); err != nil {
 		return nil, err
 	}
-	// A write that would only renew the timestamps of managedFields is none.
+	// A write that would only update the timestamps of managedFields changes nothing.
 	if h.noFastPaths || !differ(hub, old) {
 		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 			return nil, err
@@ -185,7 +186,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	return &written{obj: obj, hub: hub, stored: true}, nil
 }
 
-// early says whether the hook of an update comes before the strategy.
+// early reports whether OnUpdate runs before the strategy.
 func (c *change) early() bool { return c.res.Hooks != nil && c.res.Hooks.Early }
 
 func onUpdate(ctx context.Context, res *resource.Resource, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error) {
@@ -195,8 +196,8 @@ func onUpdate(ctx context.Context, res *resource.Resource, hub, old runtime.Obje
 	return extra, orNothing(undo), err
 }
 
-// finalize removes an object that was being deleted and whose last finalizer the update takes away. The client of the update
-// gets the state it wrote; watchers get the stored one.
+// finalize removes an object that is being deleted and whose last finalizer the update removes. The client gets the state that
+// it wrote; watches get the stored one.
 func (h *Handler) finalize(ctx context.Context, c *change, hub, old runtime.Object, current *store.Object) (*written, error) {
 	obj, err := pretend(c.res, c.key, hub, current)
 	if err != nil || c.dryRun {
@@ -210,7 +211,7 @@ func (h *Handler) finalize(ctx context.Context, c *change, hub, old runtime.Obje
 	return &written{obj: obj, hub: hub, deleted: true}, nil
 }
 
-// released says whether nothing keeps an object any longer whose deletion was asked for.
+// released reports whether an object is being deleted and nothing holds it any longer.
 func released(res *resource.Resource, hub runtime.Object, current *store.Object) bool {
 	if current.Head.DeletionTimestamp.IsZero() || holds(res, hub) {
 		return false
@@ -219,7 +220,7 @@ func released(res *resource.Resource, hub runtime.Object, current *store.Object)
 	if err != nil || len(object.GetFinalizers()) > 0 {
 		return false
 	}
-	grace := object.GetDeletionGracePeriodSeconds() // an update can't change it
+	grace := object.GetDeletionGracePeriodSeconds() // updates cannot change it
 	return grace == nil || *grace == 0
 }
 
@@ -227,7 +228,7 @@ func holds(res *resource.Resource, hub runtime.Object) bool {
 	return res.Hooks != nil && res.Hooks.HoldsDelete != nil && res.Hooks.HoldsDelete(hub)
 }
 
-// precondition checks the uid a client wrote into the body.
+// precondition checks the uid in the body.
 func (c *change) precondition(old runtime.Object) error {
 	if c.uid == "" {
 		return nil
@@ -254,7 +255,7 @@ func (c *change) checkRevision(ctx context.Context, hub runtime.Object, current 
 	})
 }
 
-// interpretUpdate words a failed precondition as kube-apiserver does.
+// interpretUpdate converts a failed precondition to kube-apiserver's error.
 func interpretUpdate(err error, key store.Key, res *resource.Resource) error {
 	if err == nil {
 		return nil
@@ -262,22 +263,11 @@ func interpretUpdate(err error, key store.Key, res *resource.Resource) error {
 	return storeerr.InterpretUpdateError(err, res.GroupResource(), key.Name)
 }
 
-// storagePath is how kube-apiserver would name the key in etcd; it stands in some of its errors.
+// storagePath returns kube-apiserver's key of the object in etcd, which some of its errors contain.
 func storagePath(res *resource.Resource, key store.Key) string {
-	folder := res.Plural
-	switch {
-	case !compiled(res) || res.Group == "apiextensions.k8s.io" || res.Group == "apiregistration.k8s.io":
-		folder = res.Group + "/" + folder
-	case formerFolders[folder] != "":
-		folder = formerFolders[folder]
+	path := "/registry/" + cmp.Or(res.StoragePath, res.Plural)
+	if key.Namespace != "" {
+		path += "/" + key.Namespace
 	}
-	if key.Namespace == "" {
-		return "/registry/" + folder + "/" + key.Name
-	}
-	return "/registry/" + folder + "/" + key.Namespace + "/" + key.Name
-}
-
-// formerFolders are those of kinds that had another name once.
-var formerFolders = map[string]string{
-	"replicationcontrollers": "controllers", "endpoints": "services/endpoints", "services": "services/specs", "nodes": "minions", "ingresses": "ingress",
+	return path + "/" + key.Name
 }

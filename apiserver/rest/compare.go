@@ -7,9 +7,9 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// differ says that two custom objects are surely not the same, whatever their managedFields and resourceVersions: one has a field that
-// the other has not (as when the first status is written), or a plain value is another one. Writes mostly change such a thing, and it is
-// found at a fraction of what it costs to prepare a comparison. false means that they must be compared.
+// differ reports that two unstructured objects certainly differ outside of metadata: one has a field that the other lacks (as
+// after the first write of status), or a scalar differs. Most writes change such a field, and differ costs a fraction of a full
+// comparison. false means that a full comparison must decide.
 func differ(a, b runtime.Object) bool {
 	x, ok := a.(*unstructured.Unstructured)
 	if !ok {

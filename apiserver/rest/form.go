@@ -12,16 +12,16 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// form is a way to encode the objects of a kind. It is a key of memos: a changed kind is another Resource, so another form.
+// form is an encoding of the objects of a kind. It is a memo key: a changed kind has another Resource and so another form.
 type form struct {
 	res     *resource.Resource
 	version string
 	media   string                  // bare: JSON, protobuf or CBOR
 	as      schema.GroupVersionKind // PartialObjectMetadata, or zero
-	untyped bool                    // without kind and apiVersion, as the items of a list in CBOR
+	untyped bool                    // without kind and apiVersion, for the items of a list in CBOR
 }
 
-// kind is what the form shows an object as.
+// kind returns the kind of objects in the form.
 func (f form) kind() schema.GroupVersionKind {
 	if !f.as.Empty() {
 		return f.as
@@ -29,10 +29,10 @@ func (f form) kind() schema.GroupVersionKind {
 	return f.res.GVK(f.version)
 }
 
-// bare gives the bare encoding of an object in a form, made once per revision.
+// bare returns the encoding of an object in a form. It is computed once per revision.
 func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil) }
 
-// bareOf is bare; hub is that of which the object was made just now and which nobody needs any more, or nil.
+// bareOf is bare for an object that was just encoded from hub. It consumes hub, which may be nil.
 func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj) {
 		return obj.Data, nil
@@ -78,14 +78,11 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 	return wire.Encode(f.media, &p)
 }
 
-// verbatim says whether stored bytes may be sent as they are.
+// verbatim reports whether responses can copy the stored bytes.
 func verbatim(res *resource.Resource, obj *store.Object) bool {
-	if res.StoredAs != "" { // they say another apiVersion
+	if res.StoredAs != "" { // they have another apiVersion
 		return false
 	}
 	v, ok := res.Codec.(resource.Verbatim)
 	return !ok || v.Verbatim(obj)
 }
-
-// compiled says whether a kind is a Go type, not a definition's.
-func compiled(res *resource.Resource) bool { return !res.Dynamic }

@@ -1,0 +1,56 @@
+package rest
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+
+	"kelson.dev/apiserver/rest/wire"
+)
+
+// deleteOptions decodes the options from the body, in any media type, or from the query if there is no body.
+func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
+	body, err := s.body()
+	if err != nil {
+		return nil, err
+	}
+	opts := &metav1.DeleteOptions{}
+	if len(body) == 0 {
+		if err := s.query(opts); err != nil {
+			return nil, err
+		}
+	} else if err := s.decodeDeleteOptions(body, opts); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateDeleteOptions(opts); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
+	}
+	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeleteOptions"))
+	if len(body) > 0 {
+		s.record(opts)
+	}
+	return opts, nil
+}
+
+func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
+	media, err := wire.BodyMedia(s.req, wire.Allow{Protobuf: true})
+	if err != nil {
+		return err
+	}
+	codecs := serializer.NewCodecFactory(metainternal.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // the codecs have every media type that BodyMedia returns
+	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, opts)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if obj != opts {
+		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	return nil
+}
