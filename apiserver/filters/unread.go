@@ -10,7 +10,7 @@ import (
 
 const (
 	// patience is how long a short request keeps its seats while its client does not take the next piece of the response.
-	patience = 50 * time.Millisecond
+	patience = 20 * time.Millisecond
 	// mostUnread is how many responses without seats a user may have. It bounds the memory of responses that clients do not read: while a user
 	// has as many, its other requests get 429. Those that are executing by then may add theirs.
 	mostUnread = 50

@@ -23,7 +23,7 @@ const (
 	// continues from the last event it has seen.
 	stall = time.Minute
 	// patience is how long a watch that sends its initial events keeps its seats while its client accepts nothing.
-	patience = time.Second
+	patience = 20 * time.Millisecond
 	// mostInitial bounds how long the initial events may take to send: they keep an old state alive.
 	mostInitial = 10 * time.Minute
 )

@@ -29,7 +29,7 @@ type measurement struct {
 	tenant, probes *latencies
 	before, worst  int64   // bytes
 	busiest        float64 // processors
-	guarded        bool    // -guard ended the server
+	guarded        bool    // -guard ended the server, during the attack or after it
 	note           string  // what the attacker counted
 
 	after    int64
@@ -44,7 +44,7 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 	}
 	miss := func(format string, args ...any) { missed = append(missed, fmt.Sprintf(format, args...)) }
 	if m.guarded {
-		miss("memory reached the guard, %s", mb(m.worst))
+		miss("memory reached the guard, during the attack (%s) or after it", mb(m.worst))
 	}
 	if m.probes.failed > 0 {
 		miss("%d of %d probes failed: %v", m.probes.failed, m.probes.requests(), m.probes.example)
@@ -61,7 +61,7 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 	if m.worst-m.before > growth {
 		miss("memory grew from %s to %s", mb(m.before), mb(m.worst))
 	}
-	if m.lost != nil {
+	if m.lost != nil && !m.guarded {
 		miss("%v", m.lost)
 	}
 	if limit := m.before + m.before/10 + leftover; m.after > limit {

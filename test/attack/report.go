@@ -19,7 +19,9 @@ const (
 type report struct {
 	all            []*measurement
 	alone          bool // kube-apiserver was not built
+	skipped        []string
 	took           time.Duration
+	load           string // averages of the machine before, as in /proc/loadavg
 	seconds, after int
 }
 
@@ -64,6 +66,9 @@ func (r *report) print(w io.Writer, missed []string) {
 		fmt.Fprintln(w, strings.Join(m.cells(), " | "))
 	}
 	fmt.Fprintf(w, "\n%s\n", r.took.Round(time.Second))
+	for _, skipped := range r.skipped {
+		fmt.Fprintln(w, "not measured, for lack of time: "+skipped)
+	}
 	for _, miss := range missed {
 		fmt.Fprintln(w, "missed: "+miss)
 	}
@@ -99,8 +104,14 @@ func (m *measurement) cells() []string {
 func (r *report) markdown(missed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
+	if r.load != "" {
+		fmt.Fprintf(&b, " The machine's load average was %s before.", r.load)
+	}
 	if r.alone {
 		b.WriteString(" kube-apiserver was not built.")
+	}
+	if len(r.skipped) > 0 {
+		fmt.Fprintf(&b, " Not measured, for lack of time: %s.", strings.Join(r.skipped, ", "))
 	}
 	fmt.Fprintf(&b, "\n\n| %s |\n|---|---%s|\n", strings.Join(heads, " | "), strings.Repeat("|--:", len(heads)-2))
 	for _, a := range attacks {

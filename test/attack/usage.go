@@ -117,3 +117,10 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// loadAverage is the machine's, over the last minute; empty: unknown.
+func loadAverage() string {
+	data, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(data), " ")
+	return load
+}
