@@ -62,27 +62,27 @@ func (c *Controller) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (n *counts) collect(to chan<- prometheus.Metric, labels []string) {
+func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	gauge := func(desc *prometheus.Desc, value int64) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
-	dispatched := n.dispatched.Load()
+	dispatched := c.dispatched.Load()
 	to <- prometheus.MustNewConstMetric(dispatchedDesc, prometheus.CounterValue, float64(dispatched), labels...)
-	for reason, count := range map[string]uint64{queueFull: n.full.Load(), concurrencyLimit: n.limited.Load(), timeOut: n.timedOut.Load()} {
+	for reason, count := range map[string]uint64{queueFull: c.full.Load(), concurrencyLimit: c.limited.Load(), timeOut: c.timedOut.Load()} {
 		if count > 0 {
 			to <- prometheus.MustNewConstMetric(rejectedDesc, prometheus.CounterValue, float64(count), append(labels[:2:2], reason)...)
 		}
 	}
-	gauge(executingDesc, n.executing.Load())
-	gauge(executingSeatsDesc, n.executingSeats.Load())
-	gauge(queuedDesc, n.queued.Load())
-	gauge(queuedSeatsDesc, n.queuedSeats.Load())
+	gauge(executingDesc, c.executing.Load())
+	gauge(executingSeatsDesc, c.executingSeats.Load())
+	gauge(queuedDesc, c.queued.Load())
+	gauge(queuedSeatsDesc, c.queuedSeats.Load())
 	if labels[0] == exemptName {
 		return
 	}
 	// Requests that did not go through a queue waited for no time.
-	queued, _, _ := n.waitedAndExecuted.read(0)
-	for execute, waits := range map[string]*waits{"true": &n.waitedAndExecuted, "false": &n.waitedAndRejected} {
+	queued, _, _ := c.waitedAndExecuted.read(0)
+	for execute, waits := range map[string]*waits{"true": &c.waitedAndExecuted, "false": &c.waitedAndRejected} {
 		zeros := uint64(0)
 		if execute == "true" {
 			zeros = dispatched - min(queued, dispatched)

@@ -41,10 +41,9 @@ type job struct {
 	err             error // of the work; read it after done
 	panicked        any   // what the work panicked with; read it after done
 
-	mu       sync.Mutex // held while the work stores something
-	left     bool       // the request has responded without the work
-	stored   bool       // the work has stored something; the request waits for its end
-	warnings warning.Recorder
+	mu     sync.Mutex // held while the work stores something
+	left   bool       // the request has responded without the work
+	stored bool       // the work has stored something; the request waits for its end
 }
 
 // jobKey is the context key of a job.

@@ -12,7 +12,8 @@ func TestSeedOfTheEnvironment(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 	t.Setenv("KELSON_SEED", "")
-	if randomtest.Seed(t) == randomtest.Seed(t) {
+	first, second := randomtest.Seed(t), randomtest.Seed(t)
+	if first == second {
 		t.Error("the same random seed twice")
 	}
 }

@@ -84,13 +84,13 @@ func Read(from ...io.Reader) (*Trace, error) {
 	return a, nil
 }
 
-func (a *Trace) add(r *trace.LineRecord) {
-	a.records = append(a.records, r)
-	a.byID[reconcile{r.Run, r.ID}] = r
+func (t *Trace) add(r *trace.LineRecord) {
+	t.records = append(t.records, r)
+	t.byID[reconcile{r.Run, r.ID}] = r
 	for i := range r.Writes {
 		w := &r.Writes[i]
 		if w.Changed && w.Error == "" && w.ResourceVersion != "" {
-			a.writers[state{written(w), w.ResourceVersion}] = &writer{r, w}
+			t.writers[state{written(w), w.ResourceVersion}] = &writer{r, w}
 		}
 	}
 }
@@ -103,7 +103,7 @@ func caused(c *trace.LineCause) Object { return Object{c.Cluster, c.Kind, c.Name
 
 // Find returns the objects of the trace with the kind and name, sorted. Like kubectl, it accepts the kind
 // in any case, as a plural, or followed by a dot and the group. An empty namespace matches all.
-func (a *Trace) Find(kind, namespace, name string) []Object {
+func (t *Trace) Find(kind, namespace, name string) []Object {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	found := map[Object]bool{}
 	consider := func(o Object) {
@@ -113,7 +113,7 @@ func (a *Trace) Find(kind, namespace, name string) []Object {
 			found[o] = true
 		}
 	}
-	for _, r := range a.records {
+	for _, r := range t.records {
 		consider(reconciled(r))
 		for i := range r.Causes {
 			consider(caused(&r.Causes[i]))
