@@ -75,7 +75,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 
 	says("welcome/welcome-sample        created")
 	says("reconciled")
-	edit(controller, "all pods serve the page", "all is well")
+	edit(controller, `Message: "Reconciled"`, `Message: "all is well"`)
 	says("changed                       " + controller)
 	says("restarted")
 	says("patched status of welcome/welcome-sample")

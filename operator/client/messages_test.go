@@ -105,7 +105,7 @@ func TestMessagesStory(t *testing.T) {
 		obj.Immutable = new(true)
 		must(t, c.Create(ctx, obj))
 		remove(t, obj)
-		if len(warned) != 1 || !strings.Contains(warned[0], "no immutable, which was sent") {
+		if len(warned) != 1 || !strings.Contains(warned[0], "field immutable was sent but is missing") {
 			t.Errorf("warned of %q", warned)
 		}
 		c = fresh(t, forget)
