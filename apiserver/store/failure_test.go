@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -323,13 +324,13 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 // room is a backend without room until there is some.
 type room struct {
 	storetest.Backend
-	full bool
-	asks int
+	full atomic.Bool
+	asks atomic.Int64
 }
 
 func (b *room) Recover() error {
-	b.asks++
-	if b.full {
+	b.asks.Add(1)
+	if b.full.Load() {
 		return store.ErrFull
 	}
 	return nil
@@ -340,7 +341,7 @@ func TestFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &room{}
 		b.Before = func([]store.Record) error {
-			if b.full {
+			if b.full.Load() {
 				return fmt.Errorf("%w: /data: no space left on device", store.ErrFull)
 			}
 			return nil
@@ -348,16 +349,16 @@ func TestFullBackend(t *testing.T) {
 		s := store.OpenChecked(t, store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)})
 		defer s.Close()
 		commit(t.Context(), s, create("a")).want(t, true, nil)
-		b.full = true
+		b.full.Store(true)
 		for range 3 {
 			commit(t.Context(), s, create("b")).want(t, true, store.ErrFull)
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		if !errors.Is(s.Failed(), store.ErrFull) || b.asks != 10 {
-			t.Errorf("%v, asked %d times in ten seconds", s.Failed(), b.asks)
+		if !errors.Is(s.Failed(), store.ErrFull) || b.asks.Load() != 10 {
+			t.Errorf("%v, asked %d times in ten seconds", s.Failed(), b.asks.Load())
 		}
-		b.full = false
+		b.full.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s.Failed() != nil {
@@ -366,8 +367,8 @@ func TestFullBackend(t *testing.T) {
 		commit(t.Context(), s, create("b")).want(t, true, nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b.asks != 11 {
-			t.Errorf("asked %d times", b.asks)
+		if b.asks.Load() != 11 {
+			t.Errorf("asked %d times", b.asks.Load())
 		}
 	})
 }
