@@ -116,7 +116,7 @@ func (r *recorder) Flush() {
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Hijack hands the connection over to what is no longer HTTP.
+// Hijack implements http.Hijacker, for connections that switch to another protocol.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err == nil && r.code == 0 {

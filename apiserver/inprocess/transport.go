@@ -3,8 +3,8 @@
 // A [Transport] is an http.RoundTripper that calls the handler directly, with one goroutine per
 // request. Responses stream: the client can read what the handler has flushed; a handler that
 // writes faster than its client reads blocks; a client that closes the body or ends its context
-// cancels the handler's context. There are no sockets, timers or background goroutines, so it works
-// inside a testing/synctest bubble.
+// cancels the handler's context. The transport uses no sockets, timers or background
+// goroutines, so it works inside a testing/synctest bubble.
 //
 //	client := &http.Client{Transport: &inprocess.Transport{Handler: mux}}
 package inprocess

@@ -5,8 +5,8 @@
 //	verbs := metrics.NewVerbs(registry) // package rest counts with it
 //
 // A metric has kube-apiserver's name if kube-apiserver has the same metric, and otherwise a name
-// that begins with kelson_. docs/reference/metrics.md lists them. There is no global registry, and nothing is
-// computed before the registry is gathered.
+// that begins with kelson_. docs/reference/metrics.md lists them. Each control plane has its own
+// registry, which computes values only when it is gathered.
 package metrics
 
 import (

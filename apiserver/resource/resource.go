@@ -240,8 +240,8 @@ type Subresource struct {
 	// Connect returns a handler that serves the request itself (log, exec, attach, portforward, proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
 	// ConnectOptions decodes the options of Connect from the query, as a hub of GVK (PodExecOptions), for Connect and for
-	// admission. The key "path" holds the part of the request's path after the subresource. nil: there are no options, and
-	// the request counts as a read, which admission does not see.
+	// admission. The key "path" holds the part of the request's path after the subresource. nil: the subresource has
+	// no options, and its requests count as reads, which bypass admission.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
 	// NoTable says that the view cannot be rendered as a table.
 	NoTable bool

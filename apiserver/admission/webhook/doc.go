@@ -11,8 +11,9 @@
 // A webhook receives the object in the version that its rule names. With matchPolicy Equivalent, the object is
 // converted to that version.
 //
-// There is no cluster network. A webhook that is configured as a service is called at an address in the
-// service's EndpointSlices or Endpoints, or at its external name, but not at its cluster IP.
+// The control plane has no cluster network, so the plugins cannot reach cluster IPs. They call a webhook
+// that is configured as a service at an address in the service's EndpointSlices or Endpoints, or at its
+// external name.
 //
 // The plugins keep connections for each client configuration that a current webhook uses. Stop closes them.
 package webhook

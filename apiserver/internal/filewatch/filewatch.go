@@ -1,7 +1,7 @@
 // Package filewatch holds a value parsed from a file, and parses the file again when it has
 // changed.
 //
-// There is no watcher and no goroutine. [File.Get] compares the file's metadata with one stat(2)
+// The package runs no goroutine. [File.Get] compares the file's metadata with one stat(2)
 // call, so a change takes effect at the next use, in virtual time too. If a changed file can't be
 // read or parsed, the last good value stays in force, and the error is reported once.
 //
