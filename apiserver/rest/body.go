@@ -1,9 +1,7 @@
 package rest
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/apiserver/rest/wire"
 )
 
 // body reads the request body, up to the limit.
@@ -28,8 +28,8 @@ func (s *scope) body() ([]byte, error) {
 	if int64(len(data)) > s.maxBody || errors.As(err, &tooLarge) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", s.maxBody))
 	}
-	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) && deepProtobuf(data) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", maxDepth))
+	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) && wire.DeepProtobuf(data) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", wire.MaxDepth))
 	}
 	if strings.Contains(s.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
 		// Decoders do so with strings, but not with what they keep as it is, as of managedFields: it could not be shown as YAML.
@@ -52,53 +52,6 @@ func (s *scope) read() ([]byte, error) {
 func (s *scope) decode(body []byte, media string) (hub runtime.Object, strict []error, err error) {
 	defer s.metrics.Decoded(time.Now())
 	return s.res.Codec.Decode(body, media, s.version)
-}
-
-// maxDepth is how deep messages may be nested. The decoders of JSON, YAML and CBOR have the same limit; that of protobuf has none, and
-// a schema within a schema within a schema would use up the stack, which ends the process.
-const maxDepth = 10_000
-
-// deepProtobuf says whether messages in encoded ones are nested deeper than maxDepth. What is not a message but can be read as one
-// counts too. Each byte is looked at once at most.
-func deepProtobuf(data []byte) bool {
-	data, _ = bytes.CutPrefix(data, []byte("k8s\x00"))
-	return deeper(data, maxDepth)
-}
-
-func deeper(message []byte, depth int) bool {
-	for len(message) > 0 {
-		tag, n := binary.Uvarint(message)
-		if n <= 0 {
-			return false
-		}
-		message = message[n:]
-		switch tag & 7 {
-		case 0:
-			if _, n = binary.Uvarint(message); n <= 0 {
-				return false
-			}
-		case 1:
-			n = 8
-		case 2:
-			length, m := binary.Uvarint(message)
-			if m <= 0 || length > uint64(len(message)-m) {
-				return false
-			}
-			n = m + int(length)
-			if depth == 0 || deeper(message[m:n], depth-1) {
-				return true
-			}
-		case 5:
-			n = 4
-		default: // the ends of a group have no value
-			n = 0
-		}
-		if n > len(message) {
-			return false
-		}
-		message = message[n:]
-	}
-	return false
 }
 
 // fieldValidation gives the effective directive.

@@ -41,7 +41,8 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 		return size + nodes*perYAMLNode + keys*perYAMLKey + maps*(perYAMLKey+perObject), nil
 	case strings.Contains(contentType, "protobuf"):
 		body, _ = bytes.CutPrefix(body, []byte(protobufMagic))
-		return size + fieldsOf(body, 0)*perObject, nil
+		fields, _ := messageFields(body, 0)
+		return size + fields*perObject, nil
 	case strings.Contains(contentType, "cbor"):
 		values, objects := itemsOf(body)
 		return size + values*perValue + objects*perObject, nil
@@ -81,7 +82,7 @@ func membersOf(body []byte) (values, members, objects int64) {
 		case '}', ']':
 			depth--
 		}
-		if depth > maxNesting {
+		if depth > MaxDepth {
 			return values, members, objects
 		}
 	}
@@ -110,51 +111,10 @@ func nodesOf(body []byte) (items, keys, maps int64) {
 
 func count(body []byte, c byte) int64 { return int64(bytes.Count(body, []byte{c})) }
 
-// maxNesting is how deep messages are looked into. Those that are nested deeper than rest allows are refused before they are decoded.
-const maxNesting = 10_000
-
-// fieldsOf counts the fields of a protobuf message that may be messages: all that have a length, in all that may be messages.
-func fieldsOf(message []byte, depth int) (n int64) {
-	for len(message) > 0 {
-		tag, size := binary.Uvarint(message)
-		if size <= 0 {
-			return n
-		}
-		message = message[size:]
-		switch tag & 7 {
-		case 0:
-			if _, size = binary.Uvarint(message); size <= 0 {
-				return n
-			}
-		case 1:
-			size = 8
-		case 2:
-			length, head := binary.Uvarint(message)
-			if head <= 0 || length > uint64(len(message)-head) {
-				return n
-			}
-			size = head + int(length)
-			n++
-			if depth < maxNesting {
-				n += fieldsOf(message[head:size], depth+1)
-			}
-		case 5:
-			size = 4
-		default:
-			size = 0
-		}
-		if size > len(message) {
-			return n
-		}
-		message = message[size:]
-	}
-	return n
-}
-
 // itemsOf counts the items of CBOR, and the maps among them, up to what is not well-formed, or nested deeper than decoders follow without
 // anything between the levels.
 func itemsOf(body []byte) (values, objects int64) {
-	for depth := 0; len(body) > 0 && depth <= maxNesting; {
+	for depth := 0; len(body) > 0 && depth <= MaxDepth; {
 		major, info := body[0]>>5, body[0]&31
 		body = body[1:]
 		argument := uint64(info)
