@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/apiserver/internal/watchdog"
 	"kelson.dev/apiserver/rest/wire"
 )
 
@@ -96,11 +97,11 @@ type arrival struct {
 // read reads a body up to Config.MaxBody. It returns errNoShare, or the error of the connection.
 func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) error {
 	stall, most := a.chain.cfg.Stall, a.chain.cfg.MaxBody
-	dog := &watchdog{bark: func() {
+	dog := &watchdog.Watchdog{Late: func() {
 		a.late = true
 		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(aLongTimeAgo)
 	}}
-	defer dog.stop()
+	defer dog.Stop()
 	for {
 		if len(a.data) == cap(a.data) {
 			if int64(len(a.data)) > most {
@@ -115,9 +116,9 @@ func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) erro
 		if at.Before(until) {
 			until = at
 		}
-		dog.begin(until)
+		dog.Begin(until)
 		n, err := req.Body.Read(a.data[len(a.data):cap(a.data)])
-		dog.end()
+		dog.End()
 		a.data = a.data[:len(a.data)+n]
 		switch {
 		case err == io.EOF:

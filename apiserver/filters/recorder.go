@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"kelson.dev/apiserver/internal/watchdog"
 )
 
 // defaultStall is the default of Config.Stall.
@@ -24,11 +26,11 @@ type recorder struct {
 	http.ResponseWriter
 	code int // 0: nothing was sent yet
 
-	sent  int           // bytes written without watching
-	stall time.Duration // 0: the answer is not bounded
-	last  time.Time     // when it must be over
-	seat  *seat         // given up while the client does not take the answer; nil: there is none
-	watch *watchdog     // nil until the answer is larger than what is buffered
+	sent  int                // bytes written without watching
+	stall time.Duration      // 0: the answer is not bounded
+	last  time.Time          // when it must be over
+	seat  *seat              // given up while the client does not take the answer; nil: there is none
+	watch *watchdog.Watchdog // nil until the answer is larger than what is buffered
 }
 
 // bound sets the limits. It is called before the response begins.
@@ -37,7 +39,7 @@ func (r *recorder) bound(stall time.Duration, last time.Time) { r.stall, r.last 
 // done must be called before the handler returns, because the ResponseWriter must not be used later.
 func (r *recorder) done() {
 	if r.watch != nil {
-		r.watch.stop()
+		r.watch.Stop()
 	}
 }
 
@@ -68,7 +70,7 @@ func (r *recorder) writePieces(p []byte) (written int, err error) {
 		now := p[:min(len(p), piece)]
 		r.begin()
 		n, err := r.ResponseWriter.Write(now)
-		r.watch.end()
+		r.watch.End()
 		written += n
 		if p = p[len(now):]; err != nil || len(p) == 0 {
 			return written, err
@@ -80,16 +82,16 @@ func (r *recorder) writePieces(p []byte) (written int, err error) {
 func (r *recorder) begin() {
 	if r.watch == nil {
 		inner := r.ResponseWriter
-		r.watch = &watchdog{bark: func() { _ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo) }}
+		r.watch = &watchdog.Watchdog{Late: func() { _ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo) }}
 		if r.seat != nil {
-			r.watch.growl = r.seat.giveUp
+			r.watch.Slow = r.seat.giveUp
 		}
 	}
 	until := time.Now().Add(r.stall)
 	if r.last.Before(until) {
 		until = r.last
 	}
-	r.watch.begin(until)
+	r.watch.Begin(until)
 }
 
 // aLongTimeAgo is a deadline that ends a transfer at once.
@@ -111,7 +113,7 @@ func (r *recorder) Flush() {
 	}
 	if r.stall > 0 {
 		r.begin()
-		defer r.watch.end()
+		defer r.watch.End()
 	}
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
 }

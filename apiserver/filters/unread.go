@@ -3,18 +3,13 @@ package filters
 import (
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-const (
-	// patience is how long a short request keeps its seats while its client does not take the next piece of the response.
-	patience = 20 * time.Millisecond
-	// mostUnread is how many responses without seats a user may have. It bounds the memory of responses that clients do not read: while a user
-	// has as many, its other requests get 429. Those that are executing by then may add theirs.
-	mostUnread = 50
-)
+// mostUnread is how many responses without seats a user may have. It bounds the memory of responses that clients do not read: while a user
+// has as many, its other requests get 429. Those that are executing by then may add theirs.
+const mostUnread = 50
 
 // unread counts the responses of each user that wait for their clients and have given up their seats.
 type unread struct {

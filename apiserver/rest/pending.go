@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"kelson.dev/apiserver/internal/watchdog"
 	"kelson.dev/apiserver/serving/coalesce"
 )
 
@@ -22,8 +23,6 @@ const (
 	// stall is how long a client may take to accept what is written to it at once. A watch that is ended by it loses nothing: its client
 	// continues from the last event it has seen.
 	stall = time.Minute
-	// patience is how long a watch that sends its initial events keeps its seats while its client accepts nothing.
-	patience = 20 * time.Millisecond
 	// mostInitial bounds how long the initial events may take to send: they keep an old state alive.
 	mostInitial = 10 * time.Minute
 )
@@ -97,23 +96,31 @@ func (p *pending) release() {
 	p.buf = nil
 }
 
-// writing sends what a watch has, and ends the watch when its client does not accept it.
+// writing sends the events of a watch, and ends the watch when its client does not accept them.
 type writing struct {
-	w   http.ResponseWriter
-	req *http.Request
+	w    http.ResponseWriter
+	req  *http.Request
+	dog  watchdog.Watchdog
+	last time.Time // when all calls must have returned; zero: never
+}
 
-	mu     sync.Mutex
-	timer  *time.Timer
-	until  time.Time // when the present call must have returned; zero: there is none
-	last   time.Time // when all calls must have returned; zero: never
-	over   bool      // the ResponseWriter must not be used any more
-	seated bool      // the watch has seats of flow control
+// newWriting returns the writing of a watch that must have sent its initial events by last; zero means
+// no limit. seated says that the watch has seats of flow control, which it gives back when its client is
+// slow or the initial events were sent.
+func newWriting(w http.ResponseWriter, req *http.Request, seated bool, last time.Time) *writing {
+	wr := &writing{w: w, req: req, last: last}
+	// Only transports of this process cannot end a stream; the error is ignored.
+	wr.dog.Late = func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) }
+	if seated {
+		wr.dog.Slow = func() { flowcontrol.WatchInitialized(req.Context()) }
+	}
+	return wr
 }
 
 // write makes one call of Write.
 func (w *writing) write(p []byte) error {
 	w.begin()
-	defer w.end()
+	defer w.dog.End()
 	if len(p) > gatherAt {
 		defer coalesce.Begin(w.req.Context())()
 	}
@@ -124,76 +131,20 @@ func (w *writing) write(p []byte) error {
 // flush sends what the server of net/http keeps back.
 func (w *writing) flush(f http.Flusher) {
 	w.begin()
-	defer w.end()
+	defer w.dog.End()
 	f.Flush()
 }
 
 func (w *writing) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	w.until = now.Add(stall)
-	if !w.last.IsZero() && w.last.Before(w.until) {
-		w.until = w.last
+	until := time.Now().Add(stall)
+	if !w.last.IsZero() && w.last.Before(until) {
+		until = w.last
 	}
-	wait := w.until.Sub(now)
-	if w.seated {
-		wait = min(wait, patience)
-	}
-	if w.timer == nil {
-		w.timer = time.AfterFunc(wait, w.late)
-	} else {
-		w.timer.Reset(wait)
-	}
+	w.dog.Begin(until)
 }
 
-func (w *writing) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.until = time.Time{}
-	w.timer.Stop()
-}
-
-// late runs when a call takes long.
-func (w *writing) late() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.over || w.until.IsZero() {
-		return
-	}
-	if w.seated {
-		w.unseat()
-	}
-	if left := time.Until(w.until); left > 0 {
-		w.timer.Reset(left)
-		return
-	}
-	// Transports that can't end a stream are of this process.
-	_ = http.NewResponseController(w.w).SetWriteDeadline(time.Unix(1, 0))
-}
-
-// unseat gives the seats of flow control back. The caller holds mu.
-func (w *writing) unseat() {
-	w.seated = false
-	flowcontrol.WatchInitialized(w.req.Context())
-}
-
-// initialized says that the initial events were sent.
+// initialized records that the initial events were sent.
 func (w *writing) initialized() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.last = time.Time{}
-	if w.seated {
-		w.unseat()
-	}
-}
-
-// close must be called before the handler returns.
-func (w *writing) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over = true
-	if w.timer != nil {
-		w.timer.Stop()
-	}
+	w.dog.CallSlow()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/util/flowcontrol"
+	"kelson.dev/apiserver/internal/watchdog"
 )
 
 // deaf is the ResponseWriter of a client that does not read.
@@ -41,26 +42,26 @@ func TestStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given, start := &signal{}, time.Now()
 		req := (&http.Request{}).WithContext(flowcontrol.WithInitializationSignal(context.Background(), given))
-		w := &writing{w: &deaf{ended: make(chan struct{})}, req: req, seated: true, last: start.Add(mostInitial)}
+		w := newWriting(&deaf{ended: make(chan struct{})}, req, true, start.Add(mostInitial))
 		if w.write([]byte("x")) == nil {
 			t.Error("written")
 		}
 		if took := time.Since(start); took != stall {
 			t.Errorf("ended after %s", took)
 		}
-		if took := given.at.Sub(start); took != patience {
+		if took := given.at.Sub(start); took != watchdog.Patience {
 			t.Errorf("seats were given back after %s", took)
 		}
-		w.close()
+		w.dog.Stop()
 		time.Sleep(time.Hour)
 
 		// Initial events that come slowly do not keep an old state for ever.
 		start = time.Now()
-		w = &writing{w: &deaf{ended: make(chan struct{})}, req: req, last: start.Add(10 * time.Second)}
+		w = newWriting(&deaf{ended: make(chan struct{})}, req, false, start.Add(10*time.Second))
 		if w.write([]byte("x")) == nil || time.Since(start) != 10*time.Second {
 			t.Errorf("ended after %s", time.Since(start))
 		}
-		w.close()
+		w.dog.Stop()
 	})
 }
 

@@ -49,7 +49,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 	w := &watcher{
 		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
-		writing: writing{w: s.w, req: s.req, seated: true, last: time.Now().Add(mostInitial)},
+		writing: newWriting(s.w, s.req, true, time.Now().Add(mostInitial)),
 	}
 	defer w.close()
 	if w.sel.namespace != "" && s.namespace == "" {
@@ -111,14 +111,14 @@ type watcher struct {
 	snap      *store.Snapshot // the state to send first; nil: none, or sent
 	pending   pending
 	unflushed bool // something was written since the last flush
-	writing   writing
+	writing   *writing
 	// sent is the revision up to which everything was sent.
 	sent uint64
 }
 
 // close ends the use of the ResponseWriter and releases buffers.
 func (w *watcher) close() {
-	w.writing.close()
+	w.writing.dog.Stop()
 	w.pending.release()
 }
 
