@@ -80,12 +80,8 @@ type removed struct {
 // remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
 // validate may be nil.
 func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
-	sn, err := h.fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var marked *store.Object
-	for current := sn.Get(key); ; {
+	return retried(ctx, h, key, func(current *store.Object) (*removed, error) {
 		switch {
 		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
 			// Another client, such as a node, saw the mark and deleted the object first.
@@ -96,13 +92,8 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
 		done, err := d.attempt(ctx, validate)
 		marked = d.marked
-		var conflict *store.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
-			current = conflict.Current
-			continue
-		}
 		return done, err
-	}
+	})
 }
 
 // deletion is one attempt to delete from one state.
@@ -207,25 +198,18 @@ func (d *deletion) ownPreconditions(begin string) error {
 	return apierrors.NewConflict(d.res.GroupResource(), d.key.Name, problem)
 }
 
+// asWrite returns the write that marks or removes the object. No hook allocates anything for it.
+func (d *deletion) asWrite() *write {
+	return &write{h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current, dryRun: len(d.opts.DryRun) > 0}
+}
+
 // mark stores that the object is being deleted.
 func (d *deletion) mark(ctx context.Context) (*removed, error) {
-	if len(d.opts.DryRun) > 0 {
-		obj, err := pretend(d.res, d.key, d.hub, d.current)
-		return &removed{obj: obj}, err
-	}
-	data, err := encode(d.res, d.hub, revisionString(d.current.Revision))
+	done, err := d.asWrite().put(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if sameButRevision(data, d.current.Data) {
-		return &removed{obj: d.current}, nil
-	}
-	obj, err := d.commit(ctx, d.res, store.Op{Key: d.key, Data: data, Expect: d.current.Revision}, d.hub, nil)
-	if err != nil {
-		return nil, err
-	}
-	after(ctx, d.res, d.hub, d.old, obj.Revision)
-	return &removed{obj: obj}, nil
+	return &removed{obj: done.obj}, nil
 }
 
 // erase removes the object from the store.
@@ -233,12 +217,11 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
 	}
-	objs, err := d.write(ctx, store.Op{Key: d.key, Expect: d.current.Revision})
+	obj, err := d.asWrite().remove(ctx)
 	if err != nil {
 		return nil, err
 	}
-	after(ctx, d.res, nil, d.old, objs[0].Revision)
-	return d.answer(objs[0], true), nil
+	return d.answer(obj, true), nil
 }
 
 // answer returns the response for an object that is gone or will be without another request.

@@ -75,6 +75,14 @@ func (j *job) leave() bool {
 	return j.left
 }
 
+// bounded computes a write from a body of a given size, detached if it is large.
+func bounded[O, R any](s *scope, size int, work func(*scope, []byte, string, O) (R, error), body []byte, media string, opts O) (R, error) {
+	if size < largeWork { // without a closure
+		return work(s, body, media, opts)
+	}
+	return detached(s, func() (R, error) { return work(s, body, media, opts) })
+}
+
 // detached runs large work in its own goroutine. At the request's deadline it returns the context's error. The work takes one of
 // the user's places until it ends. work must use s.ctx and must not use s.w. Callers run small work directly, to save the
 // closure and the goroutine.

@@ -31,12 +31,7 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	var done *written
-	if s.size(body, media) < largeWork {
-		done, err = s.updateFrom(body, media, opts)
-	} else {
-		done, err = detached(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
-	}
+	done, err := bounded(s, s.size(body, media), (*scope).updateFrom, body, media, opts)
 	if err != nil {
 		return err
 	}

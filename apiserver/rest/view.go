@@ -56,12 +56,7 @@ func (s *scope) updateView() error {
 	if err := s.query(opts); err != nil {
 		return err
 	}
-	var done *written
-	if s.size(body, media) < largeWork {
-		done, err = s.updateViewFrom(body, media, opts)
-	} else {
-		done, err = detached(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
-	}
+	done, err := bounded(s, s.size(body, media), (*scope).updateViewFrom, body, media, opts)
 	if err != nil {
 		return err
 	}
