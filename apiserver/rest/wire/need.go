@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/operator/tree"
 )
 
 // What decoding and validating takes, in bytes, as measured by TestNeed (kubernetes/controlplane): for each byte, each value, each member of an
@@ -61,14 +63,8 @@ const suspicious = 32 << 20
 // membersOf counts the values, the members and the objects of a JSON document, up to where it is nested deeper than decoders follow.
 func membersOf(body []byte) (values, members, objects int64) {
 	depth := 0
-	for i := 0; i < len(body); i++ {
-		switch body[i] {
-		case '"':
-			for i++; i < len(body) && body[i] != '"'; i++ {
-				if body[i] == '\\' {
-					i++
-				}
-			}
+	for _, mark := range tree.Marks(body) {
+		switch mark {
 		case '{':
 			objects++
 			depth++
@@ -83,7 +79,7 @@ func membersOf(body []byte) (values, members, objects int64) {
 			depth--
 		}
 		if depth > MaxDepth {
-			return values, members, objects
+			break
 		}
 	}
 	return values, members, objects
