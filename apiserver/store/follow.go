@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Follow calls begin with the current state and then each with every later event of a resource (""
@@ -47,4 +48,28 @@ func follow(ctx context.Context, cursor *Cursor, each func([]*Event)) error {
 		case <-cursor.Ready():
 		}
 	}
+}
+
+// Await returns nil after a write to one of the resources at a later revision, at once if there was
+// one. "" means all resources. It returns the error of ctx if that ends first, and ErrClosed after
+// Close.
+func (s *Store) Await(ctx context.Context, after uint64, resources ...string) error {
+	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
+	for _, resource := range resources {
+		cursor, err := s.Watch(resource, after)
+		switch {
+		case errors.Is(err, ErrCompacted): // by a later write
+			return nil
+		case err != nil:
+			return fmt.Errorf("await a write to %q: %w", resource, err)
+		}
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(cursor.Ready())})
+	}
+	switch chosen, _, _ := reflect.Select(cases); {
+	case s.Changed(resources...) > after:
+		return nil
+	case chosen == 0:
+		return ctx.Err()
+	}
+	return ErrClosed
 }
