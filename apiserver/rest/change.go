@@ -28,12 +28,13 @@ type change struct {
 	res      *resource.Resource
 	key      store.Key
 	strategy upstream.RESTUpdateStrategy
-	// createMissing creates a missing object even if the strategy does not allow it (server-side apply).
+	// createMissing creates a missing object even if the strategy does not allow it (server-side
+	// apply).
 	createMissing bool
 	dryRun        bool
 	uid           types.UID // precondition; "": none
-	// next computes the new state from the current one, once per attempt. For a missing object, old is an empty hub and current
-	// is nil. It must not change old.
+	// next computes the new state from the current one, once per attempt. For a missing object, old
+	// is an empty hub and current is nil. It must not change old.
 	next func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error)
 	// validateCreate and validateUpdate may be nil.
 	validateCreate upstream.ValidateObjectFunc

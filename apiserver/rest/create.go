@@ -22,8 +22,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// generateAttempts is how many generated names are tried. With eight, a prefix with a million names still finds a free one in
-// 99.9% of all cases.
+// generateAttempts is how many generated names are tried. With eight, a prefix with a million names
+// still finds a free one in 99.9% of all cases.
 const generateAttempts = 8
 
 // create serves POST of an object.
@@ -86,8 +86,9 @@ func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime
 	return hub, nil
 }
 
-// empty returns an object of the request's version without any field, with which a field manager compares a new object. An
-// empty hub would not do, because a hub may have zeros where a version has no field.
+// empty returns an object of the request's version without any field, with which a field manager
+// compares a new object. An empty hub would not do, because a hub may have zeros where a version
+// has no field.
 func (s *scope) empty() (runtime.Object, error) {
 	kind := s.res.GVK(s.version)
 	obj, err := s.res.Codec.Interfaces().Creater.New(kind)
@@ -176,7 +177,8 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	if err := prepareCreate(w.admitted, res, hub, validate); err != nil {
 		return nil, err
 	}
-	// A dry run ends before the storage layer, whose errors it does not report, as in kube-apiserver.
+	// A dry run ends before the storage layer, whose errors it does not report, as in
+	// kube-apiserver.
 	if rv := object.GetResourceVersion(); !dryRun && rv != "" && rv != "0" {
 		return nil, storage.ErrResourceVersionSetOnCreate
 	}
@@ -258,8 +260,8 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
 }
 
-// forValidation returns the hub for validating plugins. Plugins only read unstructured objects; other hubs are copied, as in
-// kube-apiserver.
+// forValidation returns the hub for validating plugins. Plugins only read unstructured objects;
+// other hubs are copied, as in kube-apiserver.
 func forValidation(hub runtime.Object) runtime.Object {
 	if _, ok := hub.(*unstructured.Unstructured); ok {
 		return hub

@@ -56,7 +56,8 @@ func (s *scope) delete() error {
 	return s.answer(code, f, done.obj)
 }
 
-// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded. Here all objects can.
+// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded.
+// Here all objects can.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
@@ -133,7 +134,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return &removed{obj: d.current}, nil
 	}
 
-	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds, generation.
+	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds,
+	// generation.
 	graceful, pending, err := upstream.BeforeDelete(d.res.Strategy, ctx, d.hub, d.opts)
 	if err != nil {
 		return nil, err
@@ -168,7 +170,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	case held, graceful && *d.opts.GracePeriodSeconds > 0:
 		return d.mark(ctx)
 	case graceful:
-		// The grace period is 0. The marked state is stored before the object is removed, so that watches see it.
+		// The grace period is 0. The marked state is stored before the object is removed, so that
+		// watches see it.
 		marked, err := d.mark(ctx)
 		if err != nil || len(d.opts.DryRun) > 0 {
 			return marked, err
@@ -178,8 +181,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	return d.erase(ctx)
 }
 
-// ownPreconditions checks the preconditions of a kind that words a failed one in its own way, beginning with begin. It does
-// nothing if begin is "".
+// ownPreconditions checks the preconditions of a kind that words a failed one in its own way,
+// beginning with begin. It does nothing if begin is "".
 func (d *deletion) ownPreconditions(begin string) error {
 	want := d.opts.Preconditions
 	if want == nil || begin == "" {
@@ -237,8 +240,9 @@ func (d *deletion) answer(obj *store.Object, gone bool) *removed {
 	}}
 }
 
-// finalizers returns the object's finalizers with those of the garbage collector that the propagation policy requires. The
-// policy comes from the options, else from the present finalizers, else from the kind's default.
+// finalizers returns the object's finalizers with those of the garbage collector that the
+// propagation policy requires. The policy comes from the options, else from the present finalizers,
+// else from the kind's default.
 func (d *deletion) finalizers(ctx context.Context) []string {
 	policy := upstream.DeleteDependents
 	if gc, ok := d.res.Strategy.(upstream.GarbageCollectionDeleteStrategy); ok {
@@ -282,7 +286,8 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 	return wanted
 }
 
-// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete does for the others.
+// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete
+// does for the others.
 func markDeleting(object metav1.Object, now time.Time) {
 	since := object.GetDeletionTimestamp()
 	if since == nil && object.GetGeneration() > 0 {

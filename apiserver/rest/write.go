@@ -29,8 +29,8 @@ const unwritten = "1"
 // retried repeats attempts that conflict. An update computes its new state again and begins another
 // write; a create calls commit again, which repeats what the rollback has undone.
 //
-// For a unit of several objects, begin a write for each, pass the op and the extra operations of all
-// to one [Handler.write], and call committed or rollback on each.
+// For a unit of several objects, begin a write for each, pass the op and the extra operations of
+// all to one [Handler.write], and call committed or rollback on each.
 type write struct {
 	h       *Handler
 	res     *resource.Resource

@@ -66,7 +66,8 @@ func (tx *transaction) want(t *testing.T, what string, events ...string) {
 	tx.events = nil
 }
 
-// API-04: whatever a write allocates is undone unless it commits, and what plugins hold always ends.
+// API-04: whatever a write allocates is undone unless it commits, and what plugins hold always
+// ends.
 func TestWrite(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

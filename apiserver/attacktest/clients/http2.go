@@ -1,6 +1,6 @@
-// Package clients has an HTTP/2 client that misbehaves, for tests of what a server does about it. It
-// opens streams frame by frame, so that it can leave out what ordinary clients must send: bodies, and
-// window updates for responses.
+// Package clients has an HTTP/2 client that misbehaves, for tests of what a server does about it.
+// It opens streams frame by frame, so that it can leave out what ordinary clients must send:
+// bodies, and window updates for responses.
 //
 //	c, err := clients.Dial(address, tlsConfig, clients.NoWindow)
 //	stream, err := c.Request("GET", "/healthz", true)
@@ -57,8 +57,8 @@ type stream struct {
 type Options struct {
 	// Settings are announced to the server.
 	Settings []http2.Setting
-	// Frame, if not nil, is called for each frame from the server, in order, after the connection has
-	// handled it. It must not retain the frame.
+	// Frame, if not nil, is called for each frame from the server, in order, after the connection
+	// has handled it. It must not retain the frame.
 	Frame func(http2.Frame)
 }
 
@@ -107,7 +107,8 @@ func (c *Conn) Close() error { return c.conn.Close() }
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Request opens a stream with the header of a request: names in lower case, each followed by its
-// value. If end is false, a body must follow, which Data sends. Request returns the stream's number.
+// value. If end is false, a body must follow, which Data sends. Request returns the stream's
+// number.
 func (c *Conn) Request(method, path string, end bool, header ...string) (uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +179,8 @@ func (c *Conn) Status(ctx context.Context, id uint32) (int, error) {
 	return s.status, nil
 }
 
-// Ended waits until the server has ended a stream, and reports whether that was before the end of the
-// response.
+// Ended waits until the server has ended a stream, and reports whether that was before the end of
+// the response.
 func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	s := c.stream(id)
 	select {

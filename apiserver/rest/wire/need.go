@@ -11,9 +11,10 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// What decoding and validating takes, in bytes, as measured by TestNeed (kubernetes/controlplane): for each byte, each value, each member of an
-// object, and each object. Objects of custom kinds take between 0.4 and 1.6 KB; those of built-in ones as much as the Go type that they are
-// decoded into, its defaults and its errors, which for an empty container are 10 KB.
+// What decoding and validating takes, in bytes, as measured by TestNeed (kubernetes/controlplane):
+// for each byte, each value, each member of an object, and each object. Objects of custom kinds
+// take between 0.4 and 1.6 KB; those of built-in ones as much as the Go type that they are decoded
+// into, its defaults and its errors, which for an empty container are 10 KB.
 const (
 	perByte     = 6
 	perValue    = 192
@@ -23,12 +24,13 @@ const (
 	perYAMLKey  = 1280
 )
 
-// maxYAMLNodes bounds the nodes of a YAML document: 3 MiB of them would take more than a gigabyte, and seconds. The nodes are counted by
-// the characters that begin one, wherever they stand.
+// maxYAMLNodes bounds the nodes of a YAML document: 3 MiB of them would take more than a gigabyte,
+// and seconds. The nodes are counted by the characters that begin one, wherever they stand.
 const maxYAMLNodes = 500_000
 
-// Need estimates the memory, in bytes, that decoding a body takes. It looks at each byte once, and reads only documents of YAML with aliases.
-// Errors are those of a document that must not be decoded: one with too many nodes, or with aliases that expand to more than most bytes.
+// Need estimates the memory, in bytes, that decoding a body takes. It looks at each byte once, and
+// reads only documents of YAML with aliases. Errors are those of a document that must not be
+// decoded: one with too many nodes, or with aliases that expand to more than most bytes.
 func Need(contentType string, body []byte, most int64) (int64, error) {
 	size := int64(len(body)) * perByte
 	switch {
@@ -57,10 +59,12 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 	return need, nil
 }
 
-// suspicious is an estimate for a body of JSON from which on it pays to look more closely: brackets may stand within strings.
+// suspicious is an estimate for a body of JSON from which on it pays to look more closely: brackets
+// may stand within strings.
 const suspicious = 32 << 20
 
-// membersOf counts the values, the members and the objects of a JSON document, up to where it is nested deeper than decoders follow.
+// membersOf counts the values, the members and the objects of a JSON document, up to where it is
+// nested deeper than decoders follow.
 func membersOf(body []byte) (values, members, objects int64) {
 	depth := 0
 	for _, mark := range tree.Marks(body) {
@@ -85,8 +89,8 @@ func membersOf(body []byte) (values, members, objects int64) {
 	return values, members, objects
 }
 
-// nodesOf counts the characters of YAML that nodes begin with: those of items, of keys, and of maps in braces. Other nodes need no more
-// than one of these each.
+// nodesOf counts the characters of YAML that nodes begin with: those of items, of keys, and of maps
+// in braces. Other nodes need no more than one of these each.
 func nodesOf(body []byte) (items, keys, maps int64) {
 	for i, c := range body {
 		switch c {
@@ -107,8 +111,8 @@ func nodesOf(body []byte) (items, keys, maps int64) {
 
 func count(body []byte, c byte) int64 { return int64(bytes.Count(body, []byte{c})) }
 
-// itemsOf counts the items of CBOR, and the maps among them, up to what is not well-formed, or nested deeper than decoders follow without
-// anything between the levels.
+// itemsOf counts the items of CBOR, and the maps among them, up to what is not well-formed, or
+// nested deeper than decoders follow without anything between the levels.
 func itemsOf(body []byte) (values, objects int64) {
 	for depth := 0; len(body) > 0 && depth <= MaxDepth; {
 		major, info := body[0]>>5, body[0]&31

@@ -14,7 +14,8 @@ import (
 
 const mebi = 1 << 20
 
-// Bodies that decode to much more than their size are known by what they consist of, and large values are not taken for them.
+// Bodies that decode to much more than their size are known by what they consist of, and large
+// values are not taken for them.
 func TestNeed(t *testing.T) {
 	blob := strings.Repeat("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo", mebi/35)
 	lines := strings.Repeat("key-1: some value, and more of it\n", 1000)
@@ -88,7 +89,8 @@ func TestExcessiveYAML(t *testing.T) {
 	}
 }
 
-// What is not refused may be decoded: that aliases expand to no more than was found is what the decoder says as well.
+// What is not refused may be decoded: that aliases expand to no more than was found is what the
+// decoder says as well.
 func FuzzExpansion(f *testing.F) {
 	f.Add("a: &a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nb: [*a, *a]\nc: {<<: {a: *a}}")
 	f.Add("a: &a [x]\nb: &b [*a, *a]\n'*c': \"&d\"\nf: !!str &f\ng: *f")
