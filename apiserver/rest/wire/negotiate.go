@@ -173,12 +173,17 @@ func BodyMedia(req *http.Request, allow Allow) (string, error) {
 	if ct == "" || ct == resource.MediaJSON {
 		return resource.MediaJSON, nil
 	}
-	base, _, _ := strings.Cut(ct, ";")
-	base = strings.ToLower(strings.TrimSpace(base))
+	base := baseType(ct)
 	for _, info := range media {
 		if base == info.MediaType && (allow.Protobuf || base != resource.MediaProtobuf) {
 			return base, nil
 		}
 	}
 	return "", negotiation.NewUnsupportedMediaTypeError(MediaTypes(false))
+}
+
+// baseType returns the media type in a Content-Type header, in lower case and without parameters.
+func baseType(contentType string) string {
+	base, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(base))
 }
