@@ -39,7 +39,7 @@ func (d *Definitions) Run(ctx context.Context) error {
 	switch {
 	case r.failed != nil:
 		return r.failed
-	case errors.Is(err, store.ErrClosed):
+	case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 		return nil
 	}
 	return err

@@ -220,7 +220,7 @@ func (e *Env) Settle(t testing.TB) {
 // the control plane. After timeout, the test fails.
 func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout) // also in t.Cleanup
 	defer cancel()
 	for written := error(nil); ; {
 		revision := e.plane.Store().Snapshot().Revision()

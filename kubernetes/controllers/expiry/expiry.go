@@ -31,19 +31,23 @@ func New(s *store.Store, resource string, lifetime time.Duration) *Controller {
 // Run deletes expired objects until ctx ends or the store is closed. Objects that exist when Run
 // starts expire relative to their creation.
 func (c *Controller) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	q := &queue{wake: make(chan struct{}, 1)}
 	var expiring sync.WaitGroup
-	expiring.Go(func() { cancel(c.expireAll(ctx, q)) })
-	err := c.store.Follow(ctx, c.resource, func(sn *store.Snapshot) {
+	expiring.Go(func() {
+		if err := c.expireAll(running, q); err != nil {
+			cancel(err)
+		}
+	})
+	err := c.store.Follow(running, c.resource, func(sn *store.Snapshot) {
 		q.begin(sn.Scan(c.resource, "", store.Key{}), c.lifetime)
 	}, func(events []*store.Event) {
 		q.add(events, time.Now().Add(c.lifetime))
 	})
 	cancel(err)
 	expiring.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, store.ErrClosed) && !errors.Is(err, context.Canceled) {
+	if err := context.Cause(running); ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	return nil
