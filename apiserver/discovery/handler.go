@@ -59,7 +59,8 @@ func New(registry *resource.Registry) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
-	// kube-apiserver's routes accept GET alone; its handlers of /apis and of the groups below accept any method.
+	// kube-apiserver's routes accept only GET. Its handlers of /apis and of the groups below accept
+	// any method.
 	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
 	if routed && req.Method != http.MethodGet {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))

@@ -18,8 +18,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// noted starts the audit record of a request. The response shows its ID, and later stages may annotate it. How much of it
-// is kept depends on the user, who is not known yet.
+// noted starts the audit record of a request. The response shows its ID, and later stages may
+// annotate it. The audit policy decides later, when the user is known, how much of it is recorded.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next

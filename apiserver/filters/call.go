@@ -21,15 +21,15 @@ import (
 //
 // Each stage writes to it before it calls the next one; handlers only read.
 type call struct {
-	deadline // bounds the context that the request came with
+	deadline // limits the context of the incoming request
 	warnings
 
 	answer      recorder
 	received    time.Time
-	info        *request.RequestInfo // nil: not known yet
-	longRunning bool                 // it takes as long as its client wants
-	allowed     bool                 // every stage let it through
-	user        user.Info            // nil: not known yet
+	info        *request.RequestInfo // nil before stage informed
+	longRunning bool                 // its duration is up to the client
+	allowed     bool                 // all stages before the handler have passed
+	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences
 	ticket      flowcontrol.Ticket                      // of flow control
 	seat        seat                                    // of a short request

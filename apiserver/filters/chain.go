@@ -83,9 +83,9 @@ type Chain struct {
 
 	reading, mutating seats
 	longRunning       seatsByUser
-	unread            unread // responses without seats
-	arriving          budget // of bytes that have come, of bodies that are not whole or wait for decoding
-	decoding          budget // of what decoding bodies takes
+	unread            unread // responses whose requests have released their seats
+	arriving          budget // memory of bodies that are incomplete or wait for decoding
+	decoding          budget // memory that decoding needs
 
 	paths map[string]http.Handler
 }
@@ -126,7 +126,7 @@ func New(cfg Config) *Chain {
 		c.impersonated,  // replaces the user by the impersonated one
 		c.received,      // reads the bodies of short requests
 		c.limited,       // bounds how many execute at once
-		c.authorized,    // asks whether the user may
+		c.authorized,    // checks the user's permission
 	)
 	return c
 }

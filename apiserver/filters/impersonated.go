@@ -21,8 +21,8 @@ func (c *Chain) impersonated(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		// Kubernetes' filter caches its decisions for some seconds. A new filter for each of these rare requests makes a
-		// revoked right ineffective at once.
+		// Kubernetes' filter caches its decisions for several seconds. A new filter for each of
+		// these rare requests applies a revoked permission at once.
 		impersonation.WithConstrainedImpersonation(next, may, scheme.Codecs).ServeHTTP(w, req)
 	})
 }

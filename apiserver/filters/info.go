@@ -25,7 +25,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		// Caches must not store responses that another user may not see or that soon are stale. Handlers may override this.
+		// Caches must not store responses that other users may not see or that soon are out of
+		// date. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
 		call.info, call.longRunning = info, longRunning(info)

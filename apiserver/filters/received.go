@@ -62,7 +62,7 @@ func (c *Chain) received(next http.Handler) http.Handler {
 			}
 		}
 		if err != nil {
-			a.data = nil // the handler gets the error alone
+			a.data = nil // the handler gets only the error
 		}
 		switch {
 		case always:

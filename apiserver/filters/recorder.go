@@ -24,13 +24,13 @@ const (
 // piece of the response in time, or the whole response before the deadline.
 type recorder struct {
 	http.ResponseWriter
-	code int // 0: nothing was sent yet
+	code int // 0: nothing was sent
 
-	sent  int                // bytes written without watching
-	stall time.Duration      // 0: the answer is not bounded
-	last  time.Time          // when it must be over
-	seat  *seat              // given up while the client does not take the answer; nil: there is none
-	watch *watchdog.Watchdog // nil until the answer is larger than what is buffered
+	sent  int                // bytes written without a time limit
+	stall time.Duration      // 0: the response has no time limit
+	last  time.Time          // deadline of the whole response
+	seat  *seat              // released while the client does not read the response; nil: none
+	watch *watchdog.Watchdog // nil until the response exceeds the buffers
 }
 
 // bound sets the limits. It is called before the response begins.

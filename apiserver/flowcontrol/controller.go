@@ -21,7 +21,8 @@ import (
 
 // Config configures a Controller.
 type Config struct {
-	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects whose number is part of a list's work.
+	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects by whose number
+	// the work of a list is estimated.
 	Store *store.Store
 	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must be positive.
 	Seats int
@@ -44,7 +45,7 @@ type Controller struct {
 	exempt   *level
 	needed   chan struct{} // closed when the configuration is first read
 
-	mu       sync.Mutex // held to change current, and what follows
+	mu       sync.Mutex // protects changes of current, and the fields below
 	counted  map[countsKey]*counts
 	adjuster *time.Timer // nil: not needed yet
 	adjusted time.Time   // when limits were last adjusted
@@ -118,7 +119,8 @@ func arrival(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// RegisterWatch counts a watch among those that make the writes they see more expensive, until the function that it returns is called.
+// RegisterWatch counts a watch until the returned function is called. Writes whose events a watch
+// receives cost more seats.
 func (c *Controller) RegisterWatch(req *http.Request) (forget func()) {
 	if forget := c.watches.RegisterWatch(req); forget != nil {
 		return forget
@@ -126,7 +128,8 @@ func (c *Controller) RegisterWatch(req *http.Request) (forget func()) {
 	return func() {}
 }
 
-// configuration is that of the newest state: it reflects every write that was acknowledged before the call.
+// configuration returns the configuration of the newest state. It reflects every write that was
+// acknowledged before the call.
 func (c *Controller) configuration() *config {
 	changed := c.store.Changed(flowSchemas, priorityLevels)
 	if now := c.current.Load(); now != nil && now.changed >= changed {
@@ -163,8 +166,9 @@ type exempted struct {
 	schema  *schema
 }
 
-// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others. It is the first in the order of precedence and
-// no client can change it, so that the configuration need not be read: a control plane which only administrators use never reads it.
+// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others. It
+// comes first in the order of precedence, and clients cannot change it. Its requests therefore need
+// no configuration: a control plane that only administrators use never reads it.
 func (c *Controller) exemptSchema(u user.Info) *schema {
 	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil

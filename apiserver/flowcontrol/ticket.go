@@ -19,13 +19,13 @@ type Ticket struct {
 	user    string
 	flow    string
 	arrived time.Time // of a request that went through the queues
-	started time.Time // of one that did not: that is when it arrived
+	started time.Time // of one that did not: also when it arrived
 
-	// released ends the execution of a request that went through the queues, and finished says that the queues have seen it; nil for a request
-	// that did not go through them.
+	// released ends the execution of a request that went through the queues, and finished is closed
+	// when the queues have processed that. Both are nil for other requests.
 	released, finished chan struct{}
 	done               atomic.Bool
-	prev, next         *Ticket // among those that execute without having gone through the queues
+	prev, next         *Ticket // neighbors in the ring of requests that execute directly
 }
 
 // Release returns the seats. Only the first call has an effect. Releasing a rejected or unused ticket does nothing.
@@ -42,8 +42,8 @@ func (t *Ticket) Signal() { t.Release() }
 // Wait implements Kubernetes' InitializationSignal. Nothing waits for a ticket.
 func (t *Ticket) Wait() {}
 
-// Headers are the values of the response headers that name the FlowSchema and the priority level by their UIDs. They are shared: the caller
-// must not change them.
+// Headers returns the values of the response headers with the UIDs of the FlowSchema and the
+// priority level. They are shared: the caller must not change them.
 func (t *Ticket) Headers() (flowSchema, priorityLevel []string) {
 	if t.schema == nil {
 		return noUID, noUID
@@ -51,7 +51,7 @@ func (t *Ticket) Headers() (flowSchema, priorityLevel []string) {
 	return t.schema.uid, t.schema.levelUID
 }
 
-// noUID stands for an object that does not exist (yet).
+// noUID is the UID of an object that does not exist.
 var noUID = []string{""}
 
 func (t *Ticket) dump() debug.RequestDump {
