@@ -30,7 +30,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// AGG-05: a module outside this repository requires the engine alone and serves a custom resource in
+// AGG-05: a module outside this repository requires only the engine and serves a custom resource in
 // forty lines.
 func TestOutsideModule(t *testing.T) {
 	if testing.Short() {

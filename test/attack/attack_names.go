@@ -41,7 +41,8 @@ func inventedNames(ctx context.Context, t *target) error {
 	return nil
 }
 
-// scrape reads /metrics every two seconds until ctx ends, at most 64 MiB of it, and notes the size of the largest scrape.
+// scrape reads /metrics every two seconds until ctx ends, at most 64 MiB of it, and records the
+// size of the largest scrape.
 func (t *target) scrape(ctx context.Context) {
 	client, err := t.client(admin)
 	if err != nil {

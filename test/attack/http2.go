@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// stream is an HTTP/2 connection that opens streams and reads nothing that the server may not send: whatever flow control lets it keep back
-// stays unread.
+// stream is an HTTP/2 connection that opens streams and reads only what the server may send
+// regardless of flow control.
 type stream struct {
 	t      *target
 	tls    *tls.Conn
@@ -23,15 +23,15 @@ type stream struct {
 	closed chan struct{} // closed when the server takes no more streams
 	ended  chan struct{} // closed when the connection has ended
 
-	mu      sync.Mutex // of writes, and of what follows
+	mu      sync.Mutex // protects writes and the fields below
 	encoder *hpack.Encoder
 	block   bytes.Buffer
 	next    uint32
 	open    map[uint32]bool
 }
 
-// dial connects as a user. window is the flow-control window of each stream, streams the most that are open at once, or as many as the server
-// allows. The connection ends with ctx.
+// dial connects as a user. window is the flow-control window of each stream. streams is the maximum
+// number of open streams; 0 means as many as the server allows. The connection ends with ctx.
 func (t *target) dial(ctx context.Context, user string, window uint32, streams int) (*stream, error) {
 	config, err := t.tls(user)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *target) dial(ctx context.Context, user string, window uint32, streams i
 	return s, nil
 }
 
-// read counts how streams end, until the connection does.
+// read counts how streams end, until the connection ends.
 func (s *stream) read() {
 	defer close(s.ended)
 	for {
@@ -111,7 +111,7 @@ func (s *stream) read() {
 				s.mu.Unlock()
 			}
 		case *http2.GoAwayFrame:
-			// The streams that are open stay open. Anonymous connections get this with their first response.
+			// Open streams stay open. Anonymous connections get this with their first response.
 			select {
 			case <-s.closed:
 			default:
@@ -131,7 +131,8 @@ func (s *stream) end(id uint32) {
 	}
 }
 
-// request opens a stream, once there is a place, with the pseudo-headers and headers given in pairs. A body, if one is announced, never follows.
+// request opens a stream, once there is a place, with pseudo-headers and headers in pairs. If a
+// body is announced, it never follows.
 func (s *stream) request(ctx context.Context, method, path string, body bool, headers ...string) error {
 	select {
 	case <-s.places:
@@ -143,7 +144,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 		return ctx.Err()
 	}
 	select {
-	case <-s.closed: // places may still be left
+	case <-s.closed: // there may still be places
 		return net.ErrClosed
 	default:
 	}
@@ -152,7 +153,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 	s.block.Reset()
 	fields := append([]string{":method", method, ":scheme", "https", ":authority", s.t.addr, ":path", path}, headers...)
 	for i := 0; i+1 < len(fields); i += 2 {
-		// A sensitive field is not indexed, so that every request costs what its first did.
+		// A sensitive field is not indexed, so that every request costs as much as the first.
 		if err := s.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: len(fields[i+1]) > 100}); err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 	return err
 }
 
-// trickle lets each open stream send some more bytes, every second until ctx ends.
+// trickle lets each open stream send a few more bytes every second, until ctx ends.
 func (s *stream) trickle(ctx context.Context, bytes uint32) {
 	for ctx.Err() == nil {
 		sleep(ctx, time.Second)
@@ -186,7 +187,8 @@ func (s *stream) trickle(ctx context.Context, bytes uint32) {
 	}
 }
 
-// connections runs do on n connections of a user at once. A connection that ends is replaced, until there were limit or ctx ends.
+// connections runs do on n connections of a user at a time. It replaces connections that end, until
+// it has opened limit connections or ctx ends.
 func (t *target) connections(ctx context.Context, user string, n, limit int, window uint32, streams int, do func(*stream)) {
 	var wg sync.WaitGroup
 	for range n {

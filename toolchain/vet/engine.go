@@ -101,7 +101,7 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	name := m.Object.GetName()
 	if first := e.defined[name]; first != nil {
 		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
-			return nil // a bundle of what is there by itself
+			return nil // an object that every control plane has
 		}
 		return []Finding{m.finding(Warning, "metadata.name", "already defined differently in %s:%d; not checked", first.File, first.Line(""))}
 	}
@@ -170,7 +170,7 @@ func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInte
 	for _, text := range e.warnings.take() {
 		findings = append(findings, m.finding(Warning, "", "%s", text))
 	}
-	if err == nil || apierrors.IsAlreadyExists(err) { // that comes after all else
+	if err == nil || apierrors.IsAlreadyExists(err) { // reported after all other errors
 		return findings
 	}
 	return append(findings, m.refused(err)...)

@@ -1,5 +1,6 @@
-// Package clients has HTTP/2 clients that misbehave, for tests of what a server does about them. Each opens streams frame by frame, so that
-// it can leave out what ordinary clients must send: bodies, and room for answers.
+// Package clients has HTTP/2 clients that misbehave, to test a server's defenses. They send streams
+// frame by frame, so that they can omit what ordinary clients must send: bodies, and flow-control
+// windows for responses.
 //
 //	c, err := clients.Dial(address, tlsConfig, clients.NoWindow)
 //	stream, err := c.Request("GET", "/healthz", true)
@@ -21,34 +22,35 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// NoWindow tells a server to send no data on any stream: the answers' headers come, their bodies never do.
+// NoWindow tells a server to send no data on any stream: the headers of responses arrive, their
+// bodies never do.
 var NoWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
-// Conn is an HTTP/2 connection. It reads all frames in the background, acknowledges settings, and never opens a window. It is safe for
-// concurrent use.
+// Conn is an HTTP/2 connection. It reads all frames in the background, acknowledges settings, and
+// never extends a window. It is safe for concurrent use.
 type Conn struct {
 	conn net.Conn
 
 	mu      sync.Mutex
-	framer  *http2.Framer // writing only
+	framer  *http2.Framer // only for writing
 	encoder *hpack.Encoder
 	block   bytes.Buffer
 	next    uint32
 	streams map[uint32]*stream
-	err     error         // the connection is over
-	done    chan struct{} // closed then
+	err     error         // why the connection has ended
+	done    chan struct{} // closed when the connection has ended
 }
 
-// stream is what the server has sent on one.
+// stream is what the server has sent on a stream.
 type stream struct {
 	status   int
-	received int           // bytes of the answer's body
-	answered chan struct{} // closed when there is a status
+	received int           // bytes of the response's body
+	answered chan struct{} // closed when the status has arrived
 	ended    chan struct{} // closed when the server has ended the stream
-	reset    bool          // it was not ended by the end of the answer
+	reset    bool          // the stream ended before the end of the response
 }
 
-// Dial opens a connection with TLS and announces the settings. NextProtos of the configuration is replaced.
+// Dial opens a TLS connection and sends the settings. It replaces NextProtos of the configuration.
 func Dial(address string, config *tls.Config, settings ...http2.Setting) (*Conn, error) {
 	config = config.Clone()
 	config.NextProtos = []string{http2.NextProtoTLS}
@@ -75,8 +77,9 @@ func Dial(address string, config *tls.Config, settings ...http2.Setting) (*Conn,
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Request opens a stream with a request's header, given as name and value in turns, in lower case. When end is false a body is announced:
-// Data sends it, or nothing does. It returns the stream's number.
+// Request opens a stream with a request's header, which consists of names (in lower case) and
+// values in turns. If end is false, it announces a body, which Data may send. Request returns the
+// stream's number.
 func (c *Conn) Request(method, path string, end bool, header ...string) (uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +109,7 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 	return id, err
 }
 
-// Data sends a part of a body; end says that it is the last one. It does not look at the server's window.
+// Data sends a part of a body; end marks the last one. It ignores the server's window.
 func (c *Conn) Data(id uint32, data []byte, end bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +119,8 @@ func (c *Conn) Data(id uint32, data []byte, end bool) error {
 	return c.framer.WriteData(id, end, data)
 }
 
-// Status waits for the code of an answer. It is 0 when the stream or the connection ended without one.
+// Status waits for the status code of a response. It returns 0 if the stream or the connection
+// ended without one.
 func (c *Conn) Status(ctx context.Context, id uint32) (int, error) {
 	s := c.stream(id)
 	select {
@@ -131,7 +135,8 @@ func (c *Conn) Status(ctx context.Context, id uint32) (int, error) {
 	return s.status, nil
 }
 
-// Ended waits until the server has ended a stream, and reports whether it did so before the end of the answer.
+// Ended waits until the server has ended a stream, and reports whether that was before the end of
+// the response.
 func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	s := c.stream(id)
 	select {
@@ -146,7 +151,7 @@ func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	return s.reset, nil
 }
 
-// Received is how many bytes of an answer's body have come.
+// Received returns how many bytes of a response's body have arrived.
 func (c *Conn) Received(id uint32) int {
 	s := c.stream(id)
 	c.mu.Lock()
@@ -209,7 +214,7 @@ func (c *Conn) take(frame http2.Frame) error {
 	return nil
 }
 
-// end is called with the lock held.
+// end ends a stream. The caller holds the lock.
 func (c *Conn) end(s *stream, ended, reset bool) {
 	if s == nil || !ended {
 		return
