@@ -72,7 +72,8 @@ func outsideModule(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The replacements stand for published versions of the engine and of the module that it requires.
+	// The replacements stand for published versions of the engine and of the module that it
+	// requires.
 	write(t, filepath.Join(dir, "go.mod"), fmt.Appendf(nil, `module example.com/outside
 
 go 1.26.0

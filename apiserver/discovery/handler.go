@@ -33,7 +33,8 @@ type Handler struct {
 	current  atomic.Pointer[documents]
 }
 
-// shared returns the scheme and codecs of the documents. They are immutable, so all control planes of a process share them.
+// shared returns the scheme and codecs of the documents. They are immutable, so all control planes
+// of a process share them.
 var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
@@ -43,7 +44,8 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 })
 
-// sharedCustom returns the codecs for documents of custom kinds, which kube-apiserver does not encode as CBOR.
+// sharedCustom returns the codecs for documents of custom kinds, which kube-apiserver does not
+// encode as CBOR.
 var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 	scheme, _ := shared()
 	return serializer.NewCodecFactory(scheme)
@@ -113,8 +115,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// missing responds that a path has no document: with a Status below /api and the built-in groups, where kube-apiserver has a
-// router, and with plain text elsewhere.
+// missing responds that a path has no document: with a Status below /api and the built-in groups,
+// where kube-apiserver has a router, and with plain text elsewhere.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
 	inRouter := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
@@ -197,7 +199,8 @@ func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, re
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
 }
 
-// coreVersions returns the legacy document at /api. It has no apiVersion because it predates versions of this document.
+// coreVersions returns the legacy document at /api. It has no apiVersion because it predates
+// versions of this document.
 func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
 	out := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},

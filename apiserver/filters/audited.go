@@ -55,8 +55,8 @@ func (c *Chain) refused(answer http.Handler) http.Handler {
 	return filters.WithFailedAuthenticationAudit(answer, c.cfg.AuditSink, c.cfg.AuditPolicy)
 }
 
-// audited records a request by the policy, once in each stage: RequestReceived, ResponseStarted (long-running requests
-// only), and ResponseComplete or Panic.
+// audited records a request by the policy, once in each stage: RequestReceived, ResponseStarted
+// (long-running requests only), and ResponseComplete or Panic.
 func (c *Chain) audited(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// call is the context of a request. It holds the results of all stages under Kubernetes' own keys, because a context for
-// each result would copy the request each time.
+// call is the context of a request. It holds the results of all stages under Kubernetes' own keys,
+// because a context for each result would copy the request each time.
 //
 // Each stage writes to it before it calls the next one; handlers only read.
 type call struct {
@@ -137,7 +137,8 @@ func (s *warnings) to(w http.ResponseWriter) warning.Recorder {
 	return s.kept
 }
 
-// deadline bounds a context in time. It starts the timer when Done is first called, which few short requests do.
+// deadline bounds a context in time. It starts the timer when Done is first called, which few short
+// requests do.
 type deadline struct {
 	parent context.Context
 
@@ -162,8 +163,8 @@ func (d *deadline) end() {
 	}
 }
 
-// within returns the context that holds all other values. Once the timer exists, that is the timer's context, so that
-// derived contexts are cancelled by it.
+// within returns the context that holds all other values. Once the timer exists, that is the
+// timer's context, so that derived contexts are cancelled by it.
 func (d *deadline) within() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,8 +34,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 	})
 }
 
-// Info parses a request's method, path and query. The result equals that of Kubernetes' RequestInfoFactory for the prefixes
-// api and apis; its documentation lists the forms of paths.
+// Info parses a request's method, path and query. The result equals that of Kubernetes'
+// RequestInfoFactory for the prefixes api and apis; its documentation lists the forms of paths.
 func Info(req *http.Request) (*request.RequestInfo, error) {
 	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
 	parts := segments(req.URL.Path)
@@ -118,7 +118,8 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 	}
 	var opts metainternalversion.ListOptions
 	if err := metainternal.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &opts); err != nil {
-		// The operation reports the error. Until then the request counts as the verb that the client meant.
+		// The operation reports the error. Until then the request counts as the verb that the
+		// client meant.
 		opts = metainternalversion.ListOptions{}
 		if values := query["watch"]; len(values) > 0 {
 			meant := strings.ToLower(values[0])

@@ -13,15 +13,16 @@ import (
 const defaultStall = 10 * time.Second
 
 const (
-	// buffered is how many bytes of a response net/http's servers accept without waiting for the client.
-	// http.Server.WriteTimeout bounds what is sent after the handler has returned.
+	// buffered is how many bytes of a response net/http's servers accept without waiting for the
+	// client. http.Server.WriteTimeout bounds what is sent after the handler has returned.
 	buffered = 4 << 10
 	// piece is how many bytes of a response the client must accept within Config.Stall.
 	piece = 128 << 10
 )
 
-// recorder remembers the status code of a response. It ends the stream of a short request when the client does not accept a
-// piece of the response in time, or the whole response before the deadline.
+// recorder remembers the status code of a response. It ends the stream of a short request when the
+// client does not accept a piece of the response in time, or the whole response before the
+// deadline.
 type recorder struct {
 	http.ResponseWriter
 	code int // 0: nothing was sent
@@ -36,7 +37,8 @@ type recorder struct {
 // bound sets the limits. It is called before the response begins.
 func (r *recorder) bound(stall time.Duration, last time.Time) { r.stall, r.last = stall, last }
 
-// done must be called before the handler returns, because the ResponseWriter must not be used later.
+// done must be called before the handler returns, because the ResponseWriter must not be used
+// later.
 func (r *recorder) done() {
 	if r.watch != nil {
 		r.watch.Stop()
@@ -97,7 +99,8 @@ func (r *recorder) begin() {
 // aLongTimeAgo is a deadline that ends a transfer at once.
 var aLongTimeAgo = time.Unix(1, 0)
 
-// SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all bounds.
+// SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all
+// bounds.
 func (r *recorder) SetWriteDeadline(at time.Time) error {
 	if at.IsZero() {
 		r.done()

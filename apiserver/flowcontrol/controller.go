@@ -24,9 +24,11 @@ type Config struct {
 	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects by whose number
 	// the work of a list is estimated.
 	Store *store.Store
-	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must be positive.
+	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must
+	// be positive.
 	Seats int
-	// REST configures an administrator's client, by which [Controller.Run] writes the status of FlowSchemas. It is called when needed.
+	// REST configures an administrator's client, by which [Controller.Run] writes the status of
+	// FlowSchemas. It is called when needed.
 	REST func() *rest.Config
 }
 
@@ -79,10 +81,11 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("request rejected by flow control: %s", e.Reason)
 }
 
-// Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It blocks while the request waits
-// in a queue, at most a quarter of the time until the deadline of its context. The context must have the request's
-// RequestInfo and user under Kubernetes' keys. The ticket has the values of the response headers in both cases; after nil the
-// caller must release it.
+// Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It
+// blocks while the request waits in a queue, at most a quarter of the time until the deadline of
+// its context. The context must have the request's RequestInfo and user under Kubernetes' keys. The
+// ticket has the values of the response headers in both cases; after nil the caller must release
+// it.
 func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestInfo, u user.Info) error {
 	c.Classify(t, info, u)
 	t.level, t.info, t.user = t.schema.level, info, u.GetName()

@@ -59,7 +59,8 @@ func (l *level) exempt() bool {
 	return l.spec == nil || l.spec.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 }
 
-// queuing returns the configuration of the queues; nil if requests are rejected instead. The caller holds mu.
+// queuing returns the configuration of the queues; nil if requests are rejected instead. The caller
+// holds mu.
 func (l *level) queuing() *flowcontrolv1.QueuingConfiguration {
 	if l.spec.Spec.Limited == nil {
 		return nil

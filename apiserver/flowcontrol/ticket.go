@@ -9,7 +9,8 @@ import (
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// Ticket is the permission of one request to execute. The zero value is ready for [Controller.Begin].
+// Ticket is the permission of one request to execute. The zero value is ready for
+// [Controller.Begin].
 type Ticket struct {
 	schema *schema
 	level  *level
@@ -28,7 +29,8 @@ type Ticket struct {
 	prev, next         *Ticket // neighbors in the ring of requests that execute directly
 }
 
-// Release returns the seats. Only the first call has an effect. Releasing a rejected or unused ticket does nothing.
+// Release returns the seats. Only the first call has an effect. Releasing a rejected or unused
+// ticket does nothing.
 func (t *Ticket) Release() {
 	if t.level == nil || t.done.Swap(true) {
 		return
@@ -36,7 +38,8 @@ func (t *Ticket) Release() {
 	t.level.finish(t)
 }
 
-// Signal implements Kubernetes' InitializationSignal: a watch needs its seats only until it has sent its initial events.
+// Signal implements Kubernetes' InitializationSignal: a watch needs its seats only until it has
+// sent its initial events.
 func (t *Ticket) Signal() { t.Release() }
 
 // Wait implements Kubernetes' InitializationSignal. Nothing waits for a ticket.

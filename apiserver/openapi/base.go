@@ -15,7 +15,8 @@ type base struct {
 	proto                   []byte // all fields except paths
 }
 
-// newBase reads the base from the packed documents. Without them it holds only the title and version.
+// newBase reads the base from the packed documents. Without them it holds only the title and
+// version.
 func (h *Handler) newBase(a *archive) (*base, error) {
 	if a.packed == "" {
 		return bareBase(h.title, h.version)

@@ -1,17 +1,19 @@
 package resource
 
-// Behavior holds the points on which kube-apiserver answers differently for different kinds. The verbs and discovery read
-// these fields and never compare the name of a kind. The zero value describes most built-in kinds.
+// Behavior holds the points on which kube-apiserver answers differently for different kinds. The
+// verbs and discovery read these fields and never compare the name of a kind. The zero value
+// describes most built-in kinds.
 type Behavior struct {
-	// DispatchByVerb dispatches requests by the verb of their RequestInfo. Otherwise requests are dispatched by the shape of the
-	// path and the method, and kube-apiserver's router checks them first: it answers 404, 405, 406 and 415 in its own form.
+	// DispatchByVerb dispatches requests by the verb of their RequestInfo. Otherwise requests are
+	// dispatched by the shape of the path and the method, and kube-apiserver's router checks them
+	// first: it answers 404, 405, 406 and 415 in its own form.
 	DispatchByVerb bool
 	// NoProtobuf rejects protobuf for bodies and responses.
 	NoProtobuf bool
 	// TypedItems keeps apiVersion and kind on the items of a list in CBOR.
 	TypedItems bool
-	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty object of the kind's type, with
-	// the fields that the type always encodes.
+	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty
+	// object of the kind's type, with the fields that the type always encodes.
 	MetadataBookmarks bool
 	// GenericObjects makes errors not distinguish objects from lists, because the hubs of both have
 	// the same Go type.
@@ -23,8 +25,8 @@ type Behavior struct {
 	// then applies a limit at resourceVersion 0, and GET reports a malformed resourceVersion with
 	// another message.
 	NotCached bool
-	// ResourceVersionRequired keeps the resourceVersion of an object when a view of it (scale) is written without one. Otherwise
-	// such a write is unconditional.
+	// ResourceVersionRequired keeps the resourceVersion of an object when a view of it (scale) is
+	// written without one. Otherwise such a write is unconditional.
 	ResourceVersionRequired bool
 	// Delete holds the differences of DELETE.
 	Delete DeleteBehavior
@@ -32,16 +34,18 @@ type Behavior struct {
 
 // DeleteBehavior holds the points on which DELETE differs between kinds.
 type DeleteBehavior struct {
-	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first word of the error that reports
-	// a failed one.
+	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first
+	// word of the error that reports a failed one.
 	Preconditions string
-	// OnceHeld returns an object that is already being deleted and is held by its own rules as it is, whatever the options are.
+	// OnceHeld returns an object that is already being deleted and is held by its own rules as it
+	// is, whatever the options are.
 	OnceHeld bool
 	// NoPropagation ignores propagation policies.
 	NoPropagation bool
-	// NoGracePeriod leaves deletionGracePeriodSeconds unset and the generation unchanged when a held object is marked.
+	// NoGracePeriod leaves deletionGracePeriodSeconds unset and the generation unchanged when a
+	// held object is marked.
 	NoGracePeriod bool
-	// NotUnsafe answers ignoreStoreReadErrorWithClusterBreakingPotential with an internal error: DELETE of the kind does
-	// more than delete from the store.
+	// NotUnsafe answers ignoreStoreReadErrorWithClusterBreakingPotential with an internal error:
+	// DELETE of the kind does more than delete from the store.
 	NotUnsafe bool
 }

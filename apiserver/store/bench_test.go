@@ -82,7 +82,8 @@ func BenchmarkCreate(b *testing.B) {
 	all.Wait()
 }
 
-// BenchmarkIdleCursors is a commit to one resource beside 10,000 cursors that wait for another, and for the same.
+// BenchmarkIdleCursors is a commit to one resource beside 10,000 cursors that wait for another, and
+// for the same.
 func BenchmarkIdleCursors(b *testing.B) {
 	for _, resource := range []string{"nodes", "pods"} {
 		b.Run(resource, func(b *testing.B) {

@@ -188,7 +188,8 @@ func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
 	return refuse(batch, err)
 }
 
-// roomEvery is how often a store without space checks whether space is free. Every write checks, too.
+// roomEvery is how often a store without space checks whether space is free. Every write checks,
+// too.
 const roomEvery = time.Second
 
 // awaitRoom queues empty requests, which make the committer ask the backend, until there is space

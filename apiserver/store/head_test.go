@@ -71,8 +71,8 @@ func TestScanHeadRejects(t *testing.T) {
 	}
 }
 
-// FuzzScanHead holds the scanner to encoding/json: for every document the library accepts, both see the same head,
-// and a spliced document differs in the resourceVersion alone. API-04
+// FuzzScanHead holds the scanner to encoding/json: for every document the library accepts, both see
+// the same head, and a spliced document differs in the resourceVersion alone. API-04
 func FuzzScanHead(f *testing.F) {
 	f.Add([]byte(`{"metadata":{}}`))
 	f.Add([]byte(`{"a":[{"b":"\"]"}],"metadata":{"labels":{"a":"\u00e9\ud83d\ude00"},"resourceVersion":"1"},"z":1e9}`))
@@ -117,7 +117,8 @@ func FuzzScanHead(f *testing.F) {
 	})
 }
 
-// errOutside says that a document is one that no codec writes, about which the scanner and the library may differ.
+// errOutside says that a document is one that no codec writes, about which the scanner and the
+// library may differ.
 var errOutside = errors.New("outside the comparison")
 
 // decodeHead does with encoding/json what scanHead does.

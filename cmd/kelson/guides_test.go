@@ -20,11 +20,11 @@ import (
 //	<!-- run -->                      the commands of a console block succeed and print what the block shows
 //	<!-- file: config/sample.yaml --> the block is written to the file
 //
-// All steps of a page run in one shell, which begins in an empty folder. A command that ends with & runs
-// in the background, until the page ends; the next command waits for its output.
+// All steps of a page run in one shell, which begins in an empty folder. A command that ends with &
+// runs in the background, until the page ends; the next command waits for its output.
 //
-// In the output that a block shows, … stands for any text, and a word with a digit for any word; other
-// lines may come between those that are shown.
+// In the output that a block shows, … stands for any text, and a word with a digit for any word;
+// other lines may come between those that are shown.
 type guideStep struct {
 	line     int
 	file     string // with content
@@ -140,7 +140,8 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	}
 }
 
-// guideScript returns the shell script of a page. It prints U+001E before the output of each command.
+// guideScript returns the shell script of a page. It prints U+001E before the output of each
+// command.
 func guideScript(steps []guideStep) string {
 	var b strings.Builder
 	b.WriteString("pids=; trap 'code=$?; [ -z \"$pids\" ] || { kill $pids; wait; } >/dev/null 2>&1 || true; exit $code' EXIT\n")

@@ -1,5 +1,5 @@
-// Command kelson is the operator workbench: a control plane, generators, the development loop and kubectl
-// in one binary.
+// Command kelson is the operator workbench: a control plane, generators, the development loop and
+// kubectl in one binary.
 //
 // The commands are in packages below internal:
 //

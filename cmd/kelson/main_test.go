@@ -111,7 +111,8 @@ type server struct {
 
 var readyLine = regexp.MustCompile(`^kelson serves Kubernetes v\S+ at (https://\S+), kubeconfig (\S+), ready in \S+$`)
 
-// startServer starts a server and waits for its first line. The server is killed at the end of the test.
+// startServer starts a server and waits for its first line. The server is killed at the end of the
+// test.
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}

@@ -162,8 +162,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// issue 28: only the plane itself accepts its credential; neither the server nor another plane does. A
-// plane does not accept the server's credentials. CLI-05
+// issue 28: only the plane itself accepts its credential; neither the server nor another plane
+// does. A plane does not accept the server's credentials. CLI-05
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)
@@ -239,7 +239,8 @@ func TestPlanesAreOffUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// The server exits cleanly when the other end of its standard input is closed, even after a SIGKILL.
+// The server exits cleanly when the other end of its standard input is closed, even after a
+// SIGKILL.
 func TestExitsWithStdin(t *testing.T) {
 	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1", "--exit-with-stdin")
 	stdin, err := cmd.StdinPipe()

@@ -106,8 +106,9 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	return all, nil
 }
 
-// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all control planes of a process
-// share them, and what their codecs compile on first use. Control planes without fast paths share a set of their own.
+// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all
+// control planes of a process share them, and what their codecs compile on first use. Control
+// planes without fast paths share a set of their own.
 func sharedResources(noFastPaths bool) ([]*resource.Resource, error) {
 	if noFastPaths {
 		return sharedWithoutFastPaths()

@@ -98,7 +98,8 @@ var namespaceBehavior = resource.Behavior{
 	Delete:      resource.DeleteBehavior{Preconditions: "Precondition", OnceHeld: true, NoGracePeriod: true, NotUnsafe: true},
 }
 
-// namespaceHooks makes a deleted namespace Terminating, and keeps it while spec.finalizers has entries.
+// namespaceHooks makes a deleted namespace Terminating, and keeps it while spec.finalizers has
+// entries.
 func namespaceHooks() *resource.Hooks {
 	return &resource.Hooks{
 		OnDelete: func(_ context.Context, hub runtime.Object, _ bool) error {

@@ -14,8 +14,9 @@ import (
 	fastfields "kelson.dev/kubernetes/builtin/managedfields"
 )
 
-// schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge by which keys. It builds the schema
-// of a kind on first use, from the types that the kind reaches. It is safe for concurrent use.
+// schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge
+// by which keys. It builds the schema of a kind on first use, from the types that the kind reaches.
+// It is safe for concurrent use.
 //
 // Kubernetes builds its converter from the OpenAPI definitions of all types, which costs 10 ms and
 // 10 MB per process. This one reads a text that a test generates from those definitions.

@@ -40,7 +40,8 @@ func (s serviceStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 }
 
-// Canonicalize drops, after validation, the fields that Kubernetes hides for a Service of type ExternalName.
+// Canonicalize drops, after validation, the fields that Kubernetes hides for a Service of type
+// ExternalName.
 func (s serviceStrategy) Canonicalize(obj runtime.Object) {
 	s.Strategy.Canonicalize(obj)
 	if svc := obj.(*core.Service); svc.Spec.Type == core.ServiceTypeExternalName {

@@ -1,4 +1,5 @@
-// Package controlplane composes a control plane: store, kinds, verbs, pipeline, controllers and nodes.
+// Package controlplane composes a control plane: store, kinds, verbs, pipeline, controllers and
+// nodes.
 //
 //	plane, err := controlplane.Start(ctx, controlplane.Config{})
 //	defer plane.Stop()

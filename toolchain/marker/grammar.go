@@ -416,7 +416,8 @@ func (s *scanner) mapping(depth int) (any, error) {
 	return m, nil
 }
 
-// json reads a JSON value up to the end of the text. It returns no value for `ref(…)`, which names a Go constant.
+// json reads a JSON value up to the end of the text. It returns no value for `ref(…)`, which names
+// a Go constant.
 func (s *scanner) json() (any, error) {
 	rest := strings.TrimSpace(s.text[s.pos:])
 	s.pos = len(s.text)

@@ -54,8 +54,8 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return p.evaluate.Dispatch(ctx, a, o, hooks)
 }
 
-// compileValidating compiles all expressions of a policy. Compile errors are returned when the policy is
-// evaluated.
+// compileValidating compiles all expressions of a policy. Compile errors are returned when the
+// policy is evaluated.
 func compileValidating(policy *validating.Policy) validating.Validator {
 	spec := &policy.Spec
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

@@ -1,12 +1,13 @@
-// Package bodies builds the requests of attacks on a control plane's processor time: bodies within the size limits of
-// Kubernetes that cost a naive server far more than reading them.
+// Package bodies builds the requests of attacks on a control plane's processor time: bodies within
+// the size limits of Kubernetes that cost a naive server far more than reading them.
 //
 //	for _, a := range bodies.All(1) {
 //		for _, r := range a.Setup { send(r) }
 //		send(a.Request)
 //	}
 //
-// It depends on no Kubernetes package, so that the same requests can be sent to any server. The functions are safe for concurrent use.
+// It depends on no Kubernetes package, so that the same requests can be sent to any server. The
+// functions are safe for concurrent use.
 package bodies
 
 import (

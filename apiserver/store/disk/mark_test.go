@@ -49,7 +49,8 @@ func logs(t *testing.T, dir string) []string {
 	return names
 }
 
-// API-13: what a log lost at its end, or with its file, is reported by the check and by the start; no revision is given again.
+// API-13: what a log lost at its end, or with its file, is reported by the check and by the start;
+// no revision is given again.
 func TestLostEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose   func(dir string) error

@@ -64,7 +64,8 @@ func oldRecords(n int) (all []store.Record) {
 	return all
 }
 
-// API-13: a directory in the first format is taken over, with its revision, and its file is kept; also when a crash came in between.
+// API-13: a directory in the first format is taken over, with its revision, and its file is kept;
+// also when a crash came in between.
 func TestUpgrade(t *testing.T) {
 	for _, n := range []int{0, 1, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -154,8 +155,8 @@ func TestUpgradeOfDamage(t *testing.T) {
 	}
 }
 
-// API-13: directories that were written in the present format by an earlier build are read as they were. The files never change: a format
-// that replaces this one must read them, too.
+// API-13: directories that were written in the present format by an earlier build are read as they
+// were. The files never change: a format that replaces this one must read them, too.
 func TestFormat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {

@@ -108,8 +108,9 @@ func within(t *testing.T, most time.Duration, what string, do func()) {
 	}
 }
 
-// A plugin that does not answer stops neither the start nor what is not encrypted. Secrets are refused as long as there is no key, and
-// taken as soon as there is one; the store does not fail for good.
+// A plugin that does not answer stops neither the start nor what is not encrypted. Secrets are
+// refused as long as there is no key, and taken as soon as there is one; the store does not fail
+// for good.
 func TestPluginThatHangsAtTheStart(t *testing.T) {
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
@@ -150,7 +151,8 @@ func TestPluginThatHangsAtTheStart(t *testing.T) {
 	}
 }
 
-// A plugin that stops answering, or lies, does not stop a store that has a key; the next start names what it can't read, soon, and changes nothing.
+// A plugin that stops answering, or lies, does not stop a store that has a key; the next start
+// names what it can't read, soon, and changes nothing.
 func TestPluginThatHangsOrLiesLater(t *testing.T) {
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 )
 
-// member is an etcd of one member that answers as a test wants. It keeps no keys but one, which others write.
+// member is an etcd of one member that answers as a test wants. It keeps no keys but one, which
+// others write.
 type member struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
@@ -66,8 +67,8 @@ func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcd
 	return answer, nil
 }
 
-// Watch serves all watches of one stream. A client may create, cancel and create again on the same stream,
-// and may ask for progress before it creates the first one.
+// Watch serves all watches of one stream. A client may create, cancel and create again on the same
+// stream, and may ask for progress before it creates the first one.
 func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 	requests := make(chan *etcdserverpb.WatchRequest)
 	go func() {
@@ -164,7 +165,8 @@ func soon(t *testing.T, what string, do func() error) error {
 	return err
 }
 
-// A member that accepts connections and answers nothing fails the start, reads and writes in bounded time.
+// A member that accepts connections and answers nothing fails the start, reads and writes in
+// bounded time.
 func TestMemberThatHangs(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.hangs = true })

@@ -11,12 +11,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Backend is a store.Backend that keeps its records in memory when a store closes it, as a disk would, and fails on demand.
-// One store at a time may use it. The zero value is empty.
+// Backend is a store.Backend that keeps its records in memory when a store closes it, as a disk
+// would, and fails on demand. One store at a time may use it. The zero value is empty.
 type Backend struct {
-	// Before, if not nil, is called with what Append is about to make durable. Its error is Append's, and nothing becomes durable.
+	// Before, if not nil, is called with what Append is about to make durable. Its error is
+	// Append's, and nothing becomes durable.
 	Before func([]store.Record) error
-	// After, if not nil, is called when the records are durable. Its error is Append's nevertheless: the outcome is unknown to the store.
+	// After, if not nil, is called when the records are durable. Its error is Append's
+	// nevertheless: the outcome is unknown to the store.
 	After func([]store.Record) error
 
 	mu       sync.Mutex
@@ -71,7 +73,8 @@ func (b *Backend) Append(records []store.Record) error {
 	return b.hook(b.After, records)
 }
 
-// Checkpoint implements store.Backend: from time to time it holds the state that it is shown against what it was given.
+// Checkpoint implements store.Backend: from time to time it holds the state that it is shown
+// against what it was given.
 func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 
 func types(uid string) apitypes.UID { return apitypes.UID(uid) }
 
-// Check verifies what is true of every Snapshot: keys are in order, objects and their heads agree with their bytes, no revision is
-// newer than the snapshot or there twice, counts and indexes agree with the objects.
+// Check verifies what is true of every Snapshot: keys are in order, objects and their heads agree
+// with their bytes, no revision is newer than the snapshot or there twice, counts and indexes agree
+// with the objects.
 func Check(t testing.TB, sn *store.Snapshot) {
 	t.Helper()
 	check(t, sn, false)

@@ -13,8 +13,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// testModel lets concurrent writers do random things while readers look on, and then holds what all of them saw to a model:
-// the successful writes, replayed one after the other. API-05, API-06, API-07
+// testModel lets concurrent writers do random things while readers look on, and then holds what all
+// of them saw to a model: the successful writes, replayed one after the other. API-05, API-06,
+// API-07
 func testModel(t *testing.T, s *store.Store) {
 	seed := Seed(t)
 	random := func(who uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, who)) }
@@ -127,7 +128,8 @@ func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
 	}
 }
 
-// read follows the events of a resource until all is written; now and then it begins a new watch where the last one was.
+// read follows the events of a resource until all is written; now and then it begins a new watch
+// where the last one was.
 func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan struct{}) {
 	after := w.start
 	for ended := false; !ended; {
@@ -340,7 +342,8 @@ type version struct {
 	object   *store.Object
 }
 
-// verifyConflict says whether the key was ever, during the call, in the state for which the call was refused.
+// verifyConflict says whether the key was ever, during the call, in the state for which the call
+// was refused.
 func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 	i := slices.IndexFunc(c.ops, func(op store.Op) bool { return op.Key == c.conflict.Key })
 	if slices.ContainsFunc(c.ops[i+1:], func(op store.Op) bool { return op.Key == c.conflict.Key }) {

@@ -28,8 +28,8 @@ func NewLog() *Log {
 	return &Log{revision: 1, state: map[store.Key]store.Record{}, moved: make(chan struct{})}
 }
 
-// Shared gives one store its access. A lazy one is as far behind as the contract allows: it follows the log only as far as its
-// store must know it, for what it wrote and for what it read with Fresh.
+// Shared gives one store its access. A lazy one is as far behind as the contract allows: it follows
+// the log only as far as its store must know it, for what it wrote and for what it read with Fresh.
 func (l *Log) Shared(lazy bool) store.Shared { return &handle{log: l, lazy: lazy} }
 
 // handle is the store.Shared of one store. Its fields are guarded by log.mu.

@@ -1,4 +1,5 @@
-// Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving them needs no parsing.
+// Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving
+// them needs no parsing.
 //
 // The source is api/openapi-spec of the module k8s.io/kubernetes in go.mod. Unlike a server's,
 // these documents lack the version and the values of enum fields; enums.go adds them. The archive

@@ -1,4 +1,5 @@
-// Package data implements kelson data: checks, backups and restores of the state of a control plane.
+// Package data implements kelson data: checks, backups and restores of the state of a control
+// plane.
 package data
 
 import (

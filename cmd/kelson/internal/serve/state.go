@@ -86,8 +86,8 @@ func (o *stateOptions) check() error {
 	return nil
 }
 
-// givenEtcdFlag returns the name of an --etcd flag that the command line sets, also to its default; ""
-// if there is none.
+// givenEtcdFlag returns the name of an --etcd flag that the command line sets, also to its default;
+// "" if there is none.
 func (o *stateOptions) givenEtcdFlag() (name string) {
 	if o.flags == nil {
 		return ""
@@ -110,8 +110,8 @@ type state struct {
 	cleanup   []func() error
 }
 
-// open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order, also
-// after an error.
+// open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order,
+// also after an error.
 func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *slog.Logger) (s *state, err error) {
 	s = &state{}
 	open := store.Config{Log: log}
@@ -158,8 +158,8 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 }
 
 // spareProcessor raises GOMAXPROCS by one. Under load, one goroutine is nearly always in fsync. A
-// system call occupies its P until the runtime retakes it, and then has to wait for a free P when it
-// returns. GOMAXPROCS in the environment takes precedence.
+// system call occupies its P until the runtime retakes it, and then has to wait for a free P when
+// it returns. GOMAXPROCS in the environment takes precedence.
 var spareProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -6,14 +6,15 @@ import (
 
 // AtSpec says what to run, and when.
 type AtSpec struct {
-	// schedule is the time at which the command runs, in UTC, as RFC 3339 has it: 2027-07-03T02:00:00Z.
-	// A time that has passed is due at once.
+	// schedule is the time at which the command runs, in UTC, as RFC 3339 has it:
+	// 2027-07-03T02:00:00Z. A time that has passed is due at once.
 	// +required
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$`
 	Schedule string `json:"schedule"`
 
-	// command is the shell command to run. It may be anything that sh understands: quotes, pipes, variables, several lines.
+	// command is the shell command to run. It may be anything that sh understands: quotes, pipes,
+	// variables, several lines.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Command string `json:"command"`
@@ -30,13 +31,14 @@ const (
 	Running AtPhase = "RUNNING"
 	// Done ran its command, which ended with exit status 0. This is final.
 	Done AtPhase = "DONE"
-	// Failed ran its command, which ended otherwise, or lost the pod on the way. This is final: the command may have had effects, so it
-	// is not run again.
+	// Failed ran its command, which ended otherwise, or lost the pod on the way. This is final: the
+	// command may have had effects, so it is not run again.
 	Failed AtPhase = "FAILED"
 )
 
-// ConditionComplete is the type of the condition that says whether the command has ended: True with reason Succeeded, CommandFailed or
-// PodLost, False with reason Waiting, Started or Running until then.
+// ConditionComplete is the type of the condition that says whether the command has ended: True with
+// reason Succeeded, CommandFailed or PodLost, False with reason Waiting, Started or Running until
+// then.
 const ConditionComplete = "Complete"
 
 // AtStatus is what became of an At.
@@ -57,7 +59,8 @@ type AtStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// conditions are Complete, which says whether the command has ended and how, and, if the spec cannot be followed, Accepted.
+	// conditions are Complete, which says whether the command has ended and how, and, if the spec
+	// cannot be followed, Accepted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -39,7 +39,8 @@ func podFor(at *cnat.At) *corev1.Pod {
 	return pod
 }
 
-// podName is the At's name with the beginning of its uid, so that an At that is deleted and made again does not meet its former pod.
+// podName is the At's name with the beginning of its uid, so that an At that is deleted and made
+// again does not meet its former pod.
 func podName(at *cnat.At) string {
 	uid, _, _ := strings.Cut(string(at.UID), "-")
 	name := at.Name

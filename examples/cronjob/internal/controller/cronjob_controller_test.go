@@ -21,7 +21,8 @@ import (
 	"kelson.dev/examples/cronjob/internal/controller"
 )
 
-// newEnv is a control plane with the operator alone: the tests say themselves when Jobs end. Time begins at midnight.
+// newEnv is a control plane with the operator alone: the tests say themselves when Jobs end. Time
+// begins at midnight.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()

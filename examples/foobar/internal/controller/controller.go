@@ -1,4 +1,5 @@
-// Package controller keeps Bars for Foos, with what is generated for the two kinds: a clientset writes, listers read, informers say when to look.
+// Package controller keeps Bars for Foos, with what is generated for the two kinds: a clientset
+// writes, listers read, informers say when to look.
 //
 //	Foos, Bars ─▶ informers ─▶ handlers ─▶ queue of keys (of Foos) ─▶ workers ─▶ sync
 package controller
@@ -118,8 +119,8 @@ func (c *controller) work(ctx context.Context) {
 	}
 }
 
-// sync makes the Bars of a Foo what they should be. The listers may be behind: applying what is there already changes nothing, and what was
-// deleted is not found.
+// sync makes the Bars of a Foo what they should be. The listers may be behind: applying what is
+// there already changes nothing, and what was deleted is not found.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	foo, err := c.foos.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

@@ -112,7 +112,8 @@ func (c *controller) follow(informers informer.Informers, kind client.Object, en
 	return registration.Synced(), nil
 }
 
-// handler does the same with every change: the queue holds keys, and sync looks at the current state.
+// handler does the same with every change: the queue holds keys, and sync looks at the current
+// state.
 type handler func(client.Object)
 
 func (h handler) OnAdd(obj client.Object, _ bool)    { h(obj) }

@@ -31,7 +31,8 @@ func service(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// story is the life of an Ingress. settle waits until the controller is done: until check returns nil.
+// story is the life of an Ingress. settle waits until the controller is done: until check returns
+// nil.
 func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	ctx := t.Context()
 	ingress := func(check func(*networkingv1.Ingress) error) {
@@ -140,7 +141,8 @@ func TestIngress(t *testing.T) {
 	})
 }
 
-// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./test/against runs it on kube-apiserver.
+// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./test/against runs it on
+// kube-apiserver.
 func TestIngressOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {

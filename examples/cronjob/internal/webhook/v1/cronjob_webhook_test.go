@@ -23,7 +23,8 @@ import (
 	webhookv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
 )
 
-// newEnv is a control plane that calls the operator's webhooks over HTTPS. It is ready when all of them have a say.
+// newEnv is a control plane that calls the operator's webhooks over HTTPS. It is ready when all of
+// them have a say.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
