@@ -69,7 +69,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	codecs := h.codecs
-	if !root && !routed && strings.Count(path, "/") == 3 { // the document of a version of custom kinds
+	// the document of a version of custom kinds
+	if !root && !routed && strings.Count(path, "/") == 3 {
 		codecs = h.custom
 	}
 	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
@@ -100,7 +101,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var doc *encoded
 	if path == "/api" && key.aggregate == "" {
 		if versions := coreVersions(h.documents(), req); len(versions.Versions) > 0 {
-			doc, err = encode(versions, info.Serializer) // not cached: it contains the request's host
+			// not cached: it contains the request's host
+			doc, err = encode(versions, info.Serializer)
 		}
 	} else {
 		doc, err = h.documents().get(h, key, info.Serializer)

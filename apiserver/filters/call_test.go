@@ -97,7 +97,8 @@ func TestDeadlineOfARequest(t *testing.T) {
 			}
 		})
 		ended := make(chan error, 2)
-		serve(t.Context(), func(ctx context.Context) { // goroutines that wait longer than the request
+		// goroutines that wait longer than the request
+		serve(t.Context(), func(ctx context.Context) {
 			go func() { <-ctx.Done(); ended <- ctx.Err() }()
 			child, cancel := context.WithCancel(ctx)
 			_ = cancel
@@ -108,7 +109,8 @@ func TestDeadlineOfARequest(t *testing.T) {
 				t.Errorf("after its end: %v", err)
 			}
 		}
-		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) { // first used after the request
+		// first used after the request
+		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) {
 			t.Errorf("after its end: %v", after.Err())
 		}
 		<-after.Done()

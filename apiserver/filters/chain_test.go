@@ -144,7 +144,8 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	sick = false
-	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} { // as in kube-apiserver
+	// as in kube-apiserver
+	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} {
 		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
 			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
 		}

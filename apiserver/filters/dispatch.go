@@ -34,7 +34,8 @@ func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 func (c *Chain) unbounded(call *call) (over func()) {
 	_ = call.answer.SetWriteDeadline(time.Time{})
 	return func() {
-		if call.answer.code != http.StatusSwitchingProtocols { // another protocol may own the connection
+		// another protocol may own the connection
+		if call.answer.code != http.StatusSwitchingProtocols {
 			_ = call.answer.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
 		}
 	}

@@ -41,7 +41,8 @@ type flight struct {
 	draining bool
 	short    int
 	long     map[*http.Request]context.CancelFunc
-	landed   chan struct{} // closed when the last request ends while draining; nil: Shutdown does not wait
+	// closed when the last request ends while draining; nil: Shutdown does not wait
+	landed chan struct{}
 }
 
 // drained rejects requests after Shutdown was called.

@@ -57,7 +57,8 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	info.IsResourceRequest = true
 	info.APIVersion, parts = parts[0], parts[1:]
 
-	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy // deprecated: the verb precedes the resource
+	// deprecated: the verb precedes the resource
+	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy
 	if inPath {
 		if len(parts) < 2 {
 			return info, fmt.Errorf("unable to determine kind and namespace from url, %v", req.URL)

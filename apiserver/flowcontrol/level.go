@@ -184,7 +184,8 @@ func (l *level) finish(t *Ticket) {
 	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
 	if t.released != nil {
 		close(t.released)
-		<-t.finished // closed when the queue set has released the seats, after the additional latency
+		// closed when the queue set has released the seats, after the additional latency
+		<-t.finished
 		return
 	}
 	if t.work.AdditionalLatency > 0 {

@@ -83,7 +83,8 @@ func matchesPath(rule *flowcontrolv1.NonResourcePolicyRule, info *request.Reques
 		if pattern == flowcontrolv1.NonResourceAll || pattern == info.Path {
 			return true
 		}
-		prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/") // "/x", "/x/" and "/x/*" all cover what is below /x/
+		// "/x", "/x/" and "/x/*" all cover what is below /x/
+		prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
 		rest, ok := strings.CutPrefix(info.Path, prefix)
 		return ok && strings.HasPrefix(rest, "/")
 	})

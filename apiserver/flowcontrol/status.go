@@ -48,7 +48,8 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 		if pending {
-			again = time.After(adjustEvery) // a conflict with another server of the same store is possible
+			// a conflict with another server of the same store is possible
+			again = time.After(adjustEvery)
 		}
 	}
 }

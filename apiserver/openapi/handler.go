@@ -80,8 +80,9 @@ func New(cfg Config) *Handler {
 }
 
 const (
-	jsonType  = "application/json"
-	indexType = "text/plain; charset=utf-8" // kube-apiserver sets none, so net/http detects this one
+	jsonType = "application/json"
+	// kube-apiserver sets none, so net/http detects this one
+	indexType = "text/plain; charset=utf-8"
 	protoV2   = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	protoV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )

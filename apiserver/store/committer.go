@@ -107,7 +107,8 @@ func (c *committer) run() {
 		wake.close()
 		close(batch[0].done)
 		if len(batch) > 1 {
-			runtime.Gosched() // writers that got their answer often write again; let them join the next batch
+			// writers that got their answer often write again; let them join the next batch
+			runtime.Gosched()
 		}
 	}
 }

@@ -15,7 +15,8 @@ func OpenChecked(t *testing.T, cfg Config) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	last := s.Snapshot()
-	s.check = func(sn *Snapshot, events []*Event) { // called by the committer, which reads it after it was sent work
+	// called by the committer, which reads it after it was sent work
+	s.check = func(sn *Snapshot, events []*Event) {
 		revision := last.revision
 		for _, e := range events {
 			if revision++; e.Revision() != revision {

@@ -77,7 +77,8 @@ func TestNothingIsKnownBeforeItIsDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := commit(t.Context(), s, create("a"))
-		later := make([]*outcome, 100) // all of them in the next batch, and among them a conflict with an op before it
+		// all of them in the next batch, and among them a conflict with an op before it
+		later := make([]*outcome, 100)
 		for i := range later {
 			later[i] = commit(t.Context(), s, create(fmt.Sprint("b", i/2)))
 		}

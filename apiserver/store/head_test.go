@@ -145,7 +145,8 @@ func decodeHead(data []byte) (head Head, err error) {
 		if raw := metadata[name]; raw != nil {
 			if err := json.Unmarshal(raw, into); err != nil {
 				if strings.HasSuffix(name, "Timestamp") {
-					return head, errOutside // time.Parse takes some times that time.UnmarshalJSON does not
+					// time.Parse takes some times that time.UnmarshalJSON does not
+					return head, errOutside
 				}
 				return head, err
 			}

@@ -28,7 +28,8 @@ func TestManyWatchers(t *testing.T) {
 		tooLate bool
 	}
 	accounts := make([]account, watchers)
-	var made, seen atomic.Int64 // what was written, and what the first watcher, which keeps up, has seen
+	// what was written, and what the first watcher, which keeps up, has seen
+	var made, seen atomic.Int64
 	var reading sync.WaitGroup
 	for i := range watchers {
 		cursor, err := s.Watch("things", start)
@@ -84,7 +85,8 @@ func TestManyWatchers(t *testing.T) {
 				made.Add(1)
 				op := create(fmt.Sprint(w, "-", n%5))
 				if op.Expect = store.AnyRevision; n%5 == 4 {
-					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision} // a deletion
+					// a deletion
+					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision}
 				}
 				if _, err := s.Commit(t.Context(), op); err != nil {
 					t.Error(err)

@@ -153,7 +153,8 @@ read x; echo got-$x; exit 4`
 		t.Fatal(err)
 	}
 	screenShows(t, screen, "got-typed")
-	_, _ = io.Copy(io.Discard, screen) // ends with an error when the last writer has closed the terminal
+	// ends with an error when the last writer has closed the terminal
+	_, _ = io.Copy(io.Discard, screen)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 {
 		t.Errorf("exit %d", code)

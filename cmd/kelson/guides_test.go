@@ -116,7 +116,8 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 		"GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
 		"TMPDIR="+t.TempDir(), "LOGS="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that background commands end with the script
+	// so that background commands end with the script
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 	output, err := cmd.CombinedOutput()

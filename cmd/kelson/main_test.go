@@ -117,7 +117,8 @@ func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	s.cmd = exec.Command(built(t, binary), append([]string{"serve", "--secure-port=0"}, args...)...)
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // the test removes what a killed server leaves behind
+	// the test removes what a killed server leaves behind
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

@@ -131,7 +131,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created") // kubectl validates with the OpenAPI document of the plane
+	// kubectl validates with the OpenAPI document of the plane
+	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created")
 	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
 
 	// Deleting a plane ends its watches quickly.

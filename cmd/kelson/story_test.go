@@ -65,7 +65,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "get -o wide", kubectl("get", "at", "example-at", "-o", "wide"), "COMMAND")
 	wantContains(t, "explain", kubectl("explain", "at.spec"), "KIND:       At", "command", "schedule", "-required-")
 	described := ""
-	eventually(t, "the last Event is recorded", func() bool { // Events are written after the change that they describe
+	// Events are written after the change that they describe
+	eventually(t, "the last Event is recorded", func() bool {
 		described = kubectl("describe", "at", "example-at")
 		return strings.Contains(described, "Completed")
 	})

@@ -29,7 +29,8 @@ func apiServiceColumns(h printers.PrintHandler) {
 		{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 	}
 	if err := h.TableHandler(columns, apiServiceRow); err != nil {
-		panic(fmt.Errorf("add the table of APIServices: %w", err)) // the function's signature is wrong
+		// the function's signature is wrong
+		panic(fmt.Errorf("add the table of APIServices: %w", err))
 	}
 }
 

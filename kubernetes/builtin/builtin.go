@@ -72,8 +72,9 @@ const (
 // kinds builds the entries of one control plane, and resolves the Resources to which their rules
 // refer.
 type kinds struct {
-	cfg  Config
-	made map[schema.GroupResource]*resource.Resource // complete when Resources returns, and not modified afterwards
+	cfg Config
+	// complete when Resources returns, and not modified afterwards
+	made map[schema.GroupResource]*resource.Resource
 }
 
 func (k *kinds) resource(group, plural string) *resource.Resource {

@@ -27,7 +27,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range list {
-		if r.Group == "apiregistration.k8s.io" { // k8s.io/api has no sample of it; see TestAPIServices
+		// k8s.io/api has no sample of it; see TestAPIServices
+		if r.Group == "apiregistration.k8s.io" {
 			continue
 		}
 		for _, version := range r.Versions {

@@ -85,7 +85,8 @@ func TestWritesOfSeveralServers(t *testing.T) {
 		a, b := pair(t, Config{})
 		made := a.do(201, "POST", path, `{metadata: {name: x}, data: {by: a}}`)
 		made.Object["data"] = map[string]any{"by": "b"}
-		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object)) // only a has read this revision
+		// only a has read this revision
+		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object))
 		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, made.Object))
 		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"), str(updated, "metadata", "resourceVersion"))
 		a.do(200, "DELETE", path+"/x", "")

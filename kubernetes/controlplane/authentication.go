@@ -61,7 +61,8 @@ func (p *ControlPlane) patchSecret(ctx context.Context, namespace, name string, 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status alone is enough if the body can't be read
+		// the status alone is enough if the body can't be read
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return fmt.Errorf("patch secret: %s: %s", resp.Status, answer)
 	}
 	return nil

@@ -233,7 +233,8 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	switch {
 	case err != nil && named:
 		return nil, err
-	case err != nil || len(content) == 0: // in a folder it may be a template or a configuration file
+	case err != nil || len(content) == 0:
+		// in a folder it may be a template or a configuration file
 		return nil, nil
 	}
 	if group := obj.GroupVersionKind().Group; group == "kustomize.config.k8s.io" {

@@ -78,7 +78,8 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 	for i, a := range spec.AuditAnnotations {
 		annotations[i] = &validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}
 	}
-	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams} // messages must not depend on the user
+	// messages must not depend on the user
+	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams}
 	return validating.NewValidator(
 		conditions(validations, with),
 		compileMatcher(compiler, policy.Name, spec.MatchConditions, spec.FailurePolicy, with),

@@ -156,7 +156,8 @@ func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a a
 		return err, false
 	}
 	code := int(failed.Status.ErrStatus.Code)
-	canceled := errors.Is(failed.Reason, context.Canceled) // by the client: not a failure of the webhook
+	// by the client: not a failure of the webhook
+	canceled := errors.Is(failed.Reason, context.Canceled)
 	if policy := inv.Webhook.GetFailurePolicy(); policy == nil || *policy != admissionregistrationv1.Ignore {
 		h.metrics.called(h.kind, name, op, code, true, took)
 		if !canceled {

@@ -202,7 +202,8 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
 	t.Helper()
 	cursor, err := s.Watch("things", after)
-	if now := s.Snapshot().Revision(); after < now && (after > 0 || err != nil) { // who heard of nothing may begin where there was nothing
+	// who heard of nothing may begin where there was nothing
+	if now := s.Snapshot().Revision(); after < now && (after > 0 || err != nil) {
 		if !errors.Is(err, store.ErrCompacted) {
 			t.Errorf("round %d: a watch after %d of a store that starts at %d: %v", round, after, now, err)
 		}

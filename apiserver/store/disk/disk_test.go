@@ -180,7 +180,8 @@ func TestCheckpoints(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	if size > 200_000 { // of the half million bytes that were written, some beside the last checkpoint
+	// of the half million bytes that were written, some beside the last checkpoint
+	if size > 200_000 {
 		t.Errorf("%d bytes in %v", size, files)
 	}
 	s = reopen()

@@ -29,7 +29,8 @@ type lossy struct {
 	failure  error // what it fails with
 	powerAt  int   // the call during which power is lost; 0: none
 	powerOff bool
-	struck   string // the call that failed, or during which power was lost, and the kind of its file
+	// the call that failed, or during which power was lost, and the kind of its file
+	struck string
 }
 
 var (

@@ -24,9 +24,10 @@ func TestGuard(t *testing.T) {
 		return &store.Event{Type: store.Modified, Object: &store.Object{Key: e.Object.Key, Revision: e.Object.Revision + 1}, Prev: e.Object}
 	}
 	for _, test := range []struct {
-		name  string
-		watch func([]*store.Event) []*store.Event // what the store would publish, were the watchers to see it right
-		whole bool                                // the guard has nothing to say
+		name string
+		// what the store would publish, were the watchers to see it right
+		watch func([]*store.Event) []*store.Event
+		whole bool // the guard has nothing to say
 	}{
 		{"as it is", func(e []*store.Event) []*store.Event { return e }, true},
 		{"one is lost", func(e []*store.Event) []*store.Event { return append(slices.Clone(e), shift(e[len(e)-1])) }, false},

@@ -198,7 +198,8 @@ func (w *world) look(t *testing.T, r *rand.Rand, written <-chan struct{}) {
 		l := look{w.store.Snapshot(), true}
 		if revision := l.snapshot.Revision(); r.IntN(3) == 0 {
 			past := revision - r.Uint64N(revision-w.start+1)
-			if r.IntN(50) == 0 && !w.store.Follows() { // who shares a log must find what it has written
+			// who shares a log must find what it has written
+			if r.IntN(50) == 0 && !w.store.Follows() {
 				if err := w.store.Compact(past); err != nil || w.store.Compacted() < past {
 					t.Errorf("compact to %d of %d: %v; compacted is %d", past, revision, err, w.store.Compacted())
 				}

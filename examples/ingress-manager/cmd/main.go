@@ -15,7 +15,8 @@ import (
 )
 
 func main() {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules() // KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
+	// KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`path` of a kubeconfig file")
 	workers := flag.Int("workers", 2, "`number` of Services that are looked at a time")
 	flag.Parse()

@@ -134,7 +134,8 @@ func (a *archive) addV2(file string) error {
 		}
 		delete(doc, name)
 	}
-	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") }) // of /logs
+	// of /logs
+	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") })
 
 	head := bytes.TrimSuffix(object(doc), []byte("}"))
 	if err := a.add("v2/head.json", "", append(head, `,"paths":{`...)); err != nil {

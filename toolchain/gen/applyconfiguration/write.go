@@ -231,7 +231,8 @@ func (w *writer) plain(t loader.Type) string {
 		return ac
 	}
 	if n, ok := t.(*loader.Named); ok && w.collection(n) && w.plainElement(n) {
-		return w.plain(n.Underlying()) // a named list of structs: the name would be that of another type
+		// a named list of structs: the name would be that of another type
+		return w.plain(n.Underlying())
 	}
 	return w.f.Type(t)
 }

@@ -78,7 +78,8 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 	opts.AddUnconfinedFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
-		c.MarkFlagsMutuallyExclusive("kubeconfig", name) // these configure the control plane of this process
+		// these configure the control plane of this process
+		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
 	}
 	return c
 }
@@ -125,9 +126,10 @@ type cluster struct {
 	log        *devlog.Log
 	client     client.Client
 	kubeconfig string
-	follow     func(ctx context.Context, dir string) (stop func(), err error) // starts to log what happens
-	wait       func(context.Context, *waitfor.Condition) error
-	stop       func() error
+	// starts to log what happens
+	follow func(ctx context.Context, dir string) (stop func(), err error)
+	wait   func(context.Context, *waitfor.Condition) error
+	stop   func() error
 }
 
 func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster, error) {

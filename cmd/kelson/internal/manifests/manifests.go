@@ -81,7 +81,8 @@ func read(folder string) (Objects, error) {
 // Build builds the kustomization in folder.
 func Build(folder string) (Objects, error) {
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionLegacy // namespaces and definitions before their objects, webhooks last
+	// namespaces and definitions before their objects, webhooks last
+	options.Reorder = krusty.ReorderOptionLegacy
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", folder, err)

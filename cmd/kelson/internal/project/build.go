@@ -143,7 +143,8 @@ func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writ
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches the child only once, through Cancel
+	// so that Ctrl-C reaches the child only once, through Cancel
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = childGrace
 	err := cmd.Run()

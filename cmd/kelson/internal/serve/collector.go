@@ -102,7 +102,8 @@ func (c *collector) look() {
 	}
 	footprint.Release(manyPages)
 	c.armed.Store(false)
-	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) { // a request arrived in the meantime
+	// a request arrived in the meantime
+	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) {
 		c.timer.Reset(quiet)
 	}
 }

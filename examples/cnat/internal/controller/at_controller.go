@@ -44,7 +44,8 @@ func NewAtReconciler(deps operator.Deps) *AtReconciler { return &AtReconciler{de
 func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Result, error) {
 	switch at.Status.Phase {
 	case cnat.Done, cnat.Failed:
-		return operator.Result{}, nil // a command runs once, whatever becomes of its pod or of the spec
+		// a command runs once, whatever becomes of its pod or of the spec
+		return operator.Result{}, nil
 	case cnat.Running:
 		return operator.Result{}, r.follow(ctx, at)
 	}
@@ -70,7 +71,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 // start makes the pod. Its name follows from the At, so that a second attempt, after a crash say,
 // makes no second pod.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
-	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // owned by at, and visible to the next read
+	// owned by at, and visible to the next read
+	pod, err := operator.Apply(ctx, r.Client, podFor(at))
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,8 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		if at.Status.StartTime.Time.Before(at.CreationTimestamp.Add(30*24*time.Hour-time.Second)) || at.Status.CompletionTime.Before(at.Status.StartTime) {
 			t.Fatalf("the times are wrong: %+v", at.Status)
 		}
-		wantEvents(t, env, "Started", "Completed") // Scheduled was thirty days ago, and events last an hour
+		// Scheduled was thirty days ago, and events last an hour
+		wantEvents(t, env, "Started", "Completed")
 	})
 }
 

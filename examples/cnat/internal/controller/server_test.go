@@ -96,5 +96,6 @@ func TestAtOnAServer(t *testing.T) {
 	must(<-ended)
 	must(c.Delete(ctx, object))
 	grace := int64(0)
-	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace}))) // where no garbage collector runs
+	// where no garbage collector runs
+	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace})))
 }

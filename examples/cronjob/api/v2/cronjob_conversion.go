@@ -35,7 +35,8 @@ func (c *CronJob) ConvertTo(hub webhook.Hub) error {
 		if c.Spec.Schedule.any() {
 			to.Spec.Schedule = kept
 		}
-		delete(to.Annotations, scheduleAnnotation) // else it was overruled by fields that somebody set
+		// else it was overruled by fields that somebody set
+		delete(to.Annotations, scheduleAnnotation)
 		if len(to.Annotations) == 0 {
 			to.Annotations = nil
 		}

@@ -82,7 +82,8 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 		t.Fatalf("%v, %v", made, err)
 	}
 	var shown *unstructured.Unstructured
-	until(t, "shown", func() error { // a watch ends when the definition changes, as it does when conversion is registered
+	// a watch ends when the definition changes, as it does when conversion is registered
+	until(t, "shown", func() error {
 		events, err := demos.Watch(ctx, metav1.ListOptions{ResourceVersion: made.GetResourceVersion()})
 		if err != nil {
 			return err

@@ -109,7 +109,8 @@ func (c *controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := c.sync(context.WithoutCancel(ctx), item.Key); err != nil { // what was begun is finished
+		// what was begun is finished
+		if err := c.sync(context.WithoutCancel(ctx), item.Key); err != nil {
 			slog.Info("sync failed and is tried again", "foo", item.Key.String(), "err", err)
 			c.queue.AddRateLimited(item.Key, struct{}{})
 		} else {

@@ -136,7 +136,8 @@ func (c *controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key)) // what was begun is finished
+		// what was begun is finished
+		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key))
 		c.queue.Done(item)
 	}
 }

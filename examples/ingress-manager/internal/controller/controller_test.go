@@ -111,8 +111,10 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 		return nil
 	})
 	must(t, c.Delete(ctx, stranger))
-	settle(func() error { return nil })                                             // or the Service is seen before the Ingress is, and tried again later
-	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} }) // it may have been given up
+	// or the Service is seen before the Ingress is, and tried again later
+	settle(func() error { return nil })
+	// it may have been given up
+	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} })
 	ingress(forHost("", 9090))
 }
 
@@ -169,5 +171,6 @@ func TestIngressOnAServer(t *testing.T) {
 	must(t, <-ended)
 	must(t, c.Delete(t.Context(), service(nil)))
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
-	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress))) // where no garbage collector runs
+	// where no garbage collector runs
+	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress)))
 }

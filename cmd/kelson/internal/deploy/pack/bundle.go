@@ -31,7 +31,8 @@ func Bundle(o Operator) (Files, error) {
 			deployments = append(deployments, map[string]any{"name": obj.GetName(), "label": obj.GetLabels(), "spec": obj.Object["spec"]})
 		case "CustomResourceDefinition":
 			owned = append(owned, ownedBy(obj)...)
-			unstructured.RemoveNestedField(obj.Object, "spec", "conversion") // OLM sets it from the webhook definitions below
+			// OLM sets it from the webhook definitions below
+			unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
 			if err := files.add("manifests/"+obj.GetName()+".crd.yaml", obj); err != nil {
 				return nil, err
 			}
@@ -39,7 +40,8 @@ func Bundle(o Operator) (Files, error) {
 			hooks = append(hooks, admissionHooks(obj, o.deployment().GetName())...)
 		case "ClusterRoleBinding":
 		case "ClusterRole":
-			if !clusterRoles.bound[obj.GetName()] && !certifies(obj.GetName()) { // bound roles are in the ClusterServiceVersion
+			// bound roles are in the ClusterServiceVersion
+			if !clusterRoles.bound[obj.GetName()] && !certifies(obj.GetName()) {
 				if err := files.add("manifests/"+fileName(obj), obj); err != nil {
 					return nil, err
 				}

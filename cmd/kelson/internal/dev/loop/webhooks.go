@@ -136,7 +136,8 @@ const serveTimeout = 30 * time.Second
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
 	defer cancel()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // only checks that the port accepts connections
+	// only checks that the port accepts connections
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	for {
 		conn, err := dialer.DialContext(ctx, "tcp", h.address)
 		if err == nil {

@@ -43,7 +43,8 @@ func newEnv(t *testing.T) *testenv.Env {
 		}))
 	until(t, func() bool {
 		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
-		probe.Spec.Schedule.Minute = "61" // v2 lets it pass, v1 does not: it takes conversion to be refused
+		// v2 lets it pass, v1 does not: it takes conversion to be refused
+		probe.Spec.Schedule.Minute = "61"
 		probe.Spec.JobTemplate = cron("probe", "").Spec.JobTemplate
 		return apierrors.IsInvalid(env.Client().Create(t.Context(), probe, client.DryRunAll))
 	})
