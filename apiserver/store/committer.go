@@ -90,7 +90,8 @@ func (c *committer) close() error {
 func (c *committer) run() {
 	defer close(c.done)
 	var batch []*request
-	for ok := true; ; {
+	for {
+		var ok bool
 		if batch, ok = c.queue.take(batch); !ok {
 			return
 		}

@@ -30,7 +30,8 @@ type world struct {
 	acked    map[store.Key]string // the payload of each key
 	revision uint64               // the newest acknowledged
 	watched  uint64               // the revision that a client had reached before the start
-	oneByOne bool                 // no writes during a checkpoint, so that every run makes the same calls
+	// no writes during a checkpoint, so that every run makes the same calls
+	oneByOne bool
 	// maybe is the one unit whose outcome is unknown.
 	maybe map[store.Key]string
 }

@@ -15,7 +15,8 @@ func TestStateFlagsWithoutEffect(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a server that starts nevertheless ends at once
 	for _, test := range []struct{ args, want string }{
-		{"--etcd-prefix=/registry", "--etcd-prefix has no effect without --etcd-servers"}, // the default, but given
+		// the default, but given
+		{"--etcd-prefix=/registry", "--etcd-prefix has no effect without --etcd-servers"},
 		{"--etcd-timeout=3s", "--etcd-timeout has no effect without --etcd-servers"},
 		{"--etcd-cafile=f", "--etcd-cafile has no effect without --etcd-servers"},
 		{"--in-memory --etcd-compaction-interval=0", "--etcd-compaction-interval has no effect without --etcd-servers"},
