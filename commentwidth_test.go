@@ -14,8 +14,9 @@ import (
 // maxColumns is the maximum width of a line with a comment, with a tab counted as four columns.
 const maxColumns = 100
 
-// unwrappable matches comments that cannot be wrapped: directives, markers, preformatted text (tables,
-// code, drawings), which gofmt indents, and lines that are one word, such as a URL.
+// unwrappable matches comments that cannot be wrapped: directives, markers, preformatted text
+// (tables, code, drawings), which gofmt indents, and lines that are one word, such as a URL. The
+// output of examples cannot be wrapped either.
 var unwrappable = regexp.MustCompile(`^//(go:|lint:|nolint|export |\s*\+|\t|    |\s*\S+$)`)
 
 // unwrapped lists folders whose comments still exceed the width. Remove an entry when its comments
@@ -69,15 +70,20 @@ func wideComments(src []byte) (wide []int) {
 	file := files.AddFile("", -1, len(src))
 	var s scanner.Scanner
 	s.Init(file, src, nil, scanner.ScanComments)
+	output := -1 // the last line of the output of an example
 	for {
 		pos, tok, text := s.Scan()
 		if tok == token.EOF {
 			return wide
 		}
+		at := file.Line(pos)
+		if tok == token.COMMENT && (strings.HasPrefix(text, "// Output:") || output == at-1) {
+			output = at
+			continue
+		}
 		if tok != token.COMMENT || unwrappable.MatchString(text) {
 			continue
 		}
-		at := file.Line(pos)
 		if columns := utf8.RuneCountInString(strings.ReplaceAll(lines[at-1], "\t", "    ")); columns > maxColumns {
 			wide = append(wide, at)
 		}
@@ -87,15 +93,16 @@ func wideComments(src []byte) (wide []int) {
 func TestWideComments(t *testing.T) {
 	long := strings.Repeat("word ", 20)
 	for src, want := range map[string]int{
-		"// short":                               0,
-		"// " + long:                             1,
-		"var a int // " + long:                   1,
-		"var a = `// " + long + "`":              0,
-		"//go:generate " + long:                  0,
-		"// +kubebuilder:rbac:" + long:           0,
-		"//\t" + long:                            0,
-		"// https://" + strings.Repeat("x", 100): 0,
-		"\t\t// " + long[:90]:                    1,
+		"// short":                  0,
+		"// " + long:                1,
+		"var a int // " + long:      1,
+		"var a = `// " + long + "`": 0,
+		"// Output:\n// " + long + "\n// " + long: 0,
+		"//go:generate " + long:                   0,
+		"// +kubebuilder:rbac:" + long:            0,
+		"//\t" + long:                             0,
+		"// https://" + strings.Repeat("x", 100):  0,
+		"\t\t// " + long[:90]:                     1,
 	} {
 		if got := len(wideComments([]byte("package p\n" + src + "\n"))); got != want {
 			t.Errorf("%q: %d wide comments, want %d", src, got, want)

@@ -14,6 +14,6 @@ func Example() {
 	_, err = reg.Parse("kubebuilder:validation:MinLenght=1", marker.OnField)
 	fmt.Println(err)
 	// Output:
-	// Phase .status.phase 0 <nil> unknown marker +kubebuilder:validation:MinLenght; did you mean
-	// +kubebuilder:validation:MinLength?
+	// Phase .status.phase 0 <nil>
+	// unknown marker +kubebuilder:validation:MinLenght; did you mean +kubebuilder:validation:MinLength?
 }

@@ -27,7 +27,7 @@ func main() {
 		err = controller.Run(ctx, config, *workers)
 	}
 	if err != nil {
-		slog.Error("foobar ended", "err", err)
+		slog.Error("foobar failed", "err", err)
 		os.Exit(1)
 	}
 }

@@ -27,7 +27,7 @@ func main() {
 		err = controller.Run(ctx, config, *workers)
 	}
 	if err != nil {
-		slog.Error("the ingress manager ended", "err", err)
+		slog.Error("ingress manager failed", "err", err)
 		os.Exit(1)
 	}
 }

@@ -24,8 +24,8 @@ import (
 )
 
 // EX-01, RUN-07: the operator on the server of a kubeconfig: go run ./test/against runs it on
-// kube-apiserver. There is no scheduler and no kubelet: the test plays them, and says that the pod
-// ran.
+// kube-apiserver. There is no scheduler and no kubelet: the test acts as both and reports that the
+// pod ran.
 func TestAtOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {
@@ -66,7 +66,7 @@ func TestAtOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := at(in(6*time.Second), "echo YAY")
-	eventually(func() error { return c.Create(ctx, object) }) // when the definition is served
+	eventually(func() error { return c.Create(ctx, object) }) // until the definition is served
 	key := client.KeyOf(object)
 	phase := func(want cnat.AtPhase) func() error {
 		return func() error {

@@ -31,8 +31,8 @@ func service(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// story is the life of an Ingress. settle waits until the controller is done: until check returns
-// nil.
+// story goes through the life of an Ingress. settle waits until the controller is idle, or until
+// check returns nil.
 func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	ctx := t.Context()
 	ingress := func(check func(*networkingv1.Ingress) error) {
@@ -81,7 +81,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations[controller.Annotation] = "true"; s.Spec.Ports[0].Port = 9090 })
 	ingress(forHost("", 9090))
 
-	// What somebody else does to it is undone, except for what is left to him.
+	// Changes by other clients are reverted, except for fields that the controller does not set.
 	class := "nginx"
 	found, err := client.Get[networkingv1.Ingress](ctx, c, client.Key{Namespace: "default", Name: "web"})
 	must(t, err)
@@ -99,7 +99,8 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = nil })
 	ingress(none)
 
-	// A stranger's Ingress is left alone, and the Service gets its own when that is gone.
+	// An Ingress that another client created is not changed. The Service gets its own when that is
+	// deleted.
 	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
 	must(t, c.Create(ctx, stranger))
@@ -111,9 +112,9 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 		return nil
 	})
 	must(t, c.Delete(ctx, stranger))
-	// or the Service is seen before the Ingress is, and tried again later
+	// otherwise the controller may see the Service before the Ingress, and retry later
 	settle(func() error { return nil })
-	// it may have been given up
+	// the retries may be exhausted
 	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} })
 	ingress(forHost("", 9090))
 }
