@@ -34,7 +34,7 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 	})
 }
 
-// within is a context that hides the audit record of the request it belongs to.
+// within is a context that hides the audit record of the enclosing request.
 type within struct{ context.Context }
 
 func (w within) Value(key any) any {

@@ -48,7 +48,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 		if pending {
-			// a conflict with another server of the same store is possible
+			// another server of the same store may have written first
 			again = time.After(adjustEvery)
 		}
 	}

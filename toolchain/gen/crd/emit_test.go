@@ -41,7 +41,7 @@ func TestEmitterIsYAML(t *testing.T) {
 			})
 		f.Fill(def)
 		if len(def.Spec.Versions) == 0 {
-			continue // always present
+			continue // a definition always has a version
 		}
 		for i := range def.Spec.Versions {
 			if def.Spec.Versions[i].Schema == nil {

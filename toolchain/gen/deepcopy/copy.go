@@ -6,7 +6,7 @@ import (
 
 // methods are the hand-written copy methods of a type.
 type methods struct {
-	copy, copyPtr bool // DeepCopy exists; it returns a pointer, so its receiver is one
+	copy, copyPtr bool // there is a DeepCopy; its receiver and result are pointers
 	into          bool // DeepCopyInto
 }
 

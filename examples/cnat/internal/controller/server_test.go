@@ -96,6 +96,6 @@ func TestAtOnAServer(t *testing.T) {
 	must(<-ended)
 	must(c.Delete(ctx, object))
 	grace := int64(0)
-	// where no garbage collector runs
+	// No garbage collector runs with kube-apiserver alone.
 	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace})))
 }
