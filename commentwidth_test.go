@@ -19,16 +19,16 @@ const maxColumns = 100
 // output of examples cannot be wrapped either.
 var unwrappable = regexp.MustCompile(`^//(go:|lint:|nolint|export |\s*\+|\t|    |\s*\S+$)`)
 
-// unwrapped lists folders and files whose comments still exceed the width. Remove an entry when its comments
-// fit; do not add one.
+// unwrapped lists folders and files whose comments still exceed the width. Remove an entry when its
+// comments fit; do not add one.
 var unwrapped = []string{
 	"apiserver/authn", "apiserver/authz", "apiserver/crd", "apiserver/rest",
 	"kubernetes/builtin/codec.go", "kubernetes/builtin/dataobjects.go",
 	"kubernetes/builtin/managedfields", "kubernetes/controllers", "operator",
 }
 
-// TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot be
-// wrapped and generated files.
+// TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot
+// be wrapped and generated files.
 func TestCommentWidth(t *testing.T) {
 	out, err := exec.Command("git", "ls-files", "*.go").Output()
 	if err != nil {

@@ -26,7 +26,8 @@ func directory(contents map[string][]byte) *lossy {
 }
 
 // FuzzDirectory loads a log and a state with arbitrary content. They are loaded or refused without
-// harm. A directory that was loaded is loaded again with the same state, and can be written to. API-13
+// harm. A directory that was loaded is loaded again with the same state, and can be written to.
+// API-13
 func FuzzDirectory(f *testing.F) {
 	read := func(revision uint64, suffix string) []byte {
 		content, err := os.ReadFile(filepath.Join("testdata", "format1", fileName(revision, suffix)))
@@ -85,8 +86,8 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// FuzzUpgrade reads a file of the first format with arbitrary content. It is read or refused without
-// harm. API-13
+// FuzzUpgrade reads a file of the first format with arbitrary content. It is read or refused
+// without harm. API-13
 func FuzzUpgrade(f *testing.F) {
 	for _, n := range []int{0, 3, 40} {
 		name := filepath.Join(f.TempDir(), oldFile)

@@ -83,8 +83,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Conversion returns the part of the operator that converts Demos. A kind whose versions share no Go
-// type is named by group and kind.
+// Conversion returns the part of the operator that converts Demos. A kind whose versions share no
+// Go type is named by group and kind.
 func Conversion() operator.Part {
 	return operator.Setup(func(deps operator.Deps) error {
 		return deps.Manager.AddConversion(schema.GroupKind{Group: Group, Kind: Kind})
