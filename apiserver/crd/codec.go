@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/tree"
@@ -262,7 +263,7 @@ func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 func (c *compiled) normalized(u *unstructured.Unstructured) bool {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]
-	return ok && kind.Group == c.group && v.shape().Unchanged(u.Object)
+	return ok && kind.Group == c.group && validity.Unchanged(v.shape(), u.Object)
 }
 
 // schemaOf returns the schema of an object's version; nil if the kind has no such version.

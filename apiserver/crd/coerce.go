@@ -32,8 +32,6 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 		return c.coerceContent(u, opts)
 	}
-	owned := c.detach(u)
-	defer func() { attach(u, owned) }()
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
 		DropMalformedFields: opts.repair, ReturnUnknownFieldPaths: opts.report,
 	})

@@ -12,7 +12,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/version"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 )
 

@@ -1,6 +1,6 @@
 package crd
 
-import "kelson.dev/apiserver/crd/managedfields"
+import "kelson.dev/apiserver/fastpath/managedfields"
 
 // exactMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not change it. coerce then skips the
 // conversion.

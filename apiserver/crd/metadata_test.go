@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/store/storetest"
 )
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	fastfields "kelson.dev/apiserver/crd/managedfields"
+	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -154,8 +154,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 	if subresource != "" && subresource != "status" || m.preserves() || m.noFastPaths {
 		return library, nil
 	}
-	s, err := m.versions[version].structural()
-	if err != nil {
+	if _, err := m.versions[version].structural(); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -165,7 +164,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 		}
 	}
 	return fastfields.New(fastfields.Config{
-		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Schema: s,
+		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) }, // without a usable schema there are none
 	}), nil
 }

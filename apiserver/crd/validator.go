@@ -5,13 +5,13 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 )
 
 // certainly is a validator that calls the library only for objects that are not certainly valid.
 type certainly struct {
 	validation.SchemaValidator
-	schema *certain.Schema
+	schema *validity.Schema
 }
 
 // newValidator returns the validator of a schema: the library's own with noFastPaths.
@@ -20,7 +20,7 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	if err != nil || noFastPaths {
 		return library, err
 	}
-	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
+	return certainly{SchemaValidator: library, schema: validity.Compile(schema)}, nil
 }
 
 func (v certainly) Validate(object any, options ...validation.ValidationOption) *validate.Result {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 
-	"kelson.dev/apiserver/crd/internal/crdtest"
+	"kelson.dev/apiserver/internal/crdtest"
 	"kelson.dev/apiserver/store/storetest"
 )
 

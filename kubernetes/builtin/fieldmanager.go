@@ -74,7 +74,8 @@ func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 	return nil
 }
 
-// resetNames returns the top-level fields that a strategy resets in a version. ok is false if it resets other fields too.
+// resetNames returns the top-level fields that a strategy resets in a version. ok is false if it resets others,
+// or metadata.
 func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
 	s, resets := strategy.(upstream.ResetFieldsStrategy)
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
@@ -86,7 +87,7 @@ func resetNames(strategy any, version schema.GroupVersion) (names []string, ok b
 	}
 	ok = true
 	set.Iterate(func(path fieldpath.Path) {
-		if ok = ok && len(path) == 1 && path[0].FieldName != nil; ok {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
 			names = append(names, *path[0].FieldName)
 		}
 	})

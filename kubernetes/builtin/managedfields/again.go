@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"kelson.dev/apiserver/fastpath/fieldset"
 )
 
 // again applies a configuration with exactly the fields that its manager applied before, if the object still has all of them. No field
@@ -31,18 +33,18 @@ func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, 
 		return nil, false
 	}
 	w := newWriter()
-	defer w.free()
-	if !w.configuration(config.Object, m.Shape, m.Reset) || !bytes.Equal(managers[self].FieldsV1.GetRawBytes(), w.raw) {
+	defer w.Free()
+	if !w.Object(config.Object, m.Shape, fieldset.Options{Nulls: true, Reset: m.Reset}) || !bytes.Equal(managers[self].FieldsV1.GetRawBytes(), w.Raw) {
 		return nil, false
 	}
-	w.raw = w.raw[:0]
+	w.Raw = w.Raw[:0]
 	versioned, ok := m.toVersion(live)
-	if !ok {
+	if !ok || !m.check().accepts(versioned) {
 		return nil, false
 	}
 	o := overlay{writer: w}
 	changed, ok := o.over(config.Object, versioned, m.Shape, m.Reset)
-	if !ok || !m.left(managers, self, w.raw) {
+	if !ok || !m.left(managers, self, w.Raw) {
 		return nil, false
 	}
 	next = live.DeepCopyObject()
@@ -52,7 +54,7 @@ func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, 
 	if versioned, ok = m.toVersion(next); !ok {
 		return nil, false
 	}
-	w.raw, o.set = w.raw[:0], true
+	w.Raw, o.set = w.Raw[:0], true
 	if _, ok := o.over(config.Object, versioned, m.Shape, m.Reset); !ok {
 		return nil, false
 	}
@@ -112,7 +114,7 @@ func seconds(t *metav1.Time) int64 {
 // orderly reports whether all managers have the form and order that this server writes, and wrote in the manager's version.
 func (m *Manager) orderly(managers []metav1.ManagedFieldsEntry) bool {
 	for i, e := range managers {
-		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !plain(e.Manager) || !plain(e.Subresource) ||
+		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !fieldset.Plain(e.Manager) || !fieldset.Plain(e.Subresource) ||
 			e.Operation != metav1.ManagedFieldsOperationApply && e.Operation != metav1.ManagedFieldsOperationUpdate || i > 0 && inOrder(managers[i-1], e) > 0 {
 			return false
 		}

@@ -1,18 +1,19 @@
-// Package certain decides, in one walk without allocations, whether an object is certainly valid.
+// Package validity decides, in one walk without allocations, whether an object is certainly valid.
 //
-// The library that validates custom objects builds a tree of validators for each object, at a higher cost than the rest of the write.
-// Most schemas use simple rules only: types, properties, bounds, patterns. A [Schema] implements these. Of an object it says either that
-// the library would find no error, or that it does not know. In the second case the caller asks the library, whose errors clients see.
+// The library that validates custom objects builds a tree of validators for each object, at a higher cost
+// than the rest of the write. Most schemas use simple rules only: types, properties, bounds, patterns. A
+// [Schema] implements these. It reports either that the library would find no error in an object, or that
+// it cannot tell. In the second case the caller asks the library, whose errors clients see.
 //
-//	schema := certain.Compile(openAPI)
+//	schema := validity.Compile(openAPI)
 //	if schema.Valid(object) {
 //		return nil
 //	}
 //	return library.Validate(object)
 //
-// [Shape] and [Lists] do the same for pruning and defaulting, and for the uniqueness of list elements. All three are safe for concurrent
-// use. Tests compare them with the library on random schemas and objects.
-package certain
+// [Unchanged] and [Lists] do the same for pruning and defaulting, and for the uniqueness of list elements.
+// All three are safe for concurrent use. Tests compare them with the library on random schemas and objects.
+package validity
 
 import (
 	"math"

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/operator/tree"
 )
 
@@ -194,10 +196,10 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 				switch {
 				case name == "labels" || name == "annotations":
 					o.path = fieldpath.MakePathOrDie("metadata", name)
-					if metadata[name], ok = o.over(metadata[name], value, words); !ok {
+					if metadata[name], ok = o.over(metadata[name], value, member(m.member("metadata"), name)); !ok {
 						return nil, false
 					}
-				case !identifying[name] || metadata[name] != value:
+				case !fieldset.Identifies(name) || metadata[name] != value:
 					return nil, false
 				}
 			}
@@ -209,7 +211,7 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 				return nil, false
 			}
 			o.path = fieldpath.Path{fieldpath.FieldNameElement(name)}
-			if out[name], ok = o.over(was, value, m.shape.member(name)); !ok {
+			if out[name], ok = o.over(was, value, m.member(name)); !ok {
 				return nil, false
 			}
 		}
@@ -218,17 +220,17 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 }
 
 // over returns was with the members and elements of value. ok is false if only the library can merge them.
-func (o *overlay) over(was, value any, s *shape) (any, bool) {
+func (o *overlay) over(was, value any, s *shape.Shape) (any, bool) {
 	if s == nil {
 		return nil, false
 	}
 	switch v := value.(type) {
 	case map[string]any:
 		old, ok := was.(map[string]any)
-		if !ok || s.kind != object || len(v) == 0 || len(old) == 0 {
+		if !ok || s.Kind != shape.Object || len(v) == 0 || len(old) == 0 {
 			return nil, false
 		}
-		if s.atomic {
+		if s.Atomic {
 			return o.replace(old, v)
 		}
 		var out map[string]any
@@ -239,7 +241,7 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 			}
 			o.path = append(o.path, fieldpath.FieldNameElement(name))
 			n := len(o.paths)
-			after, ok := o.over(before, value, s.member(name))
+			after, ok := o.over(before, value, member(s, name))
 			if !ok {
 				return nil, false
 			}
@@ -258,12 +260,12 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 		return out, true
 	case []any:
 		old, ok := was.([]any)
-		if !ok || s.kind != list || !s.atomic || len(v) == 0 || len(old) == 0 {
+		if !ok || s.Kind != shape.List || !s.Atomic || len(v) == 0 || len(old) == 0 {
 			return nil, false
 		}
 		return o.replace(old, v)
 	default:
-		if !s.has(was) || !s.has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
+		if !s.Has(was) || !s.Has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
 			return nil, false
 		}
 		return o.replace(was, value)

@@ -1,4 +1,4 @@
-package certain
+package validity
 
 import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"

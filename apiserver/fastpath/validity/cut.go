@@ -1,4 +1,4 @@
-package certain
+package validity
 
 // Cut returns a part of a value with at most n elements and members that are not certainly valid, and whether it left anything out. The
 // library compares each error with all others and would need minutes for a list of a hundred thousand invalid elements. Errors that it

@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/crd"
-	"kelson.dev/apiserver/crd/internal/crdtest"
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
+	"kelson.dev/apiserver/internal/crdtest"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"time"
 
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,6 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/operator/tree"
 )
@@ -22,7 +23,7 @@ type Library interface {
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
-// Config configures a Manager. All fields but Subresource, Reset and Schema are required.
+// Config configures a Manager. All fields but Subresource, Reset and Shape are required.
 type Config struct {
 	Library Library
 	Types   managedfields.TypeConverter
@@ -32,8 +33,8 @@ type Config struct {
 	Subresource string
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
-	// Schema is the schema of the version; nil if the version has none.
-	Schema *structuralschema.Structural
+	// Shape is the shape of the version's schema; nil if only the library understands the schema.
+	Shape *shape.Shape
 	// Default applies the version's defaults to an object.
 	Default func(*unstructured.Unstructured)
 }
@@ -45,12 +46,11 @@ type Manager struct {
 	cache   *Cache
 	version string
 	filter  fieldpath.Filter // nil if Reset is empty
-	shape   *shape
 }
 
 // New returns a Manager.
 func New(c Config) *Manager {
-	m := &Manager{Config: c, cache: c.Cache, version: c.Kind.GroupVersion().String(), shape: shapeOf(c.Schema)}
+	m := &Manager{Config: c, cache: c.Cache, version: c.Kind.GroupVersion().String()}
 	if len(c.Reset) > 0 {
 		reset := fieldpath.NewSet()
 		for _, name := range c.Reset {
@@ -61,20 +61,8 @@ func New(c Config) *Manager {
 	return m
 }
 
-// unowned are the fields that no manager owns: those that the server sets and those that identify the object.
-var unowned = func() *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
-	for name := range identifying {
-		set.Insert(fieldpath.MakePathOrDie("metadata", name))
-	}
-	return set
-}()
-
-// identifying are the unowned fields of metadata.
-var identifying = map[string]bool{
-	"name": true, "namespace": true, "creationTimestamp": true, "selfLink": true, "uid": true, "clusterName": true, "generation": true,
-	"managedFields": true, "resourceVersion": true,
-}
+// unowned are the fields that no manager owns. It must not be changed.
+var unowned = fieldset.Unowned()
 
 // mostUpdaters is the number of Update managers up to which the library keeps each manager apart. It merges the oldest beyond that.
 const mostUpdaters = 10
