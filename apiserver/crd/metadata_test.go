@@ -11,8 +11,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// TestExactMetadataMatchesLibrary checks that metadata which exactMetadata accepts passes through the library's conversion to
-// ObjectMeta and back unchanged. // CRD-01
+// TestExactMetadataMatchesLibrary checks that metadata which exactMetadata accepts passes through
+// the library's conversion to ObjectMeta and back unchanged. // CRD-01
 func TestExactMetadataMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	a := newGenerator(seed, 11)

@@ -21,7 +21,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// models creates the field managers of a kind. The first one builds the type models of all versions.
+// models creates the field managers of a kind. The first one builds the type models of all
+// versions.
 type models struct {
 	*compiled
 	types    func() (managedfields.TypeConverter, error)
@@ -75,8 +76,8 @@ func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
 	return models, nil
 }
 
-// modelOf returns the model of one version of a kind with what managedFields need: the structure and the list types. The documents of
-// /openapi contain it too, but cost ten times as much.
+// modelOf returns the model of one version of a kind with what managedFields need: the structure
+// and the list types. The documents of /openapi contain it too, but cost ten times as much.
 func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.Schema {
 	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	if s != nil {
@@ -147,7 +148,8 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	return made, nil
 }
 
-// tracked returns the fast path in front of library, or library itself where the fast path does not apply.
+// tracked returns the fast path in front of library, or library itself where the fast path does not
+// apply.
 func (m *models) tracked(library resource.FieldManager, types managedfields.TypeConverter, version, subresource string,
 	reset map[fieldpath.APIVersion]*fieldpath.Set,
 ) (resource.FieldManager, error) {

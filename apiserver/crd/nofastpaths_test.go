@@ -11,8 +11,8 @@ import (
 	"kelson.dev/apiserver/internal/crdtest"
 )
 
-// TestNoFastPaths checks that Config.NoFastPaths reaches every fast path of custom kinds, and that a kind with fast paths, compiled
-// from the same stored definition, keeps them.
+// TestNoFastPaths checks that Config.NoFastPaths reaches every fast path of custom kinds, and that
+// a kind with fast paths, compiled from the same stored definition, keeps them.
 func TestNoFastPaths(t *testing.T) {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal([]byte(crdtest.Definition), &definition); err != nil {

@@ -35,8 +35,9 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// maxDoubts bounds the elements and members that are not certainly valid in the first part of an object that the library validates.
-// If the library finds errors in that part, it does not validate the rest.
+// maxDoubts bounds the elements and members that are not certainly valid in the first part of an
+// object that the library validates. If the library finds errors in that part, it does not validate
+// the rest.
 const maxDoubts = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.

@@ -20,7 +20,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// version is one version of a kind. Its functions compile on the first call and return the same result afterwards.
+// version is one version of a kind. Its functions compile on the first call and return the same
+// result afterwards.
 type version struct {
 	spec *apiextensionsv1.CustomResourceDefinitionVersion
 	// internal is the schema in the library's internal type; nil when the version has none.
@@ -40,11 +41,12 @@ type rules struct {
 	status upstream.RESTUpdateStrategy
 
 	structural *structuralschema.Structural
-	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only the library can. statusChecked says
-	// that the version validates statuses.
+	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only
+	// the library can. statusChecked says that the version validates statuses.
 	schema, statusSchema *validity.Schema
 	statusChecked        bool
-	// plain says that the version has no CEL rules, embedded objects or scale, which the two schemas do not cover.
+	// plain says that the version has no CEL rules, embedded objects or scale, which the two
+	// schemas do not cover.
 	plain bool
 	lists *validity.Lists
 }
@@ -177,7 +179,8 @@ func visit(s *structuralschema.Structural, each func(*structuralschema.Structura
 	visit(s.Items, each)
 }
 
-// newTable returns the printer columns. Like Kubernetes, it drops a column that it cannot parse and all that follow.
+// newTable returns the printer columns. Like Kubernetes, it drops a column that it cannot parse and
+// all that follow.
 func newTable(spec *apiextensionsv1.CustomResourceDefinitionVersion) upstream.TableConvertor {
 	columns := spec.AdditionalPrinterColumns
 	if len(columns) == 0 {

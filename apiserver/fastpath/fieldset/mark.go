@@ -68,8 +68,8 @@ func (w *Writer) SortMarks(base int) (ok bool) {
 	return true
 }
 
-// MarkOf returns the mark of an element of a list of shape s, in a tree. ok is false if the element lacks
-// a key member without a default, for which the library may have an error.
+// MarkOf returns the mark of an element of a list of shape s, in a tree. ok is false if the element
+// lacks a key member without a default, for which the library may have an error.
 func MarkOf(element any, s *shape.Shape) (m Mark, ok bool) {
 	if len(s.Keys) == 0 {
 		m.Key[0], ok = ScalarOf(element)

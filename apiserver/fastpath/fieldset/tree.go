@@ -8,8 +8,8 @@ import (
 
 // Options say who owns a tree.
 type Options struct {
-	// Created says that a manager owns the tree because it created the object: it owns maps and lists
-	// as well as their parts. Otherwise it has applied the tree, and owns only the parts.
+	// Created says that a manager owns the tree because it created the object: it owns maps and
+	// lists as well as their parts. Otherwise it has applied the tree, and owns only the parts.
 	Created bool
 	// Nulls accepts nulls outside of metadata, and owns them.
 	Nulls bool
@@ -17,8 +17,9 @@ type Options struct {
 	Reset []string
 }
 
-// Object writes the fields of an object that its manager owns. ok is false if the object has parts that
-// only the library understands, or that violate the schema, for which the library has an error.
+// Object writes the fields of an object that its manager owns. ok is false if the object has parts
+// that only the library understands, or that violate the schema, for which the library has an
+// error.
 func (w *Writer) Object(object map[string]any, s *shape.Shape, o Options) (ok bool) {
 	if s == nil || s.Kind != shape.Object {
 		return false
@@ -81,8 +82,8 @@ func (w *Writer) pushNames(members map[string]any) (base int) {
 	return base
 }
 
-// value writes the owned parts of a value. self says whether the value itself is owned even if it has
-// parts.
+// value writes the owned parts of a value. self says whether the value itself is owned even if it
+// has parts.
 func (w *Writer) value(value any, s *shape.Shape, self bool) (owned, ok bool) {
 	if s == nil {
 		return false, false

@@ -7,8 +7,8 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// Writer encodes a field set as the library does: members sorted, and "." first in a value that is owned
-// itself and has owned parts.
+// Writer encodes a field set as the library does: members sorted, and "." first in a value that is
+// owned itself and has owned parts.
 type Writer struct {
 	Raw   []byte   // the encoding so far
 	Names []string // of the enclosing maps
@@ -112,8 +112,8 @@ func (w *Writer) scalar(s Scalar) bool {
 // Leaf writes a value without owned parts.
 func (w *Writer) Leaf() { w.Raw = append(w.Raw, "{}"...) }
 
-// Recursive walks call Begin and End, not Within with a closure, to keep stack frames small: a goroutine's
-// stack is copied when it grows.
+// Recursive walks call Begin and End, not Within with a closure, to keep stack frames small: a
+// goroutine's stack is copied when it grows.
 
 // Begin opens a value with parts. self says whether the value itself is owned too.
 func (w *Writer) Begin(self bool) (start, parts int) {

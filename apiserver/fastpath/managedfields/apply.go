@@ -16,8 +16,9 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Apply merges a configuration of the manager by into the live state and returns the new state. Errors come from the library:
-// conflicts with other managers, unless force is set, and invalid configurations.
+// Apply merges a configuration of the manager by into the live state and returns the new state.
+// Errors come from the library: conflicts with other managers, unless force is set, and invalid
+// configurations.
 func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	l, isCustom := live.(*unstructured.Unstructured)
 	c, isToo := config.(*unstructured.Unstructured)
@@ -32,8 +33,9 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 // lastApplied is the annotation of kubectl's client-side apply, which the library updates.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// apply is the fast path of Apply. It handles configurations that have at least the fields of the manager's previous one, so that no
-// field must be removed, as is usual for operators. ok is false for all others and for errors.
+// apply is the fast path of Apply. It handles configurations that have at least the fields of the
+// manager's previous one, so that no field must be removed, as is usual for operators. ok is false
+// for all others and for errors.
 func (m *Manager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
 	if !m.matches(live) || !m.matches(config) || by == "" || by == "kubectl" && live.GetAnnotations()[lastApplied] != "" {
 		return nil, false
@@ -124,8 +126,8 @@ func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
 	return err == nil && contains(has, had)
 }
 
-// applied writes the managers after self has applied own, which caused the change c. If changed is false, self keeps the time of its
-// last apply. applied returns false if the library must decide.
+// applied writes the managers after self has applied own, which caused the change c. If changed is
+// false, self keeps the time of its last apply. applied returns false if the library must decide.
 func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *change, self identity, own *fields, changed bool) bool {
 	managers = slices.Clone(managers) // if this returns false, the caller still needs the old ones
 	if at := managers.find(self); at >= 0 && managers[at].fields != own {
@@ -148,7 +150,8 @@ func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *
 	return true
 }
 
-// overlaid is apply for configurations whose fields all exist in the live object; their values may differ.
+// overlaid is apply for configurations whose fields all exist in the live object; their values may
+// differ.
 func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, self identity, force bool) (next *unstructured.Unstructured, ok bool) {
 	own, ok := m.fresh(config.Object, true)
 	if !ok || !m.keeps(managers, self, own) {
@@ -176,8 +179,9 @@ type overlay struct {
 	paths []fieldpath.Path // of the values that differ
 }
 
-// root returns a new object, which shares with the old one everything that is not in the configuration. ok is false if the
-// configuration has fields that the object lacks, or parts that only the library understands.
+// root returns a new object, which shares with the old one everything that is not in the
+// configuration. ok is false if the configuration has fields that the object lacks, or parts that
+// only the library understands.
 func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]any, bool) {
 	out := shallow(object)
 	metadata, ok := out["metadata"].(map[string]any)
@@ -219,7 +223,8 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 	return out, true
 }
 
-// over returns was with the members and elements of value. ok is false if only the library can merge them.
+// over returns was with the members and elements of value. ok is false if only the library can
+// merge them.
 func (o *overlay) over(was, value any, s *shape.Shape) (any, bool) {
 	if s == nil {
 		return nil, false
@@ -272,7 +277,8 @@ func (o *overlay) over(was, value any, s *shape.Shape) (any, bool) {
 	}
 }
 
-// replace returns wanted and records the path if it differs from was. ok is false if the library might see them as equal.
+// replace returns wanted and records the path if it differs from was. ok is false if the library
+// might see them as equal.
 func (o *overlay) replace(was, wanted any) (any, bool) {
 	if tree.Same(was, wanted) {
 		return was, true

@@ -39,8 +39,8 @@ type Config struct {
 	Default func(*unstructured.Unstructured)
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
-// concurrent use.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of
+// its subresources. It is safe for concurrent use.
 type Manager struct {
 	Config
 	cache   *Cache
@@ -64,11 +64,13 @@ func New(c Config) *Manager {
 // unowned are the fields that no manager owns. It must not be changed.
 var unowned = fieldset.Unowned()
 
-// mostUpdaters is the number of Update managers up to which the library keeps each manager apart. It merges the oldest beyond that.
+// mostUpdaters is the number of Update managers up to which the library keeps each manager apart.
+// It merges the oldest beyond that.
 const mostUpdaters = 10
 
-// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that differs from live. It may change and
-// return next. If the library cannot compute the difference, next keeps the managers of live.
+// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that
+// differs from live. It may change and return next. If the library cannot compute the difference,
+// next keeps the managers of live.
 func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
 	l, isCustom := live.(*unstructured.Unstructured)
 	n, isToo := next.(*unstructured.Unstructured)
@@ -78,7 +80,8 @@ func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.O
 	return m.Library.UpdateNoErrors(live, next, by)
 }
 
-// update is the fast path of UpdateNoErrors. It returns false, without having changed anything, if the library must decide.
+// update is the fast path of UpdateNoErrors. It returns false, without having changed anything, if
+// the library must decide.
 func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool {
 	if !m.matches(live) || !m.matches(next) {
 		return false
@@ -129,7 +132,8 @@ type change struct {
 	live         *typed.TypedValue
 }
 
-// compare returns how next differs from live in the fields that managers can own. ok is false if only the library can tell.
+// compare returns how next differs from live in the fields that managers can own. ok is false if
+// only the library can tell.
 func (m *Manager) compare(live, next *unstructured.Unstructured) (*change, bool) {
 	if d, ok := m.plainly(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked {
 		return &change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
@@ -188,7 +192,8 @@ func shallow(object map[string]any) map[string]any {
 	return out
 }
 
-// taken returns the managers after self has set c.set and c.removed has been removed. ok is false if the library must decide.
+// taken returns the managers after self has set c.set and c.removed has been removed. ok is false
+// if the library must decide.
 func (m *Manager) taken(managers entries, c *change, self identity) (entries, bool) {
 	managers, ok := m.lost(managers, c, self)
 	if !ok {
@@ -232,8 +237,8 @@ func (m *Manager) taken(managers entries, c *change, self identity) (entries, bo
 	return managers, true
 }
 
-// lost returns the managers without the fields in c.removed and, except for self, without those in c.set: self keeps the fields that it
-// sets again.
+// lost returns the managers without the fields in c.removed and, except for self, without those in
+// c.set: self keeps the fields that it sets again.
 func (m *Manager) lost(managers entries, c *change, self identity) (entries, bool) {
 	out := make(entries, 0, len(managers)+1)
 	for _, e := range managers {

@@ -12,9 +12,11 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// plainly returns how b differs from a: the fields that are new or have other values, and those that are gone. ok is false unless
-// the difference consists of maps, scalars, atomic lists, and lists with keys whose elements keep their order, as most differences
-// do. It ignores the unowned fields of metadata and the fields in Reset: metadata may differ then, and other fields may be missing.
+// plainly returns how b differs from a: the fields that are new or have other values, and those
+// that are gone. ok is false unless the difference consists of maps, scalars, atomic lists, and
+// lists with keys whose elements keep their order, as most differences do. It ignores the unowned
+// fields of metadata and the fields in Reset: metadata may differ then, and other fields may be
+// missing.
 func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
 	if m.Shape == nil {
 		return nil, false
@@ -101,7 +103,8 @@ func (d *differences) at(element fieldpath.PathElement, do func() bool) bool {
 	return ok
 }
 
-// between adds the differences of two values at the current path. It returns false if only the library can tell.
+// between adds the differences of two values at the current path. It returns false if only the
+// library can tell.
 func (d *differences) between(a, b any, s *shape.Shape) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -163,7 +166,8 @@ func (d *differences) betweenMembers(x, y map[string]any, s *shape.Shape) bool {
 	return true
 }
 
-// betweenElements compares lists with keys. The shorter list must be a prefix of the longer one, as far as keys are concerned.
+// betweenElements compares lists with keys. The shorter list must be a prefix of the longer one, as
+// far as keys are concerned.
 func (d *differences) betweenElements(x, y []any, s *shape.Shape) bool {
 	seen := make([]fieldpath.PathElement, 0, max(len(x), len(y)))
 	for i := range max(len(x), len(y)) {
@@ -189,7 +193,8 @@ func (d *differences) betweenElements(x, y []any, s *shape.Shape) bool {
 	return true
 }
 
-// keyOf returns the key of an element of a list. ok is false if a key member is missing or is not a scalar with exact equality.
+// keyOf returns the key of an element of a list. ok is false if a key member is missing or is not a
+// scalar with exact equality.
 func keyOf(s *shape.Shape, element any) (fieldpath.PathElement, bool) {
 	members, ok := element.(map[string]any)
 	if !ok || s.Items == nil || s.Items.Atomic {
@@ -207,7 +212,8 @@ func keyOf(s *shape.Shape, element any) (fieldpath.PathElement, bool) {
 	return fieldpath.PathElement{Key: &key}, true
 }
 
-// whole adds the paths of a value that only one of the two objects has. It returns false if only the library can tell.
+// whole adds the paths of a value that only one of the two objects has. It returns false if only
+// the library can tell.
 func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) bool {
 	if s == nil {
 		return false
@@ -250,8 +256,8 @@ func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) boo
 }
 
 // fresh returns the fields that the creator of an object owns, or, with applied, the applier of a
-// configuration. ok is false if the object has parts that only the library understands, or that violate
-// the schema, for which the library has an error.
+// configuration. ok is false if the object has parts that only the library understands, or that
+// violate the schema, for which the library has an error.
 func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
 	w := fieldset.NewWriter()
 	defer w.Free()

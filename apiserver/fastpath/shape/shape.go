@@ -1,22 +1,24 @@
-// Package shape describes schemas as the fast paths see them: kinds of values, lists with keys, maps
-// and lists that are owned as a whole, and defaults.
+// Package shape describes schemas as the fast paths see them: kinds of values, lists with keys,
+// maps and lists that are owned as a whole, and defaults.
 //
 //	s := shape.FromStructural(schema)       // the schema of a CustomResourceDefinition
 //	s := shape.FromTyped(parseableType)     // the schema of a built-in kind
 //	member, declared := s.Member("spec")
 //
-// Both adapters produce the same type, so that a fast path is written once. A part of a schema that only
-// the libraries understand has no Shape: nil. Fast paths leave objects with values there to the library.
+// Both adapters produce the same type, so that a fast path is written once. A part of a schema that
+// only the libraries understand has no Shape: nil. Fast paths leave objects with values there to
+// the library.
 package shape
 
-// Shape is the shape of a value. It is immutable once an adapter has returned it. nil is a shape that
-// only the libraries understand.
+// Shape is the shape of a value. It is immutable once an adapter has returned it. nil is a shape
+// that only the libraries understand.
 type Shape struct {
 	Kind   Kind
 	Atomic bool // lists and maps: owned as a whole
 	// Mixed says that the schema of a scalar also allows a list or a map.
 	Mixed bool
-	// Keyed says that the value is or contains a list that is not atomic: a set or a list with keys.
+	// Keyed says that the value is or contains a list that is not atomic: a set or a list with
+	// keys.
 	Keyed bool
 	Keys  []Key  // lists: the key members of the elements, sorted by name; none for sets
 	Items *Shape // lists

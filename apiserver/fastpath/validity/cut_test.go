@@ -9,7 +9,8 @@ import (
 	"kelson.dev/apiserver/fastpath/validity"
 )
 
-// Cut keeps n elements that are not certainly valid and everything before them, or the whole value if it has no more.
+// Cut keeps n elements that are not certainly valid and everything before them, or the whole value
+// if it has no more.
 func TestCut(t *testing.T) {
 	words := spec.ArrayProperty(spec.StringProperty())
 	schema := validity.Compile(&spec.Schema{SchemaProps: spec.SchemaProps{

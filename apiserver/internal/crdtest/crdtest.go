@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Definition is a CustomResourceDefinition of Widgets, with lists and maps of every list type and map type.
+// Definition is a CustomResourceDefinition of Widgets, with lists and maps of every list type and
+// map type.
 const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
@@ -33,7 +34,8 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 // Generator generates random objects of [Definition] and random changes of them.
 type Generator struct {
 	*rand.Rand
-	// Invalid is set when the generator produces a value of another type than the schema says. The caller clears it.
+	// Invalid is set when the generator produces a value of another type than the schema says. The
+	// caller clears it.
 	Invalid *bool
 }
 

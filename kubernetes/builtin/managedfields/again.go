@@ -18,8 +18,9 @@ import (
 	"kelson.dev/apiserver/fastpath/fieldset"
 )
 
-// again applies a configuration with exactly the fields that its manager applied before, if the object still has all of them. No field
-// is removed then; only values change. ok is false otherwise, and if other managers own a field that changes.
+// again applies a configuration with exactly the fields that its manager applied before, if the
+// object still has all of them. No field is removed then; only values change. ok is false
+// otherwise, and if other managers own a field that changes.
 func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, by string) (next runtime.Object, ok bool) {
 	accessor, err := meta.Accessor(live)
 	if err != nil || by == "" || by == "kubectl" || !m.names(config) {
@@ -80,7 +81,8 @@ func (m *Manager) applied(versioned reflect.Value, self int) (hub runtime.Object
 	return hub, true
 }
 
-// toVersion converts an object to the manager's version. The result may share memory with the object.
+// toVersion converts an object to the manager's version. The result may share memory with the
+// object.
 func (m *Manager) toVersion(hub runtime.Object) (reflect.Value, bool) {
 	versioned, err := m.Scheme.UnsafeConvertToVersion(hub, m.Kind.GroupVersion())
 	if err != nil {
@@ -111,7 +113,8 @@ func seconds(t *metav1.Time) int64 {
 	return t.Unix()
 }
 
-// orderly reports whether all managers have the form and order that this server writes, and wrote in the manager's version.
+// orderly reports whether all managers have the form and order that this server writes, and wrote
+// in the manager's version.
 func (m *Manager) orderly(managers []metav1.ManagedFieldsEntry) bool {
 	for i, e := range managers {
 		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !fieldset.Plain(e.Manager) || !fieldset.Plain(e.Subresource) ||
@@ -154,7 +157,8 @@ func (m *Manager) left(managers []metav1.ManagedFieldsEntry, self int, changed [
 	return true
 }
 
-// settled reports whether a set has the library's encoding and fits the schema, so that the library would not rewrite it.
+// settled reports whether a set has the library's encoding and fits the schema, so that the library
+// would not rewrite it.
 func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	if set.Empty() {
 		return false
@@ -171,8 +175,8 @@ func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	return err == nil && changed == nil
 }
 
-// sets caches the field sets of other managers by their encoding. Objects of a kind mostly have the same few. The zero value is ready
-// for use.
+// sets caches the field sets of other managers by their encoding. Objects of a kind mostly have the
+// same few. The zero value is ready for use.
 type sets struct {
 	mu  sync.RWMutex
 	all map[string]*fieldpath.Set // nil if the set is not settled

@@ -9,10 +9,10 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// check finds values that the library refuses to merge, although their Go type can hold them: elements of
-// a list with keys that have none of them, and raw JSON of another kind than the schema says. Stored
-// objects can have such values, because validation does not look at them. The library then answers an
-// apply with an error, whatever the configuration is.
+// check finds values that the library refuses to merge, although their Go type can hold them:
+// elements of a list with keys that have none of them, and raw JSON of another kind than the schema
+// says. Stored objects can have such values, because validation does not look at them. The library
+// then answers an apply with an error, whatever the configuration is.
 //
 // newCheck prunes a check to the fields that can hold such values, so that most kinds have next to
 // nothing to check. nil is a check that accepts every value.
@@ -30,8 +30,8 @@ type fieldCheck struct {
 	*check
 }
 
-// newObjectCheck returns the check of the type of an object. It leaves out the object's own managedFields,
-// which the library does not merge.
+// newObjectCheck returns the check of the type of an object. It leaves out the object's own
+// managedFields, which the library does not merge.
 func newObjectCheck(t reflect.Type, s *shape.Shape) *check {
 	c := newCheck(t, s)
 	if c == nil || c.never {

@@ -25,8 +25,9 @@ import (
 	"kelson.dev/kubernetes/builtin/managedfields"
 )
 
-// TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers, with the fast path and with the
-// library. Both must produce the same objects and the same managedFields. // SSA-01
+// TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
+// with the fast path and with the library. Both must produce the same objects and the same
+// managedFields. // SSA-01
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {
@@ -152,7 +153,8 @@ func (c *comparison) round(seed uint64) {
 	c.written(seed, got)
 }
 
-// written checks that Codec.Written encodes a hub to the same bytes as the object that is loaded from the store.
+// written checks that Codec.Written encodes a hub to the same bytes as the object that is loaded
+// from the store.
 func (c *comparison) written(seed uint64, hub runtime.Object) {
 	stored, err := c.codec.Store(hub)
 	if err != nil {
@@ -184,8 +186,9 @@ func (c *comparison) written(seed uint64, hub runtime.Object) {
 	}
 }
 
-// updated returns an object after an update that sets random fields outside of metadata, without validation:
-// some of its lists then have elements without keys, which the library refuses to merge.
+// updated returns an object after an update that sets random fields outside of metadata, without
+// validation: some of its lists then have elements without keys, which the library refuses to
+// merge.
 func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Object {
 	versioned, err := c.codec.ToVersion(hub, c.kind.Version)
 	if err != nil {
@@ -217,7 +220,8 @@ func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Obj
 	return c.library.UpdateNoErrors(hub, made, "hand")
 }
 
-// again applies configurations of several managers to an object. Most of them resemble what the manager applied before.
+// again applies configurations of several managers to an object. Most of them resemble what the
+// manager applied before.
 func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, config *unstructured.Unstructured) {
 	applied := map[string]*unstructured.Unstructured{"op": config}
 	for range 5 {
@@ -267,7 +271,8 @@ func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, 
 	}
 }
 
-// apply returns the result of an applied configuration, or nil if it is refused. ok says that the fast path answered.
+// apply returns the result of an applied configuration, or nil if it is refused. ok says that the
+// fast path answered.
 func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string, force bool) (_ runtime.Object, ok bool) {
 	c.applied++
 	shown, _ := json.Marshal(config)
@@ -309,9 +314,9 @@ func (c *comparison) text(hub runtime.Object) string {
 	return string(stored) + fmt.Sprintf(" %T", hub)
 }
 
-// TestApplyChecksTheWholeObject applies the same configuration again after an update added an element without
-// a key to another list. The library answers with an error, although the configuration does not have that
-// list. // SSA-01
+// TestApplyChecksTheWholeObject applies the same configuration again after an update added an
+// element without a key to another list. The library answers with an error, although the
+// configuration does not have that list. // SSA-01
 func TestApplyChecksTheWholeObject(t *testing.T) {
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
 	c := &comparison{T: t, codec: codecOf(t, kind), kind: kind}

@@ -33,8 +33,8 @@ type Config struct {
 	Reset []string
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
-// concurrent use.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of
+// its subresources. It is safe for concurrent use.
 type Manager struct {
 	Config
 	version string
@@ -79,7 +79,8 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 	return m.Library.Apply(live, config, by, force)
 }
 
-// isEmpty reports whether an object has the version's type, which stored objects never have, and no content.
+// isEmpty reports whether an object has the version's type, which stored objects never have, and no
+// content.
 func (m *Manager) isEmpty(obj runtime.Object) bool {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem() != m.empty.Type() {
@@ -94,7 +95,8 @@ func (m *Manager) isEmpty(obj runtime.Object) bool {
 	return true
 }
 
-// created records that the manager by owns all fields of a new object. It returns false if only the library can.
+// created records that the manager by owns all fields of a new object. It returns false if only the
+// library can.
 func (m *Manager) created(hub runtime.Object, by string) bool {
 	accessor, err := meta.Accessor(hub)
 	if err != nil || accessor.GetManagedFields() != nil || m.Subresource != "" || !fieldset.Plain(by) {
@@ -145,7 +147,8 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtim
 	return hub, true
 }
 
-// entries returns the managedFields of an object with a single manager, whose encoded field set is raw.
+// entries returns the managedFields of an object with a single manager, whose encoded field set is
+// raw.
 func (m *Manager) entries(by string, operation metav1.ManagedFieldsOperationType, raw []byte) []metav1.ManagedFieldsEntry {
 	set := &metav1.FieldsV1{}
 	set.SetRawBytes(bytes.Clone(raw))

@@ -12,7 +12,8 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when they are omitted.
+// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when
+// they are omitted.
 type typeInfo = value.TypeReflectCacheEntry
 
 // writer encodes field sets of Go values. (Writer.Object encodes those of trees.)
@@ -20,8 +21,8 @@ type writer struct{ *fieldset.Writer }
 
 func newWriter() writer { return writer{fieldset.NewWriter()} }
 
-// created writes the fields by which a new object, in the Go type of its version, differs from an empty one. ok is false if only the
-// library can tell.
+// created writes the fields by which a new object, in the Go type of its version, differs from an
+// empty one. ok is false if only the library can tell.
 func (w writer) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	_, ok = w.Within(false, func() bool {
@@ -55,7 +56,8 @@ func (w writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *shape.
 	})
 }
 
-// fields calls each with the members of a struct, in order. was is the zero Value for a member that was omitted before.
+// fields calls each with the members of a struct, in order. was is the zero Value for a member that
+// was omitted before.
 func (w writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
@@ -66,7 +68,8 @@ func (w writer) fields(was, is reflect.Value, info *typeInfo, each func(name str
 	return true
 }
 
-// states returns a member of a struct before and now, and whether it is present now. ok is false if it was removed.
+// states returns a member of a struct before and now, and whether it is present now. ok is false if
+// it was removed.
 func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
 	now = f.GetFrom(is)
 	if was.IsValid() {
@@ -78,7 +81,8 @@ func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflec
 	return before, now, there, there || !before.IsValid()
 }
 
-// changed writes the fields by which a value differs from was, which is zero, or invalid if there was no value.
+// changed writes the fields by which a value differs from was, which is zero, or invalid if there
+// was no value.
 func (w writer) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	switch {
 	case s == nil || s.Kind == shape.Unknown:

@@ -13,14 +13,15 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// overlay merges an applied configuration into an object that already has all of its fields. The writer records fields whose values
-// differ.
+// overlay merges an applied configuration into an object that already has all of its fields. The
+// writer records fields whose values differ.
 type overlay struct {
 	writer
 	set bool // write the values into the object; otherwise only compare them
 }
 
-// over merges a configuration into an object. ok is false if the object lacks a field, or only the library can merge it.
+// over merges a configuration into an object. ok is false if the object lacks a field, or only the
+// library can merge it.
 func (o *overlay) over(config map[string]any, object reflect.Value, s *shape.Shape, reset []string) (changed, ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	return o.Within(false, func() bool {
@@ -253,7 +254,8 @@ func (o *overlay) entries(config map[string]any, v reflect.Value, s *shape.Shape
 	})
 }
 
-// elements merges elements into a list that has them in the same order, possibly with others in between.
+// elements merges elements into a list that has them in the same order, possibly with others in
+// between.
 func (o *overlay) elements(config []any, v reflect.Value, s *shape.Shape) (changed, ok bool) {
 	if s.Items == nil {
 		return false, false
