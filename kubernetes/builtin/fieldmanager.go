@@ -76,7 +76,7 @@ func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 }
 
 // resetNames returns the top-level fields that a strategy resets in a version. ok is false if it
-// resets other fields too.
+// resets others, or metadata.
 func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
 	s, resets := strategy.(upstream.ResetFieldsStrategy)
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
@@ -88,7 +88,7 @@ func resetNames(strategy any, version schema.GroupVersion) (names []string, ok b
 	}
 	ok = true
 	set.Iterate(func(path fieldpath.Path) {
-		if ok = ok && len(path) == 1 && path[0].FieldName != nil; ok {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
 			names = append(names, *path[0].FieldName)
 		}
 	})

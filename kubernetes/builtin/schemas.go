@@ -11,7 +11,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	fastfields "kelson.dev/kubernetes/builtin/managedfields"
+	"kelson.dev/apiserver/fastpath/shape"
 )
 
 // schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge
@@ -25,12 +25,12 @@ type schemas struct {
 	lines  map[string]string // name of a type → its line in the text; nil until first use
 	types  map[string]smd.TypeDef
 	kinds  map[schema.GroupVersionKind]*typed.ParseableType
-	shapes map[schema.GroupVersionKind]*fastfields.Shape
+	shapes map[schema.GroupVersionKind]*shape.Shape
 }
 
 // sharedSchemas returns the schemas that all control planes of a process share.
 var sharedSchemas = sync.OnceValue(func() *schemas {
-	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*fastfields.Shape{}}
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*shape.Shape{}}
 })
 
 //go:generate go test -run TestSchemaText -update .
@@ -101,19 +101,19 @@ func (s *schemas) typeOf(kind schema.GroupVersionKind) (*typed.ParseableType, er
 }
 
 // shape returns the Shape of a kind, or nil for one that is not in the text.
-func (s *schemas) shape(kind schema.GroupVersionKind) (*fastfields.Shape, error) {
+func (s *schemas) shape(kind schema.GroupVersionKind) (*shape.Shape, error) {
 	t, err := s.typeOf(kind)
 	if t == nil || err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shape, ok := s.shapes[kind]
+	known, ok := s.shapes[kind]
 	if !ok {
-		shape = fastfields.ShapeOf(t)
-		s.shapes[kind] = shape
+		known = shape.FromTyped(t)
+		s.shapes[kind] = known
 	}
-	return shape, nil
+	return known, nil
 }
 
 // collect adds a type and all types that it refers to.

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Definition is a CustomResourceDefinition of Widgets, with lists and maps of every list type and map type.
+// Definition is a CustomResourceDefinition of Widgets, with lists and maps of every list type and
+// map type.
 const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
@@ -22,6 +23,7 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
  "steps":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer"}}}},
  "ports":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":{"type":"object","required":["name"],"properties":{
   "name":{"type":"string"},"port":{"type":"integer"},"on":{"type":"boolean","default":true}}}},
+ "parts":{"type":"object","additionalProperties":{"type":"object","properties":{"n":{"type":"integer"},"text":{"type":"string"}}}},
  "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
  "deep":{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"string"},"c":{"type":"integer","nullable":true}}}}}}},
 "status":{"type":"object","properties":{"phase":{"type":"string"},"seen":{"type":"integer"},
@@ -32,7 +34,8 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 // Generator generates random objects of [Definition] and random changes of them.
 type Generator struct {
 	*rand.Rand
-	// Invalid is set when the generator produces a value of another type than the schema says. The caller clears it.
+	// Invalid is set when the generator produces a value of another type than the schema says. The
+	// caller clears it.
 	Invalid *bool
 }
 
@@ -84,7 +87,9 @@ func (g Generator) Spec() map[string]any {
 		g.often(deep, "c", int64(g.IntN(2)))
 		g.often(m, "deep", map[string]any{"a": deep})
 	}
-	switch g.IntN(8) {
+	switch g.IntN(10) {
+	case 7:
+		m["parts"] = map[string]any{g.One("x", "y"): map[string]any{"n": int64(g.IntN(2))}, "z": map[string]any{}}
 	case 0:
 		m["ratio"] = 0.5 * float64(g.IntN(3))
 	case 1:

@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/crd"
-	"kelson.dev/apiserver/crd/internal/crdtest"
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
+	"kelson.dev/apiserver/internal/crdtest"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
@@ -56,8 +56,8 @@ func codecOf(t *testing.T) resource.Codec {
 	return kind.Codec
 }
 
-// TestManagerMatchesLibrary runs random writes of several managers through the fast path and through the library. Both must return the
-// same objects, managedFields and errors. // API-08
+// TestManagerMatchesLibrary runs random writes of several managers through the fast path and
+// through the library. Both must return the same objects, managedFields and errors. // API-08
 func TestManagerMatchesLibrary(t *testing.T) {
 	klog.SetLogger(logr.Discard()) // the library logs invalid values
 	t.Cleanup(klog.ClearLogger)

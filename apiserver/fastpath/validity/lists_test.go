@@ -1,4 +1,4 @@
-package certain_test
+package validity_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/store/storetest"
 )
 
@@ -20,7 +20,7 @@ func TestListsAgreeWithTheLibrary(t *testing.T) {
 	for range 3000 {
 		schema := g.structural(3, true)
 		g.special(schema)
-		lists := certain.CompileLists(schema)
+		lists := validity.CompileLists(schema)
 		for range 5 {
 			object := g.shapedLike(schema, 4)
 			found := listtype.ValidateListSetsAndMaps(nil, schema, asObject(object))

@@ -1,4 +1,4 @@
-package certain_test
+package validity_test
 
 import (
 	"encoding/json"
@@ -8,18 +8,19 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: whatever Valid accepts is valid to the library, for random schemas, and Valid accepts most valid values.
+// CRD-01: whatever Valid accepts is valid to the library, for random schemas, and Valid accepts
+// most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 1))}
 	valid, sure := 0, 0
 	for range 3000 {
 		schema := g.schema(3)
-		compiled, library := certain.Compile(schema), validation.NewSchemaValidatorFromOpenAPI(schema)
+		compiled, library := validity.Compile(schema), validation.NewSchemaValidatorFromOpenAPI(schema)
 		for range 10 {
 			value := g.value(3)
 			if g.IntN(3) > 0 {
@@ -76,7 +77,7 @@ func TestCertain(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.schema), schema); err != nil {
 			t.Fatal(err)
 		}
-		if got := certain.Compile(schema).Valid(parsed(t, c.value)); got != c.want {
+		if got := validity.Compile(schema).Valid(parsed(t, c.value)); got != c.want {
 			t.Errorf("%s by %s: %v", c.value, c.schema, got)
 		}
 	}

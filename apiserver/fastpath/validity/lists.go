@@ -1,11 +1,11 @@
-package certain
+package validity
 
 import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 )
 
-// Lists checks that lists of type set have no duplicate elements, and that lists of type map have no duplicate keys. nil is a schema
-// without such lists.
+// Lists checks that lists of type set have no duplicate elements, and that lists of type map have
+// no duplicate keys. nil is a schema without such lists.
 type Lists struct {
 	members map[string]*Lists
 	others  *Lists
@@ -14,7 +14,8 @@ type Lists struct {
 	keys    []string
 }
 
-// CompileLists returns the Lists of a structural schema, or nil if it has no sets and no lists with keys.
+// CompileLists returns the Lists of a structural schema, or nil if it has no sets and no lists with
+// keys.
 func CompileLists(s *structuralschema.Structural) *Lists {
 	if s == nil {
 		return nil
@@ -46,7 +47,8 @@ func CompileLists(s *structuralschema.Structural) *Lists {
 // fewElements is the longest list, in elements, that Valid compares pairwise.
 const fewElements = 32
 
-// Valid reports whether a value certainly has no duplicates. If it returns false, the caller must ask the library.
+// Valid reports whether a value certainly has no duplicates. If it returns false, the caller must
+// ask the library.
 func (c *Lists) Valid(value any) bool {
 	if c == nil {
 		return true
@@ -93,7 +95,8 @@ func (c *Lists) Valid(value any) bool {
 	return true
 }
 
-// alone reports whether an element certainly differs from all others, which Valid has checked before.
+// alone reports whether an element certainly differs from all others, which Valid has checked
+// before.
 func (c *Lists) alone(element any, others []any) bool {
 	if c.set {
 		word, ok := element.(string)

@@ -11,11 +11,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/operator/tree"
 )
 
-// Apply merges a configuration of the manager by into the live state and returns the new state. Errors come from the library:
-// conflicts with other managers, unless force is set, and invalid configurations.
+// Apply merges a configuration of the manager by into the live state and returns the new state.
+// Errors come from the library: conflicts with other managers, unless force is set, and invalid
+// configurations.
 func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	l, isCustom := live.(*unstructured.Unstructured)
 	c, isToo := config.(*unstructured.Unstructured)
@@ -30,8 +33,9 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 // lastApplied is the annotation of kubectl's client-side apply, which the library updates.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// apply is the fast path of Apply. It handles configurations that have at least the fields of the manager's previous one, so that no
-// field must be removed, as is usual for operators. ok is false for all others and for errors.
+// apply is the fast path of Apply. It handles configurations that have at least the fields of the
+// manager's previous one, so that no field must be removed, as is usual for operators. ok is false
+// for all others and for errors.
 func (m *Manager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
 	if !m.matches(live) || !m.matches(config) || by == "" || by == "kubectl" && live.GetAnnotations()[lastApplied] != "" {
 		return nil, false
@@ -122,8 +126,8 @@ func (m *Manager) keeps(managers entries, self identity, own *fields) bool {
 	return err == nil && contains(has, had)
 }
 
-// applied writes the managers after self has applied own, which caused the change c. If changed is false, self keeps the time of its
-// last apply. applied returns false if the library must decide.
+// applied writes the managers after self has applied own, which caused the change c. If changed is
+// false, self keeps the time of its last apply. applied returns false if the library must decide.
 func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *change, self identity, own *fields, changed bool) bool {
 	managers = slices.Clone(managers) // if this returns false, the caller still needs the old ones
 	if at := managers.find(self); at >= 0 && managers[at].fields != own {
@@ -146,7 +150,8 @@ func (m *Manager) applied(next *unstructured.Unstructured, managers entries, c *
 	return true
 }
 
-// overlaid is apply for configurations whose fields all exist in the live object; their values may differ.
+// overlaid is apply for configurations whose fields all exist in the live object; their values may
+// differ.
 func (m *Manager) overlaid(live, config *unstructured.Unstructured, managers entries, self identity, force bool) (next *unstructured.Unstructured, ok bool) {
 	own, ok := m.fresh(config.Object, true)
 	if !ok || !m.keeps(managers, self, own) {
@@ -174,8 +179,9 @@ type overlay struct {
 	paths []fieldpath.Path // of the values that differ
 }
 
-// root returns a new object, which shares with the old one everything that is not in the configuration. ok is false if the
-// configuration has fields that the object lacks, or parts that only the library understands.
+// root returns a new object, which shares with the old one everything that is not in the
+// configuration. ok is false if the configuration has fields that the object lacks, or parts that
+// only the library understands.
 func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]any, bool) {
 	out := shallow(object)
 	metadata, ok := out["metadata"].(map[string]any)
@@ -194,10 +200,10 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 				switch {
 				case name == "labels" || name == "annotations":
 					o.path = fieldpath.MakePathOrDie("metadata", name)
-					if metadata[name], ok = o.over(metadata[name], value, words); !ok {
+					if metadata[name], ok = o.over(metadata[name], value, member(m.member("metadata"), name)); !ok {
 						return nil, false
 					}
-				case !identifying[name] || metadata[name] != value:
+				case !fieldset.Identifies(name) || metadata[name] != value:
 					return nil, false
 				}
 			}
@@ -209,7 +215,7 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 				return nil, false
 			}
 			o.path = fieldpath.Path{fieldpath.FieldNameElement(name)}
-			if out[name], ok = o.over(was, value, m.shape.member(name)); !ok {
+			if out[name], ok = o.over(was, value, m.member(name)); !ok {
 				return nil, false
 			}
 		}
@@ -217,18 +223,19 @@ func (o *overlay) root(object, config map[string]any, m *Manager) (map[string]an
 	return out, true
 }
 
-// over returns was with the members and elements of value. ok is false if only the library can merge them.
-func (o *overlay) over(was, value any, s *shape) (any, bool) {
+// over returns was with the members and elements of value. ok is false if only the library can
+// merge them.
+func (o *overlay) over(was, value any, s *shape.Shape) (any, bool) {
 	if s == nil {
 		return nil, false
 	}
 	switch v := value.(type) {
 	case map[string]any:
 		old, ok := was.(map[string]any)
-		if !ok || s.kind != object || len(v) == 0 || len(old) == 0 {
+		if !ok || s.Kind != shape.Object || len(v) == 0 || len(old) == 0 {
 			return nil, false
 		}
-		if s.atomic {
+		if s.Atomic {
 			return o.replace(old, v)
 		}
 		var out map[string]any
@@ -239,7 +246,7 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 			}
 			o.path = append(o.path, fieldpath.FieldNameElement(name))
 			n := len(o.paths)
-			after, ok := o.over(before, value, s.member(name))
+			after, ok := o.over(before, value, member(s, name))
 			if !ok {
 				return nil, false
 			}
@@ -258,19 +265,20 @@ func (o *overlay) over(was, value any, s *shape) (any, bool) {
 		return out, true
 	case []any:
 		old, ok := was.([]any)
-		if !ok || s.kind != list || !s.atomic || len(v) == 0 || len(old) == 0 {
+		if !ok || s.Kind != shape.List || !s.Atomic || len(v) == 0 || len(old) == 0 {
 			return nil, false
 		}
 		return o.replace(old, v)
 	default:
-		if !s.has(was) || !s.has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
+		if !s.Has(was) || !s.Has(value) || reflect.TypeOf(was) != reflect.TypeOf(value) {
 			return nil, false
 		}
 		return o.replace(was, value)
 	}
 }
 
-// replace returns wanted and records the path if it differs from was. ok is false if the library might see them as equal.
+// replace returns wanted and records the path if it differs from was. ok is false if the library
+// might see them as equal.
 func (o *overlay) replace(was, wanted any) (any, bool) {
 	if tree.Same(was, wanted) {
 		return was, true

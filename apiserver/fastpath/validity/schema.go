@@ -1,18 +1,21 @@
-// Package certain decides, in one walk without allocations, whether an object is certainly valid.
+// Package validity decides, in one walk without allocations, whether an object is certainly valid.
 //
-// The library that validates custom objects builds a tree of validators for each object, at a higher cost than the rest of the write.
-// Most schemas use simple rules only: types, properties, bounds, patterns. A [Schema] implements these. Of an object it says either that
-// the library would find no error, or that it does not know. In the second case the caller asks the library, whose errors clients see.
+// The library that validates custom objects builds a tree of validators for each object, at a
+// higher cost than the rest of the write. Most schemas use simple rules only: types, properties,
+// bounds, patterns. A [Schema] implements these. It reports either that the library would find no
+// error in an object, or that it cannot tell. In the second case the caller asks the library, whose
+// errors clients see.
 //
-//	schema := certain.Compile(openAPI)
+//	schema := validity.Compile(openAPI)
 //	if schema.Valid(object) {
 //		return nil
 //	}
 //	return library.Validate(object)
 //
-// [Shape] and [Lists] do the same for pruning and defaulting, and for the uniqueness of list elements. All three are safe for concurrent
-// use. Tests compare them with the library on random schemas and objects.
-package certain
+// [Unchanged] and [Lists] do the same for pruning and defaulting, and for the uniqueness of list
+// elements. All three are safe for concurrent use. Tests compare them with the library on random
+// schemas and objects.
+package validity
 
 import (
 	"math"
@@ -24,7 +27,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Schema is a compiled schema. nil is a schema that only the library understands: no value is certainly valid.
+// Schema is a compiled schema. nil is a schema that only the library understands: no value is
+// certainly valid.
 type Schema struct {
 	types      types
 	properties map[string]*Schema
@@ -67,7 +71,8 @@ var typeNames = map[string]types{
 // exact is the bound below which float64 represents every integer.
 const exact = 1 << 53
 
-// Compile returns the Schema of a schema in the library's form. It returns nil if only the library understands the schema.
+// Compile returns the Schema of a schema in the library's form. It returns nil if only the library
+// understands the schema.
 func Compile(s *spec.Schema) *Schema {
 	if s == nil || !plain(s.SchemaProps) {
 		return nil
@@ -178,7 +183,8 @@ func (c *Schema) setEnum(s *spec.Schema) bool {
 	return c.types == text && len(s.Type) == 1
 }
 
-// Valid reports whether the library would certainly find no error in a value. If it returns false, the caller must ask the library.
+// Valid reports whether the library would certainly find no error in a value. If it returns false,
+// the caller must ask the library.
 func (c *Schema) Valid(value any) bool {
 	if c == nil {
 		return false

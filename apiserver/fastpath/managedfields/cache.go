@@ -13,8 +13,9 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a set. A program mostly writes the
-// same fields of all objects of a kind, so a few sets suffice for a million objects. It is safe for concurrent use.
+// Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a
+// set. A program mostly writes the same fields of all objects of a kind, so a few sets suffice for
+// a million objects. It is safe for concurrent use.
 type Cache struct {
 	mu     sync.RWMutex
 	byRaw  map[string]*fields
@@ -39,8 +40,9 @@ func (f *fields) isReconciled(version string) bool {
 	return ok
 }
 
-// reconcile reports whether the set fits the schema of a version and has no unowned fields. A set does not fit if it was recorded when
-// a list or map was atomic and no longer is, or the other way around. value is any value with that schema.
+// reconcile reports whether the set fits the schema of a version and has no unowned fields. A set
+// does not fit if it was recorded when a list or map was atomic and no longer is, or the other way
+// around. value is any value with that schema.
 func (f *fields) reconcile(version string, value *typed.TypedValue) bool {
 	set, err := f.set()
 	if err != nil || !set.Intersection(unowned).Empty() {
@@ -82,7 +84,8 @@ func (c *Cache) lookup(tree map[string]any) (*fields, bool) {
 	return f, ok
 }
 
-// known reports whether a tree came from this cache. Such a tree consists of maps only, and no caller changes it.
+// known reports whether a tree came from this cache. Such a tree consists of maps only, and no
+// caller changes it.
 func (c *Cache) known(tree map[string]any) bool {
 	_, ok := c.lookup(tree)
 	return ok
@@ -191,7 +194,8 @@ func (c *Cache) Bytes(content map[string]any) ([]byte, bool) {
 	return nil, false
 }
 
-// Parse parses a JSON object. Its managedFields share the trees of this cache. The only error is [tree.ErrUnusual].
+// Parse parses a JSON object. Its managedFields share the trees of this cache. The only error is
+// [tree.ErrUnusual].
 func (c *Cache) Parse(data []byte) (map[string]any, error) {
 	t := c.texts.Get()
 	defer c.texts.Put(t)
@@ -213,5 +217,6 @@ func (s sharing) Fields(raw []byte) (map[string]any, bool) {
 	return nil, false
 }
 
-// Keep implements [tree.Sharing]. If the cache already holds the set with another tree, the object keeps its own tree.
+// Keep implements [tree.Sharing]. If the cache already holds the set with another tree, the object
+// keeps its own tree.
 func (s sharing) Keep(raw []byte, content map[string]any) { _, _ = s.keep(raw, content) }

@@ -1,4 +1,4 @@
-package certain_test
+package validity_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 )
 
-// Cut keeps n elements that are not certainly valid and everything before them, or the whole value if it has no more.
+// Cut keeps n elements that are not certainly valid and everything before them, or the whole value
+// if it has no more.
 func TestCut(t *testing.T) {
 	words := spec.ArrayProperty(spec.StringProperty())
-	schema := certain.Compile(&spec.Schema{SchemaProps: spec.SchemaProps{
+	schema := validity.Compile(&spec.Schema{SchemaProps: spec.SchemaProps{
 		Type: spec.StringOrArray{"object"},
 		Properties: map[string]spec.Schema{
 			"list": *words, "lists": *spec.ArrayProperty(words), "map": *spec.MapProperty(spec.StringProperty()),

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"time"
 
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,6 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/operator/tree"
 )
@@ -22,7 +23,7 @@ type Library interface {
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
-// Config configures a Manager. All fields but Subresource, Reset and Schema are required.
+// Config configures a Manager. All fields but Subresource, Reset and Shape are required.
 type Config struct {
 	Library Library
 	Types   managedfields.TypeConverter
@@ -32,25 +33,24 @@ type Config struct {
 	Subresource string
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
-	// Schema is the schema of the version; nil if the version has none.
-	Schema *structuralschema.Structural
+	// Shape is the shape of the version's schema; nil if only the library understands the schema.
+	Shape *shape.Shape
 	// Default applies the version's defaults to an object.
 	Default func(*unstructured.Unstructured)
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
-// concurrent use.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of
+// its subresources. It is safe for concurrent use.
 type Manager struct {
 	Config
 	cache   *Cache
 	version string
 	filter  fieldpath.Filter // nil if Reset is empty
-	shape   *shape
 }
 
 // New returns a Manager.
 func New(c Config) *Manager {
-	m := &Manager{Config: c, cache: c.Cache, version: c.Kind.GroupVersion().String(), shape: shapeOf(c.Schema)}
+	m := &Manager{Config: c, cache: c.Cache, version: c.Kind.GroupVersion().String()}
 	if len(c.Reset) > 0 {
 		reset := fieldpath.NewSet()
 		for _, name := range c.Reset {
@@ -61,26 +61,16 @@ func New(c Config) *Manager {
 	return m
 }
 
-// unowned are the fields that no manager owns: those that the server sets and those that identify the object.
-var unowned = func() *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
-	for name := range identifying {
-		set.Insert(fieldpath.MakePathOrDie("metadata", name))
-	}
-	return set
-}()
+// unowned are the fields that no manager owns. It must not be changed.
+var unowned = fieldset.Unowned()
 
-// identifying are the unowned fields of metadata.
-var identifying = map[string]bool{
-	"name": true, "namespace": true, "creationTimestamp": true, "selfLink": true, "uid": true, "clusterName": true, "generation": true,
-	"managedFields": true, "resourceVersion": true,
-}
-
-// mostUpdaters is the number of Update managers up to which the library keeps each manager apart. It merges the oldest beyond that.
+// mostUpdaters is the number of Update managers up to which the library keeps each manager apart.
+// It merges the oldest beyond that.
 const mostUpdaters = 10
 
-// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that differs from live. It may change and
-// return next. If the library cannot compute the difference, next keeps the managers of live.
+// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that
+// differs from live. It may change and return next. If the library cannot compute the difference,
+// next keeps the managers of live.
 func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
 	l, isCustom := live.(*unstructured.Unstructured)
 	n, isToo := next.(*unstructured.Unstructured)
@@ -90,7 +80,8 @@ func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.O
 	return m.Library.UpdateNoErrors(live, next, by)
 }
 
-// update is the fast path of UpdateNoErrors. It returns false, without having changed anything, if the library must decide.
+// update is the fast path of UpdateNoErrors. It returns false, without having changed anything, if
+// the library must decide.
 func (m *Manager) update(live, next *unstructured.Unstructured, by string) bool {
 	if !m.matches(live) || !m.matches(next) {
 		return false
@@ -141,7 +132,8 @@ type change struct {
 	live         *typed.TypedValue
 }
 
-// compare returns how next differs from live in the fields that managers can own. ok is false if only the library can tell.
+// compare returns how next differs from live in the fields that managers can own. ok is false if
+// only the library can tell.
 func (m *Manager) compare(live, next *unstructured.Unstructured) (*change, bool) {
 	if d, ok := m.plainly(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked {
 		return &change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
@@ -200,7 +192,8 @@ func shallow(object map[string]any) map[string]any {
 	return out
 }
 
-// taken returns the managers after self has set c.set and c.removed has been removed. ok is false if the library must decide.
+// taken returns the managers after self has set c.set and c.removed has been removed. ok is false
+// if the library must decide.
 func (m *Manager) taken(managers entries, c *change, self identity) (entries, bool) {
 	managers, ok := m.lost(managers, c, self)
 	if !ok {
@@ -244,8 +237,8 @@ func (m *Manager) taken(managers entries, c *change, self identity) (entries, bo
 	return managers, true
 }
 
-// lost returns the managers without the fields in c.removed and, except for self, without those in c.set: self keeps the fields that it
-// sets again.
+// lost returns the managers without the fields in c.removed and, except for self, without those in
+// c.set: self keeps the fields that it sets again.
 func (m *Manager) lost(managers entries, c *change, self identity) (entries, bool) {
 	out := make(entries, 0, len(managers)+1)
 	for _, e := range managers {

@@ -2,7 +2,8 @@ package managedfields
 
 import "time"
 
-// Exact reports whether a conversion of an entry of managedFields to its Go type and back would not change it.
+// Exact reports whether a conversion of an entry of managedFields to its Go type and back would not
+// change it.
 func (c *Cache) Exact(entry any) bool {
 	fields, ok := entry.(map[string]any)
 	if !ok {
@@ -29,7 +30,8 @@ func (c *Cache) Exact(entry any) bool {
 	return true
 }
 
-// ExactTime reports whether a conversion of a time to metav1.Time and back would not change it, and it is not the zero time.
+// ExactTime reports whether a conversion of a time to metav1.Time and back would not change it, and
+// it is not the zero time.
 func ExactTime(word string) bool {
 	t, err := time.Parse(time.RFC3339, word)
 	return err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == word
