@@ -34,7 +34,8 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 		return fmt.Errorf("apply %s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
 	}
 	want := applied{document: i.documentHash(doc.Encoded, o)}
-	if i.isApplied(want, obj) {
+	objects, all := c.set.doubts.inDoubt(i.id.kind.GroupKind(), obj.GetNamespace(), obj.GetName())
+	if len(objects) == 0 && all == 0 && i.isApplied(want, obj) {
 		return nil
 	}
 	if i.isAbsent(obj) {

@@ -35,6 +35,7 @@ type informers struct {
 	tasks   sync.WaitGroup
 	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
+	doubts     doubts
 	opaqueOnce sync.Once
 }
 
