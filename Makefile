@@ -141,7 +141,8 @@ bench-operator: release ## the operator library against client-go and controller
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
-soak-operator: ## the operator library's informer under ten minutes of random faults
+soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
+	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
 bench-store: ## compare storage engines with group commit: about three minutes
