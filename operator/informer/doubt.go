@@ -68,8 +68,8 @@ func (s *informers) doubt(err error, obj client.Object) {
 	if !isUnknown(err) {
 		return
 	}
-	kind, of := s.of(obj)
-	if len(of) == 0 {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil || !s.holds(obj) {
 		return // a copy that starts later begins with a list
 	}
 	d := &s.doubts

@@ -265,7 +265,7 @@ func (w *world) judgeCounts() map[string]int {
 	return pods
 }
 
-// judge compares what there is at the end with what must be.
+// judge compares the final state with the expected one.
 func (w *world) judge() {
 	pods := w.judgeCounts()
 	reports := map[string]string{}
