@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
@@ -49,6 +50,8 @@ type Config struct {
 	NoWebhooks bool
 	// NetHTTP sends all requests through net/http, including small writes: see client.Config.
 	NetHTTP bool
+	// Plain turns off optimizations that leave traces on the server.
+	Plain client.Plain
 	// Clusters are additional clusters that the controllers work on, by the names that requests
 	// carry. For clusters that come and go at run time, use a Provider.
 	Clusters map[string]*rest.Config
@@ -77,7 +80,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Plain: cfg.Plain, Informers: p.caches,
 	})
 	if err != nil {
 		return err

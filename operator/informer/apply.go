@@ -26,7 +26,7 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	o := client.NewWriteOptions(opts...)
 	i := c.set.informerThatHas(obj)
 	// a transformed copy differs from the server's response
-	if o.DryRun || i == nil || c.set.cfg.Transform != nil {
+	if o.DryRun || i == nil || i.transform != nil {
 		return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
 	}
 	doc, err := client.NewApplyDocument(obj, c.Scheme())
