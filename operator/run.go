@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	oteltrace "go.opentelemetry.io/otel/trace"
@@ -109,8 +110,22 @@ const (
 	maxFilePages = 8 << 20
 )
 
-// releaseOnce runs for the first operator of a process only: tests start many.
-var releaseOnce = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+// releaseOnce releases memory that the start needed, if the process is the operator's own.
+func releaseOnce() {
+	if ownsProcess.Load() {
+		releaseMemory()
+	}
+}
+
+var (
+	// ownsProcess is set by Main. Run may be called by a program that does other things too, whose
+	// memory is none of the operator's business.
+	ownsProcess   atomic.Bool
+	releaseMemory = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+)
+
+// keepMemory is an environment variable. If it is "true", Main does not release memory.
+const keepMemory = "KELSON_KEEP_MEMORY"
 
 // defaultName returns the last element of the main package's path. It is the same in the package's
 // tests.

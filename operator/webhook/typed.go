@@ -93,11 +93,12 @@ func Validate[T any, P client.Pointer[T]](v Validator[T]) Handler {
 func Handlers[T any, P client.Pointer[T]](w any) (mutating, validating Handler, err error) {
 	defaulter, _ := w.(Defaulter[T])
 	v := validatorsOf[T, P](w)
-	for name, has := range map[string]bool{
-		"Default": defaulter != nil, "ValidateCreate": v.create != nil, "ValidateUpdate": v.update != nil, "ValidateDelete": v.delete != nil,
-	} {
-		if method, there := reflect.TypeOf(w).MethodByName(name); there && !has {
-			return nil, nil, fmt.Errorf("method %s of %T has the type %v, which is not that of a webhook for %v", name, w, method.Type, reflect.TypeFor[T]())
+	for _, m := range []struct {
+		name string
+		used bool
+	}{{"Default", defaulter != nil}, {"ValidateCreate", v.create != nil}, {"ValidateUpdate", v.update != nil}, {"ValidateDelete", v.delete != nil}} {
+		if method, there := reflect.TypeOf(w).MethodByName(m.name); there && !m.used {
+			return nil, nil, fmt.Errorf("method %s of %T has the type %v, which is not that of a webhook for %v", m.name, w, method.Type, reflect.TypeFor[T]())
 		}
 	}
 	if defaulter != nil {
