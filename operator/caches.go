@@ -36,18 +36,27 @@ func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Fo
 }
 
 // Transform changes each object of kind T before the cache keeps it, to save memory. change may
-// modify and return its argument. It must not change the name or the resourceVersion.
+// modify and return its argument. It must not change the name or the resourceVersion. Several
+// transforms of a kind are called in order. Other kinds are not affected; for T, an Apply is sent
+// each time, because the cache can't tell whether it would change anything.
 func Transform[T any, P client.Pointer[T]](change func(*T) *T) Part {
 	return partFunc(func(p *parts) error {
-		before := p.caches.Transform
-		p.caches.Transform = func(obj client.Object) client.Object {
-			if before != nil {
-				obj = before(obj)
+		if p.caches.Transforms == nil {
+			p.caches.Transforms = map[client.Object]func(client.Object) client.Object{}
+		}
+		var key client.Object = P(new(T))
+		before := func(obj client.Object) client.Object { return obj }
+		for other, transform := range p.caches.Transforms {
+			if _, same := other.(P); same {
+				key, before = other, transform
 			}
+		}
+		p.caches.Transforms[key] = func(obj client.Object) client.Object {
+			obj = before(obj)
 			if typed, ok := obj.(P); ok {
 				return P(change((*T)(typed)))
 			}
-			return obj
+			return obj // metadata or unstructured
 		}
 		return nil
 	})

@@ -33,6 +33,7 @@ import (
 // The address of the API server comes from --kubeconfig, else from the environment variable
 // KUBECONFIG, else from the cluster in which the program runs, else from ~/.kube/config.
 func Main(of ...Part) {
+	ownsProcess.Store(os.Getenv(keepMemory) != "true")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // after the first signal, the default action applies again
 	code := run(ctx, os.Args, os.Getenv, os.Stderr, of)

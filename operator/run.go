@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	oteltrace "go.opentelemetry.io/otel/trace"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
@@ -49,6 +51,8 @@ type Config struct {
 	NoWebhooks bool
 	// NetHTTP sends all requests through net/http, including small writes: see client.Config.
 	NetHTTP bool
+	// Plain turns off optimizations that leave traces on the server.
+	Plain client.Plain
 	// Clusters are additional clusters that the controllers work on, by the names that requests
 	// carry. For clusters that come and go at run time, use a Provider.
 	Clusters map[string]*rest.Config
@@ -77,7 +81,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Plain: cfg.Plain, Informers: p.caches,
 	})
 	if err != nil {
 		return err
@@ -106,8 +110,22 @@ const (
 	maxFilePages = 8 << 20
 )
 
-// releaseOnce runs for the first operator of a process only: tests start many.
-var releaseOnce = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+// releaseOnce releases memory that the start needed, if the process is the operator's own.
+func releaseOnce() {
+	if ownsProcess.Load() {
+		releaseMemory()
+	}
+}
+
+var (
+	// ownsProcess is set by Main. Run may be called by a program that does other things too, whose
+	// memory is none of the operator's business.
+	ownsProcess   atomic.Bool
+	releaseMemory = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+)
+
+// keepMemory is an environment variable. If it is "true", Main does not release memory.
+const keepMemory = "KELSON_KEEP_MEMORY"
 
 // defaultName returns the last element of the main package's path. It is the same in the package's
 // tests.

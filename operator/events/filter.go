@@ -17,7 +17,7 @@ const (
 
 const combinedPrefix = "(combined from similar events): "
 
-// filter has the state that limits repeated events. Only Run's goroutine uses it.
+// filter has the state that limits repeated events.
 type filter struct {
 	budgets memory[source, budget]
 	groups  memory[group, messages]

@@ -35,6 +35,10 @@ type Config struct {
 	// Transform, if not nil, changes each object before it is stored, to save memory. It may modify
 	// and return its argument. It must not change the object's identity or resourceVersion.
 	Transform func(client.Object) client.Object
+	// Transforms has the transforms of single kinds, each given by an object of the kind. They are
+	// called after Transform. A kind without a transform shares objects with the client, decodes
+	// own writes once, and skips repeated applies; one with a transform does not.
+	Transforms map[client.Object]func(client.Object) client.Object
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -57,13 +61,14 @@ func New(cfg Config) (Informers, error) {
 		cfg.Log = slog.Default()
 	}
 	s := &informers{
-		cfg:     cfg,
-		scopes:  map[schema.GroupKind]Scope{},
-		forms:   map[schema.GroupKind]Form{},
-		members: map[id]*informer{},
-		unshown: map[schema.GroupKind]*atomic.Bool{},
-		running: make(chan struct{}),
-		ended:   make(chan struct{}),
+		cfg:        cfg,
+		scopes:     map[schema.GroupKind]Scope{},
+		forms:      map[schema.GroupKind]Form{},
+		transforms: map[schema.GroupKind]func(client.Object) client.Object{},
+		members:    map[id]*informer{},
+		unshown:    map[schema.GroupKind]*atomic.Bool{},
+		running:    make(chan struct{}),
+		ended:      make(chan struct{}),
 	}
 	for obj, scope := range cfg.Scopes {
 		kind, err := client.KindOf(obj, cfg.Client.Scheme())
@@ -79,5 +84,31 @@ func New(cfg Config) (Informers, error) {
 		}
 		s.forms[kind.GroupKind()] = form
 	}
+	for obj, transform := range cfg.Transforms {
+		kind, err := client.KindOf(obj, cfg.Client.Scheme())
+		if err != nil {
+			return nil, fmt.Errorf("new informers: transform of %s: %w", reflect.TypeOf(obj), err)
+		}
+		if s.transforms[kind.GroupKind()] != nil {
+			return nil, fmt.Errorf("new informers: several transforms of %s", kind.GroupKind())
+		}
+		s.transforms[kind.GroupKind()] = chain(cfg.Transform, transform)
+	}
 	return s, nil
+}
+
+// chain returns a function that calls first, which may be nil, and then next.
+func chain(first, next func(client.Object) client.Object) func(client.Object) client.Object {
+	if first == nil {
+		return next
+	}
+	return func(obj client.Object) client.Object { return next(first(obj)) }
+}
+
+// transformOf returns the transform of a kind; nil if it has none.
+func (s *informers) transformOf(kind schema.GroupKind) func(client.Object) client.Object {
+	if own := s.transforms[kind]; own != nil {
+		return own
+	}
+	return s.cfg.Transform
 }

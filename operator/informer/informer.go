@@ -19,8 +19,9 @@
 // older than its own writes: the response to each write, including a delete, overlays the copy
 // until the informer has caught up with its resourceVersion. If the response can't be overlaid
 // (another object type, a subresource with a different response), a read waits for the informer for
-// a second and then reads from the server. Reads with client.Live always go to the server. Results
-// are private copies.
+// a second and then reads from the server. After a write whose response was lost, or that failed
+// with 5xx, the next read of the object reads it from the server first; if that fails, the read
+// fails. Reads with client.Live always go to the server. Results are private copies.
 //
 // [Informer] and [Lister] show the same writes if they were made with the object type (Go type,
 // dynamic, metadata only) that is read, because they can neither wait nor send requests. They show

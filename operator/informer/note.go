@@ -95,6 +95,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 				"that very version", "resourceVersion", e.text)
 		})
 	}
+	transform := s.transformOf(kind.GroupKind())
 	var state client.Object // one copy for all informers
 	s.note(obj, func(i *informer) entry {
 		e := e
@@ -104,15 +105,15 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		switch i.id.form {
 		case reflect.TypeOf(obj):
 			if state == nil {
-				if state = obj; !given || s.cfg.Transform != nil { // Transform may modify shared parts
+				if state = obj; !given || transform != nil { // Transform may modify shared parts
 					state = obj.DeepCopyObject().(client.Object)
 				}
-				state = s.transform(state)
+				state = transformed(state, transform)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
-			e.what, e.obj, e.whole = present, state, given && s.cfg.Transform == nil
+			e.what, e.obj, e.whole = present, state, given && transform == nil
 		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
-			e.what, e.obj = present, s.transform(metadataOf(obj, kind))
+			e.what, e.obj = present, transformed(metadataOf(obj, kind), transform)
 		}
 		return e
 	})
@@ -175,11 +176,12 @@ func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*inform
 	})
 }
 
-func (s *informers) transform(obj client.Object) client.Object {
-	if s.cfg.Transform == nil {
+// transformed returns obj as a transform, which may be nil, changes it.
+func transformed(obj client.Object, transform func(client.Object) client.Object) client.Object {
+	if transform == nil {
 		return obj
 	}
-	return client.Transformed(obj, s.cfg.Transform)
+	return client.Transformed(obj, transform)
 }
 
 // isHeld reports whether finalizers or a grace period hold an object that is being deleted.

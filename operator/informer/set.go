@@ -21,9 +21,10 @@ type id struct {
 }
 
 type informers struct {
-	cfg    Config
-	scopes map[schema.GroupKind]Scope
-	forms  map[schema.GroupKind]Form
+	cfg        Config
+	scopes     map[schema.GroupKind]Scope
+	forms      map[schema.GroupKind]Form
+	transforms map[schema.GroupKind]func(client.Object) client.Object
 
 	running chan struct{} // closed when Run begins
 	ended   chan struct{} // closed when Run ends
@@ -35,6 +36,7 @@ type informers struct {
 	tasks   sync.WaitGroup
 	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
+	doubts     doubts
 	opaqueOnce sync.Once
 }
 

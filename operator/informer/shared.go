@@ -32,7 +32,8 @@ type informer struct {
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
 
-	compact *compact // for the form Compact
+	transform func(client.Object) client.Object // nil if there is none
+	compact   *compact                          // for the form Compact
 
 	synced chan struct{}
 	ended  chan struct{}
@@ -76,13 +77,14 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 			Key:     func(obj client.Object) client.Key { return client.KeyOf(obj) },
 			Indexes: map[string]store.Index[client.Object]{namespaceIndex: byNamespace},
 		}),
-		log:     s.cfg.Log.With("kind", name.kind.String()),
-		synced:  make(chan struct{}),
-		ended:   make(chan struct{}),
-		written: overlay{},
-		applied: map[client.Key]applied{},
-		seed:    maphash.MakeSeed(),
-		unshown: s.unshownOf(name.kind.GroupKind()),
+		log:       s.cfg.Log.With("kind", name.kind.String()),
+		synced:    make(chan struct{}),
+		ended:     make(chan struct{}),
+		written:   overlay{},
+		applied:   map[client.Key]applied{},
+		seed:      maphash.MakeSeed(),
+		unshown:   s.unshownOf(name.kind.GroupKind()),
+		transform: s.transformOf(name.kind.GroupKind()),
 	}
 	if form == Compact {
 		i.compact = newCompact()

@@ -56,6 +56,9 @@ func (c *Cluster) LiveClient() client.Client { return c.live }
 // Informers returns the informers that Client reads from.
 func (c *Cluster) Informers() informer.Informers { return c.informers }
 
+// Events returns the broadcaster of the cluster's events, to which sinks can be added.
+func (c *Cluster) Events() *events.Broadcaster { return c.events }
+
 // Recorder returns a recorder of events in the cluster, on behalf of a component.
 func (c *Cluster) Recorder(component string) *events.Recorder { return c.events.Recorder(component) }
 
@@ -84,7 +87,7 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 			}
 			return m.countRequests(c, next)
 		})
-		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, NetHTTP: m.cfg.NetHTTP, Log: m.cfg.Log}); err != nil {
+		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, NetHTTP: m.cfg.NetHTTP, Plain: m.cfg.Plain, Log: m.cfg.Log}); err != nil {
 			return nil, err
 		}
 	}

@@ -54,6 +54,8 @@ type Config struct {
 	// NetHTTP makes the clients of all clusters send all requests through net/http: see
 	// client.Config.
 	NetHTTP bool
+	// Plain turns off optimizations of the clients of all clusters: see client.Plain.
+	Plain client.Plain
 	// Client, if not nil, is used instead of a new client for REST.
 	Client client.Client
 }
