@@ -66,6 +66,9 @@ type Metrics interface {
 	Ended(outcome string, took time.Duration)
 	// Panicked is called after a Reconcile panicked.
 	Panicked()
+	// PersistentConflict is called after a Reconcile that hit a conflict for at least the tenth time
+	// in a row for its object.
+	PersistentConflict()
 }
 
 // Controller calls a reconciler for the requests of its sources.
@@ -75,6 +78,7 @@ type Controller struct {
 	parked     parked
 	sources    sources
 	lastStarts lastStarts
+	conflicts  conflicts
 
 	dropping sync.RWMutex // see lockEngaged
 }
@@ -207,6 +211,7 @@ func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes t
 		log = log.With("cluster", req.Cluster)
 		ctx = reconcile.WithCluster(ctx, req.Cluster)
 	}
+	ctx = reconcile.WithRequest(ctx, req)
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
 	c.lastStarts.note(req, start)
@@ -229,10 +234,12 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 	retry := func() { c.queue.AddRateLimited(req, trace.Because(trace.Cause{Event: trace.Retry})) }
 	switch {
 	case err == nil && result.RequeueAfter > 0:
+		c.conflicts.end(req)
 		c.queue.Forget(req)
 		c.queue.AddAfter(req, trace.Because(trace.Cause{Event: trace.After}), result.RequeueAfter)
 		return "requeue_after"
 	case err == nil:
+		c.conflicts.end(req)
 		c.queue.Forget(req)
 		return "success"
 	case reconcile.IsTerminal(err):
@@ -241,7 +248,7 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 		return "terminal"
 	case reconcile.IsConflict(err):
 		retry()
-		log.Debug("reconcile hit a conflict; retrying", "err", err)
+		c.noteConflict(log, req, err)
 		return "conflict"
 	}
 	retry()
@@ -283,3 +290,4 @@ func (noMetrics) Started()                    {}
 func (noMetrics) Freed()                      {}
 func (noMetrics) Ended(string, time.Duration) {}
 func (noMetrics) Panicked()                   {}
+func (noMetrics) PersistentConflict()         {}
