@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,8 @@ import (
 
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/manager"
+	"kelson.dev/operator/manager/kubeconfig"
 )
 
 // Labeler sets a label on every object.
@@ -123,4 +126,67 @@ func (p *PodLogs) Reconcile(ctx context.Context, pod *corev1.Pod) (operator.Resu
 
 func ExampleDeps_Cluster() {
 	operator.Main(operator.For(func(deps operator.Deps) *PodLogs { return &PodLogs{deps} }))
+}
+
+// Tenants creates a namespace outside of the API for each ConfigMap, and removes it.
+type Tenants struct{ operator.Deps }
+
+func (t *Tenants) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	return operator.Result{}, createTenant(ctx, cm.Name)
+}
+
+// Finalize is called instead of Reconcile after the ConfigMap was deleted, until it returns no error
+// and no RequeueAfter. The library adds and removes the finalizer.
+func (t *Tenants) Finalize(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	gone, err := removeTenant(ctx, cm.Name)
+	if err != nil || gone {
+		return operator.Result{}, err
+	}
+	return operator.After(10 * time.Second), nil
+}
+
+func createTenant(context.Context, string) error         { return nil }
+func removeTenant(context.Context, string) (bool, error) { return true, nil }
+
+func ExampleFor_finalize() {
+	operator.Main(operator.For(func(deps operator.Deps) *Tenants { return &Tenants{deps} }, operator.FinalizerName("example.com/tenant")))
+}
+
+// Three replicas that divide the nodes among them, and one of them that also reconciles ConfigMaps.
+func ExampleSharded() {
+	operator.Main( // run with --leader-elect
+		operator.For(NewLabeler, operator.Sharded()),
+		operator.For(func(deps operator.Deps) *Tenants { return &Tenants{deps} }),
+	)
+}
+
+// One operator for all clusters whose kubeconfigs are in Secrets of the namespace fleet.
+func ExampleProvider() {
+	operator.Main(
+		operator.For(NewLabeler), // operator.Request.Cluster is the name of the cluster
+		operator.Provider(func(operator.Deps) manager.Provider {
+			return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet"})
+		}),
+	)
+}
+
+// A report once an hour, by the leader.
+func ExampleBackground() {
+	operator.Main(
+		operator.For(NewLabeler),
+		operator.Background(func(ctx context.Context, deps operator.Deps) error {
+			for {
+				nodes, err := client.List[corev1.Node](ctx, deps.Client)
+				if err != nil {
+					return err // ends the operator
+				}
+				deps.Log.Info("report", "nodes", len(nodes))
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(time.Hour):
+				}
+			}
+		}),
+	)
 }

@@ -13,7 +13,6 @@ import (
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
-	"kelson.dev/operator/trace"
 )
 
 // For adds a controller for the kind T, the parameter of R's method
@@ -115,13 +114,7 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 		in := watching{cluster: cluster, owner: kind, reconciler: reconciler, settings: s}
 		own := in.on(object, nil, s.predicates)
 		own.Resync = s.resync
-		// This replica may never reconcile the object again, if it is sharded.
-		own.Predicates = slices.Insert(own.Predicates, 0, func(e Event) bool {
-			if e.Type == trace.Delete && !isCached(cluster, object, client.KeyOf(e.Object)) {
-				live.deleted(cluster, client.KeyOf(e.Object))
-			}
-			return true
-		})
+		own.Predicates = slices.Insert(own.Predicates, 0, live.noteDeletions(cluster, object))
 		if _, err := c.Watch(own); err != nil {
 			return err
 		}
@@ -138,16 +131,6 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 		}
 		return nil
 	})
-}
-
-// isCached reports whether an object with the kind of obj exists now, according to the informers.
-func isCached(cluster *manager.Cluster, obj Object, key Key) bool {
-	inf, err := cluster.Informers().For(obj)
-	if err != nil {
-		return false
-	}
-	_, exists := inf.Get(key)
-	return exists
 }
 
 // pick returns the dependencies in the form that a constructor takes.

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"sync"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
 )
 
 // liveWatches are the watches that the reconciler of one controller adds and removes with
@@ -24,6 +26,7 @@ type liveWatches struct {
 	mu      sync.Mutex
 	running map[clusterWatch]*liveWatch
 	needs   map[clusterObject][]watchID
+	known   map[*manager.Cluster]bool // additional clusters that forget is called for
 }
 
 type clusterWatch struct {
@@ -131,9 +134,10 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 		}
 	}
 	if l.running == nil {
-		l.running, l.needs = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{}
+		l.running, l.needs, l.known = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{}, map[*manager.Cluster]bool{}
 	}
-	if !l.knows(cluster) {
+	if cluster.Name() != "" && !l.known[cluster] {
+		l.known[cluster] = true
 		context.AfterFunc(cluster.Context(), func() { l.forget(cluster) })
 	}
 	l.running[in] = &liveWatch{needed: 1, end: end}
@@ -169,19 +173,33 @@ func (l *liveWatches) deleted(cluster *manager.Cluster, key Key) {
 	delete(l.needs, object)
 }
 
-func (l *liveWatches) knows(cluster *manager.Cluster) bool {
-	for in := range l.running {
-		if in.cluster == cluster {
-			return true
+// noteDeletions returns a predicate that accepts every event about the controller's own kind, and drops
+// the watches of deleted objects. With shards, this replica may not reconcile such an object again.
+func (l *liveWatches) noteDeletions(cluster *manager.Cluster, kind Object) Predicate {
+	return func(e Event) bool {
+		if e.Type == trace.Delete && !isCached(cluster, kind, client.KeyOf(e.Object)) {
+			l.deleted(cluster, client.KeyOf(e.Object))
 		}
+		return true
 	}
-	return false
+}
+
+// isCached reports whether the informers have an object now: a new one of the name of a deleted one
+// can have needs already.
+func isCached(cluster *manager.Cluster, kind Object, key Key) bool {
+	inf, err := cluster.Informers().For(kind)
+	if err != nil {
+		return false
+	}
+	_, exists := inf.Get(key)
+	return exists
 }
 
 // forget drops what is recorded about a disengaged cluster, whose sources have ended.
 func (l *liveWatches) forget(cluster *manager.Cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.known, cluster)
 	for in := range l.running {
 		if in.cluster == cluster {
 			delete(l.running, in)

@@ -72,7 +72,7 @@ func TestWatchFor(t *testing.T) {
 		needs(cms[0], "")
 		want(t, "b still needs both", watched(r.Informers), "Gadget Widget")
 		needs(cms[1], "Gadget")
-		want(t, "nobody needs widgets", watched(r.Informers), "Gadget")
+		want(t, "widgets are not needed", watched(r.Informers), "Gadget")
 		must(t, c.Create(t.Context(), ownedBy(dynamic(widgets, "late"), cms[1])))
 		want(t, "a widget that is not watched", r.take(), "")
 		needs(cms[0], "Widget")

@@ -24,8 +24,8 @@
 //
 // [Informer] and [Lister] show the same writes if they were made with the object type (Go type,
 // dynamic, metadata only) that is read, because they can neither wait nor send requests. They show
-// a write with another object type when the watch delivers it. Their results are shared. Handlers
-// get only what the server has sent.
+// a write with another object type when the watch delivers it; metadata-only ones show all writes.
+// Their results are shared. Handlers get only what the server has sent.
 //
 // All methods are safe for concurrent use. Goroutines run within Run and end with it.
 //
