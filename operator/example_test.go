@@ -135,8 +135,8 @@ func (t *Tenants) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator
 	return operator.Result{}, createTenant(ctx, cm.Name)
 }
 
-// Finalize is called instead of Reconcile after the ConfigMap was deleted, until it returns no error
-// and no RequeueAfter. The library adds and removes the finalizer.
+// Finalize is called instead of Reconcile after the ConfigMap was deleted, until it returns no
+// error and no RequeueAfter. The library adds and removes the finalizer.
 func (t *Tenants) Finalize(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
 	gone, err := removeTenant(ctx, cm.Name)
 	if err != nil || gone {

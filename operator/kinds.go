@@ -14,10 +14,12 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// OwnsKind is Owns for a kind that the Go type T does not determine: T is unstructured.Unstructured,
-// or metav1.PartialObjectMetadata to watch and keep only metadata, which is enough to find the owner.
+// OwnsKind is Owns for a kind that the Go type T does not determine: T is
+// unstructured.Unstructured, or metav1.PartialObjectMetadata to watch and keep only metadata, which
+// is enough to find the owner.
 //
-//	operator.OwnsKind[metav1.PartialObjectMetadata](schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
+//	certificate := schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
+//	operator.OwnsKind[metav1.PartialObjectMetadata](certificate)
 func OwnsKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, watch{watchID{"owns", kind, reflect.TypeFor[T]()}, func(w watching) (controller.Source, error) {
@@ -35,7 +37,7 @@ func OwnsKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, predicat
 //
 //	operator.WatchesKind(corev1.SchemeGroupVersion.WithKind("Secret"), (*AtReconciler).usersOf)
 //
-//	func (r *AtReconciler) usersOf(ctx context.Context, secret *metav1.PartialObjectMetadata) []operator.Request
+//	func (r *AtReconciler) usersOf(ctx context.Context, s *metav1.PartialObjectMetadata) []operator.Request
 func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind, which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, watch{watchID{"watches", kind, reflect.TypeFor[T]()}, func(w watching) (controller.Source, error) {
@@ -59,9 +61,9 @@ func ofKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind) Object {
 	return obj
 }
 
-// Index adds an index to the cache of kind T, in all clusters. values returns the values under which
-// an object is found, and must depend only on the object. It must not modify the object. List uses
-// the index with client.MatchingIndex:
+// Index adds an index to the cache of kind T, in all clusters. values returns the values under
+// which an object is found, and must depend only on the object. It must not modify the object. List
+// uses the index with client.MatchingIndex:
 //
 //	operator.Index("topping", func(p *v1.Pizza) []string { return p.Spec.Toppings })
 //
@@ -73,8 +75,8 @@ func Index[T any, P client.Pointer[T]](name string, values func(obj *T) []string
 	return IndexKind[T, P](schema.GroupVersionKind{}, name, values)
 }
 
-// IndexKind is Index for a kind that the Go type T does not determine: T is unstructured.Unstructured
-// or metav1.PartialObjectMetadata.
+// IndexKind is Index for a kind that the Go type T does not determine: T is
+// unstructured.Unstructured or metav1.PartialObjectMetadata.
 func IndexKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, name string, values func(obj *T) []string) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {

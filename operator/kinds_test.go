@@ -107,7 +107,8 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// RUN-08: kinds without Go types, as whole objects and as metadata, in Owns, Watches, For and Cache.
+// RUN-08: kinds without Go types, as whole objects and as metadata, in Owns, Watches, For and
+// Cache.
 func TestKindsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, widgets, gadgets)

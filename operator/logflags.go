@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// logFlags are the flags of the log. Those with the prefix zap are the flags that controller-runtime
-// defines for its logger; they have the same meaning.
+// logFlags are the flags of the log. Those with the prefix zap are the flags that
+// controller-runtime defines for its logger; they have the same meaning.
 type logFlags struct {
 	level      *slog.Level // nil if no flag sets it
 	format     string      // text, json; empty if no flag sets it

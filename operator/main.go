@@ -20,8 +20,8 @@ import (
 // clean stop, with 1 after an error, and with 2 after a wrong flag.
 //
 // The flags are those of a kubebuilder project's main, including --zap-*, further ones that -h
-// lists, those that the part Flags adds, and those in flag.CommandLine. Do not call flag.Parse.
-// The environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes what the flags
+// lists, those that the part Flags adds, and those in flag.CommandLine. Do not call flag.Parse. The
+// environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes what the flags
 // say; Setup runs a function before anything starts.
 //
 // The address of the API server comes from --kubeconfig, else from the environment variable

@@ -59,8 +59,8 @@ type Deps struct {
 	// ends, with its cache. An object that is deleted needs none. The objects that exist when a
 	// watch begins are events, too.
 	//
-	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go type; the
-	// predicates and the mapping function are then those of the first.
+	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go type;
+	// the predicates and the mapping function are then those of the first.
 	//
 	// ctx is that of the reconcile.
 	WatchFor func(ctx context.Context, opts ...Option) error
@@ -71,8 +71,9 @@ type Deps struct {
 	deleted  func(context.Context, Request) // drops what is recorded about a deleted object
 }
 
-// Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has what
-// a Client does not do: the rest.Config for exec, attach and port-forward, and an HTTP client for logs.
+// Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has
+// what a Client does not do: the rest.Config for exec, attach and port-forward, and an HTTP client
+// for logs.
 func (d Deps) Cluster(ctx context.Context) (*manager.Cluster, error) {
 	return d.Manager.ClusterFrom(ctx)
 }
@@ -92,10 +93,10 @@ func Invalid(path string, err error) (Result, error) {
 // Terminal wraps an error that the controller must not retry until something changes.
 func Terminal(err error) error { return reconcile.Terminal(err) }
 
-// SaveStatus writes the status of obj, the object that a reconciler was called with, in the middle of
-// a reconcile. When it returns nil, all later reconciles see the status, also after a crash. Use it for
-// what must not be lost, such as the id of a resource that was created outside of the cluster. It
-// survives conflicts and failed requests; see reconcile.SaveStatus.
+// SaveStatus writes the status of obj, the object that a reconciler was called with, in the middle
+// of a reconcile. When it returns nil, all later reconciles see the status, also after a crash. Use
+// it for what must not be lost, such as the id of a resource that was created outside of the
+// cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
 func SaveStatus(ctx context.Context, obj Object) error { return reconcile.SaveStatus(ctx, obj) }
 
 // Log returns the logger of the current reconcile. It adds the controller and the object to each
@@ -152,8 +153,8 @@ func Name(name string) Part {
 }
 
 // Configure changes the configuration of the operator before it starts: what the flags of Main say,
-// or the Config passed to Run. Functions are called in the order of the parts, after the command line
-// was parsed. An error ends the operator.
+// or the Config passed to Run. Functions are called in the order of the parts, after the command
+// line was parsed. An error ends the operator.
 //
 //	operator.Configure(func(cfg *operator.Config) error {
 //		cfg.REST.Impersonate.UserName = "system:serviceaccount:apps:brewer"

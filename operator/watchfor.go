@@ -173,8 +173,9 @@ func (l *liveWatches) deleted(cluster *manager.Cluster, key Key) {
 	delete(l.needs, object)
 }
 
-// noteDeletions returns a predicate that accepts every event about the controller's own kind, and drops
-// the watches of deleted objects. With shards, this replica may not reconcile such an object again.
+// noteDeletions returns a predicate that accepts every event about the controller's own kind, and
+// drops the watches of deleted objects. With shards, this replica may not reconcile such an object
+// again.
 func (l *liveWatches) noteDeletions(cluster *manager.Cluster, kind Object) Predicate {
 	return func(e Event) bool {
 		if e.Type == trace.Delete && !isCached(cluster, kind, client.KeyOf(e.Object)) {

@@ -231,15 +231,16 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 		return c.abandon(log, req, err)
 	}
 	defer release()
+	if !reconcile.IsConflict(err) {
+		c.conflicts.end(req)
+	}
 	retry := func() { c.queue.AddRateLimited(req, trace.Because(trace.Cause{Event: trace.Retry})) }
 	switch {
 	case err == nil && result.RequeueAfter > 0:
-		c.conflicts.end(req)
 		c.queue.Forget(req)
 		c.queue.AddAfter(req, trace.Because(trace.Cause{Event: trace.After}), result.RequeueAfter)
 		return "requeue_after"
 	case err == nil:
-		c.conflicts.end(req)
 		c.queue.Forget(req)
 		return "success"
 	case reconcile.IsTerminal(err):

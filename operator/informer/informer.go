@@ -10,8 +10,8 @@
 //
 // [Informers] has one informer per kind and object type (Go type, dynamic, metadata only). Each
 // follows its part of the server ([Scope]) by one watch, shared by all users. An informer starts on
-// first use and ends when its last handler is removed. An informer that was read from ends only after
-// [Informers].Release, and one with an index does not end.
+// first use and ends when its last handler is removed. An informer that was read from ends only
+// after [Informers].Release, and one with an index does not end.
 //
 // # Read your own writes
 //

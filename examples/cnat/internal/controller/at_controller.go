@@ -68,8 +68,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start runs the command. The status has the pod before the pod exists: if it were the other way
-// round, and the status could not be written, a later reconcile would not know that the command ran.
+// start runs the command. The status has the pod before the pod exists: if the status could not be
+// written afterwards, a later reconcile would not know that the command ran.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
 	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
@@ -89,8 +89,8 @@ func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	return nil
 }
 
-// refused reports whether the server has certainly not created an object. After other errors, it may
-// have.
+// refused reports whether the server has certainly not created an object. After other errors, it
+// may have.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
