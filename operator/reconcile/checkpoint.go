@@ -59,8 +59,8 @@ func (r *run[T, P]) saveStatus(ctx context.Context, obj client.Object) error {
 	}
 	answer, err := r.writeStatus(ctx, func() {})
 	pause, start := savePause, time.Now()
-	for isTransient(err) && ctx.Err() == nil && time.Since(start) < savePatience {
-		if !apierrors.IsConflict(err) { // a conflict is solved by a read
+	for tries := 1; isTransient(err) && ctx.Err() == nil && time.Since(start) < savePatience; tries++ {
+		if !apierrors.IsConflict(err) || tries > conflictTries { // a read solves most conflicts
 			select {
 			case <-time.After(pause + rand.N(pause/2)):
 			case <-ctx.Done():

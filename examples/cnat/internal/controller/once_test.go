@@ -18,6 +18,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
+	"kelson.dev/operator/client"
 
 	cnat "kelson.dev/examples/cnat/api/v1alpha1"
 	"kelson.dev/examples/cnat/internal/controller"
@@ -112,5 +113,39 @@ func TestRefusedPodIsRetried(t *testing.T) {
 		time.Sleep(time.Hour)
 		env.Settle(t)
 		wantPhase(t, env, at, cnat.Done)
+	})
+}
+
+// A change of the At while its command starts does not lose the status, nor does the status lose the
+// change.
+func TestChangedWhileStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var env *testenv.Env
+		var writes, created atomic.Int64
+		env = newFaultyEnv(t, func(r *http.Request) int {
+			if writesPods(r) {
+				created.Add(1)
+			}
+			if !strings.HasSuffix(r.URL.Path, "/status") || !strings.Contains(r.URL.Path, "/ats/") || writes.Add(1) != 2 {
+				return 0
+			}
+			now := at("", "") // the second write of the status is that of start
+			if err := env.Client().Get(r.Context(), client.KeyOf(now), now); err != nil {
+				t.Error(err)
+			}
+			now.Labels = map[string]string{"changed": "yes"}
+			if err := env.Client().Update(r.Context(), now); err != nil {
+				t.Error(err)
+			}
+			return 0
+		})
+		at := at(in(-time.Second), "true")
+		env.Create(t, at)
+		time.Sleep(time.Hour)
+		env.Settle(t)
+		wantPhase(t, env, at, cnat.Done)
+		if at.Labels["changed"] != "yes" || created.Load() != 1 {
+			t.Errorf("labels %v, %d pods created", at.Labels, created.Load())
+		}
 	})
 }
