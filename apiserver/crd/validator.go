@@ -5,26 +5,39 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 )
 
 // certainly is a validator that calls the library only for objects that are not certainly valid.
 type certainly struct {
 	validation.SchemaValidator
-	schema *certain.Schema
+	schema   *validity.Schema
+	patterns *patterns
 }
 
 // newValidator returns the validator of a schema: the library's own with noFastPaths.
 func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (validation.SchemaValidator, error) {
 	library, schema, err := validation.NewSchemaValidator(props)
-	if err != nil || noFastPaths {
-		return library, err
+	if err != nil {
+		return nil, err
 	}
-	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
+	patterns := patternsOf(schema)
+	if patterns != nil {
+		library = patterned{library, patterns}
+	}
+	if noFastPaths {
+		return library, nil
+	}
+	return certainly{SchemaValidator: library, schema: validity.Compile(schema), patterns: patterns}, nil
+}
+
+// valid reports whether an object is certainly valid and its patterns take little time.
+func (v certainly) valid(object any) bool {
+	return v.patterns.check(object) == nil && v.schema.Valid(object)
 }
 
 func (v certainly) Validate(object any, options ...validation.ValidationOption) *validate.Result {
-	if v.schema.Valid(object) {
+	if v.valid(object) {
 		return &validate.Result{}
 	}
 	if part, cut := v.schema.Cut(object, maxDoubts); cut {
@@ -35,16 +48,17 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// maxDoubts bounds the elements and members that are not certainly valid in the first part of an object that the library validates.
-// If the library finds errors in that part, it does not validate the rest.
+// maxDoubts bounds the elements and members that are not certainly valid in the first part of an
+// object that the library validates. If the library finds errors in that part, it does not validate
+// the rest.
 const maxDoubts = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.
 func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
-	if v.schema.Valid(object) {
+	if v.valid(object) {
 		return &validate.Result{}
 	}
-	if v.schema.Valid(old) { // then no error can be in an unchanged part
+	if v.valid(old) { // then no error can be in an unchanged part
 		if part, cut := v.schema.Cut(object, maxDoubts); cut {
 			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 				return result

@@ -12,7 +12,7 @@ import (
 )
 
 // API-07
-func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
+func TestFollowReturnsStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
 		if err != nil {
@@ -47,7 +47,7 @@ func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
 		synctest.Wait()
 		write("stall")
 		synctest.Wait()
-		for i := range 100 { // more than are kept
+		for i := range 100 { // more than the log retains
 			write(fmt.Sprint("missed", i))
 		}
 		close(stall)
@@ -63,6 +63,70 @@ func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
 		}
 		go func() { ended <- s.Follow(t.Context(), "things", func(*store.Snapshot) {}, func([]*store.Event) {}) }()
 		synctest.Wait()
+		s.Close()
+		if err := <-ended; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("the store was closed: %v", err)
+		}
+	})
+}
+
+// API-07
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{Retain: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(resource string) uint64 {
+			t.Helper()
+			objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: "a"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return objs[0].Revision
+		}
+		first := write("things")
+		ended := make(chan error, 1)
+		await := func(ctx context.Context, after uint64, resources ...string) {
+			go func() { ended <- s.Await(ctx, after, resources...) }()
+			synctest.Wait()
+		}
+		waits := func() {
+			t.Helper()
+			select {
+			case err := <-ended:
+				t.Fatalf("it did not wait: %v", err)
+			default:
+			}
+		}
+		await(t.Context(), first, "things", "others")
+		waits()
+		write("else")
+		synctest.Wait()
+		waits()
+		last := write("others")
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, resources := range [][]string{{"things", "others"}, {""}} { // written already
+			if err := s.Await(t.Context(), first, resources...); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 20 { // more than are kept
+			last = write("things")
+		}
+		if err := s.Await(t.Context(), first, "things"); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		await(ctx, last, "")
+		waits()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("its context ended: %v", err)
+		}
+		await(t.Context(), last, "")
 		s.Close()
 		if err := <-ended; !errors.Is(err, store.ErrClosed) {
 			t.Errorf("the store was closed: %v", err)

@@ -28,7 +28,7 @@ func Parts() []operator.Part {
 	return []operator.Part{
 		operator.Name("cnat"),
 		operator.AddToScheme(cnat.AddToScheme),
-		operator.For(NewAtReconciler, // the kind is that of Reconcile's parameter
+		operator.For(NewAtReconciler, // the parameter type of Reconcile is the kind
 			operator.Owns[corev1.Pod](),
 			operator.Concurrency(4)),
 	}
@@ -40,12 +40,13 @@ type AtReconciler struct{ operator.Deps }
 // NewAtReconciler returns an AtReconciler.
 func NewAtReconciler(deps operator.Deps) *AtReconciler { return &AtReconciler{deps} }
 
-// Reconcile brings an At a step further: PENDING until it is due, RUNNING with a pod, DONE or
-// FAILED as the pod ended. The library writes changes of at.Status after Reconcile returns.
+// Reconcile advances an At: PENDING until it is due, RUNNING with a pod, then DONE or FAILED. The
+// library writes changes of at.Status after Reconcile returns.
 func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Result, error) {
 	switch at.Status.Phase {
 	case cnat.Done, cnat.Failed:
-		return operator.Result{}, nil // a command runs once, whatever becomes of its pod or of the spec
+		// A command runs once, even if its pod or the spec changes.
+		return operator.Result{}, nil
 	case cnat.Running:
 		return operator.Result{}, r.follow(ctx, at)
 	}
@@ -55,8 +56,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	}
 	wait := time.Until(due)
 	if at.Status.Phase == "" {
-		// Seen first: say so before anything else, also where it is due already. Writing the status
-		// leads here again.
+		// Record the phase Pending first, even if the At is due already. The status write causes
+		// another reconcile.
 		at.Status.Phase = cnat.Pending
 		r.Events.Eventf(at, corev1.EventTypeNormal, "Scheduled", "the command is due at %s", at.Spec.Schedule)
 		wait = max(wait, time.Millisecond)
@@ -124,7 +125,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	return nil
 }
 
-// incomplete says in the Complete condition what is going on.
+// incomplete sets the Complete condition to False.
 func incomplete(at *cnat.At, reason, message string) {
 	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionFalse, Reason: reason, Message: message})
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/store"
 )
 
@@ -35,7 +36,8 @@ type container struct {
 // logGrace is how long Stop waits for the rest of the output of containers.
 const logGrace = time.Second
 
-// Follow starts to log writes and the output of containers to a. It reads that output through transport.
+// Follow starts to log writes and the output of containers to a. It reads that output through
+// transport.
 func Follow(ctx context.Context, a *Log, s *store.Store, transport http.RoundTripper) *Following {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Following{log: a, transport: transport, cancel: cancel, seen: map[container]bool{}}
@@ -88,21 +90,15 @@ func (f *Following) output(ctx context.Context, obj *store.Object) {
 		}
 		f.logs.Go(func() {
 			query := url.Values{"container": {status.Name}, "follow": {"true"}}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-				"http://kelson.in-process/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+"/log?"+query.Encode(), nil)
+			path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/log?" + query.Encode()
+			stream, err := inprocess.Call{Path: path}.Open(ctx, f.transport)
 			if err != nil {
 				return
 			}
-			resp, err := f.transport.RoundTrip(req)
-			if err != nil {
-				return
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				out := f.log.Output(subject)
-				_, _ = io.Copy(out, resp.Body)
-				_ = out.Close()
-			}
+			defer stream.Close()
+			out := f.log.Output(subject)
+			_, _ = io.Copy(out, stream)
+			_ = out.Close()
 		})
 	}
 }
