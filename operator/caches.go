@@ -15,12 +15,16 @@ func Namespaces(names ...string) Part {
 }
 
 // Cache restricts which objects of kind T the operator caches, and sets the form in which it keeps
-// them. The default is all objects, or those in Namespaces. The client does not find objects
+// them. The default is all objects, or those in Namespaces, which also apply to a scope without
+// namespaces; metav1.NamespaceAll in a scope means all namespaces. The client does not find objects
 // outside of scope, except that it reads objects in other namespaces than the scope's from the API
 // server.
 func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Form) Part {
+	return cacheOf(P(new(T)), scope, form)
+}
+
+func cacheOf(obj Object, scope informer.Scope, form []informer.Form) Part {
 	return partFunc(func(p *parts) error {
-		obj := P(new(T))
 		if p.caches.Scopes == nil {
 			p.caches.Scopes = map[client.Object]informer.Scope{}
 		}

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"maps"
 	"path"
@@ -61,13 +62,48 @@ type Config struct {
 // Run runs an operator until ctx ends, and returns when all of it has stopped. It returns nil after
 // a clean shutdown.
 func Run(ctx context.Context, cfg Config, of ...Part) error {
+	p, err := newParts(of)
+	if err != nil {
+		return err
+	}
+	for _, register := range p.flags { // sets the default values
+		register(flag.NewFlagSet(p.name, flag.ContinueOnError))
+	}
+	if err := p.configure(&cfg); err != nil {
+		return err
+	}
+	return p.run(ctx, cfg)
+}
+
+// newParts installs the parts of an operator.
+func newParts(of []Part) (*parts, error) {
 	p := &parts{name: defaultName(), scheme: runtime.NewScheme()}
 	metav1.AddToGroupVersion(p.scheme, schema.GroupVersion{Version: "v1"})
+	return p, p.install(of)
+}
+
+func (p *parts) install(of []Part) error {
 	for _, part := range of {
 		if err := part.install(p); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// configure calls the functions of Configure and Parts. Parts may add further ones.
+func (p *parts) configure(cfg *Config) error {
+	p.running = true
+	for i := 0; i < len(p.before); i++ {
+		if err := p.before[i](cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the operator until ctx ends.
+func (p *parts) run(ctx context.Context, cfg Config) error {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = p.spans
 	}
@@ -94,6 +130,13 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	h := &host{Manager: m, name: p.name, election: cfg.Election, noWebhooks: cfg.NoWebhooks}
 	for _, start := range p.start {
 		if err := start(h); err != nil {
+			return err
+		}
+	}
+	deps := h.deps("")
+	deps.Log = m.Log()
+	for _, do := range p.ready {
+		if err := do(ctx, deps); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -133,10 +134,25 @@ func hook(add func(*host) error) Part {
 	})
 }
 
-// Setup calls do before the manager runs. The manager is deps.Manager.
+// Setup calls do before the manager runs, to add things to it: it is deps.Manager. Main has then
+// parsed the command line. deps.Client does not read yet; see BeforeStart.
 func Setup(do func(deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error { return do(h.deps("")) })
+		return nil
+	})
+}
+
+// BeforeStart calls do when all parts are set up and before anything starts, on every replica. The
+// operator starts if do returns nil, and otherwise ends with the error. ctx ends with the operator.
+// do can read with deps.Live and write; reads of deps.Client fail, because the cache does not run.
+//
+//	operator.BeforeStart(func(ctx context.Context, deps operator.Deps) error {
+//		return migrate(ctx, deps.Live)
+//	})
+func BeforeStart(do func(ctx context.Context, deps Deps) error) Part {
+	return partFunc(func(p *parts) error {
+		p.ready = append(p.ready, do)
 		return nil
 	})
 }

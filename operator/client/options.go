@@ -51,6 +51,8 @@ type ListOptions struct {
 	// Labels and Fields select objects; nil selects everything.
 	Labels labels.Selector
 	Fields fields.Selector
+	// Indexes selects objects by indexes of the cache, see MatchingIndex.
+	Indexes []IndexValue
 	// Limit is the size of a page, Continue the token of the previous page.
 	Limit    int64
 	Continue string

@@ -92,6 +92,9 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	if err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
 	}
+	if err := i.checkIndexes(o); err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
 	objs, version, err := i.readAll(ctx, o)
 	switch {
 	case errors.Is(err, errOutside):

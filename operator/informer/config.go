@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +27,8 @@ type Config struct {
 	// Scope is the part of each kind that informers cache, unless Scopes has an entry for the kind.
 	// The zero value is everything.
 	Scope Scope
-	// Scopes has the scopes of single kinds, each given by an object of the kind.
+	// Scopes has the scopes of single kinds, each given by an object of the kind. A scope without
+	// Namespaces has those of Scope.
 	Scopes map[client.Object]Scope
 	// Form is how informers keep objects, unless Forms has an entry for the kind. The zero value is
 	// Full.
@@ -46,10 +49,18 @@ type Config struct {
 // Scope is the part of a kind that an informer caches. The zero value is everything.
 type Scope struct {
 	// Namespaces, if not empty, are watched individually. They are ignored for cluster-scoped
-	// kinds.
+	// kinds. If one of them is metav1.NamespaceAll, all namespaces are watched, by one watch.
 	Namespaces []string
 	Labels     labels.Selector
 	Fields     fields.Selector
+}
+
+// normal returns the scope with no Namespaces if they are all namespaces.
+func (s Scope) normal() Scope {
+	if slices.Contains(s.Namespaces, metav1.NamespaceAll) {
+		s.Namespaces = nil
+	}
+	return s
 }
 
 // New returns a set of informers. It sends no requests before Run.
@@ -75,8 +86,12 @@ func New(cfg Config) (Informers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("new informers: scope of %s: %w", reflect.TypeOf(obj), err)
 		}
-		s.scopes[kind.GroupKind()] = scope
+		if len(scope.Namespaces) == 0 {
+			scope.Namespaces = cfg.Scope.Namespaces
+		}
+		s.scopes[kind.GroupKind()] = scope.normal()
 	}
+	s.cfg.Scope = cfg.Scope.normal()
 	for obj, form := range cfg.Forms {
 		kind, err := client.KindOf(obj, cfg.Client.Scheme())
 		if err != nil {

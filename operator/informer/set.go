@@ -98,6 +98,20 @@ func (s *informers) start(inf *informer) {
 	s.tasks.Go(func() { inf.run(s.ctx) })
 }
 
+func (s *informers) Release(obj client.Object) {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil {
+		return // an object without a kind has no informer
+	}
+	s.mu.Lock()
+	inf := s.members[s.idOf(kind, reflect.TypeOf(obj))]
+	s.mu.Unlock()
+	if inf != nil && !inf.indexed.Load() {
+		inf.pinned.Store(false)
+		s.forget(inf)
+	}
+}
+
 // forget ends an informer if it is still unused.
 func (s *informers) forget(inf *informer) {
 	s.mu.Lock()

@@ -39,8 +39,11 @@ type informer struct {
 	ended  chan struct{}
 
 	// pinned is true if the informer was read from, so that it does not end with its last handler.
-	// Set under the lock.
+	// Set to true under the lock.
 	pinned atomic.Bool
+
+	// indexed is true if an index was added. The informer then never ends.
+	indexed atomic.Bool
 
 	// several is true once there has been another informer of the kind, so that readers may use
 	// that one's copy.
@@ -241,7 +244,7 @@ func (i *informer) removeHandler(h *registration) {
 func (i *informer) endIfUnused() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.handlers) > 0 || i.pinned.Load() || i.over {
+	if len(i.handlers) > 0 || i.pinned.Load() || i.indexed.Load() || i.over {
 		return false
 	}
 	i.over = true
@@ -251,6 +254,7 @@ func (i *informer) endIfUnused() bool {
 
 func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
 	i = i.current(true)
+	i.indexed.Store(true)
 	index := of
 	if i.form == Compact {
 		index = func(obj client.Object) []string {

@@ -127,8 +127,9 @@ func (m *Manager) loop(l trace.Loop) {
 // request; elsewhere, the manager's own, or that of reconcile.WithCluster.
 func (m *Manager) Client() client.Client { return m.client }
 
-// LiveClient returns a client that reads from the server. It uses the same cluster as Client.
-func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cluster).LiveClient} }
+// LiveClient returns a client that reads from the server. Otherwise it is like Client: it uses the
+// same cluster, its writes are traced, and reads of Client see them.
+func (m *Manager) LiveClient() client.Client { return liveReads{m.client} }
 
 // Informers returns the informers of the manager's own cluster.
 func (m *Manager) Informers() informer.Informers { return m.own.informers }

@@ -3,6 +3,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,24 +69,42 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start creates the pod. Its name follows from the At, so that a second attempt, after a crash for
-// example, creates no second pod.
+// start runs the command. The status has the pod before the pod exists: if the status could not be
+// written afterwards, a later reconcile would not know that the command ran.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
-	// The pod is owned by at and visible to the next read.
-	pod, err := operator.Apply(ctx, r.Client, podFor(at))
-	if err != nil {
-		return err
-	}
-	now := metav1.Now()
+	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
 	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
 	incomplete(at, "Started", "the command starts in pod "+pod.Name)
+	if err := operator.SaveStatus(ctx, at); err != nil {
+		at.Status = *pending
+		return err
+	}
+	pod, err := operator.Apply(ctx, r.Client, pod) // owned by at, and visible to the next read
+	if err != nil {
+		if refused(err) {
+			at.Status = *pending // try again
+		}
+		return err
+	}
 	r.Events.Eventf(at, corev1.EventTypeNormal, "Started", "created pod %s", pod.Name)
 	return nil
 }
 
-// follow copies the state of the pod to the At.
+// refused reports whether the server has certainly not created an object. After other errors, it
+// may have.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
+}
+
+// follow sets the status according to the pod.
 func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
-	pod, err := client.Get[corev1.Pod](ctx, r.Client, client.Key{Namespace: at.Namespace, Name: at.Status.Pod})
+	key := client.Key{Namespace: at.Namespace, Name: at.Status.Pod}
+	pod, err := client.Get[corev1.Pod](ctx, r.Client, key)
+	if apierrors.IsNotFound(err) {
+		// The cache does not have a pod yet whose creation was not confirmed.
+		pod, err = client.Get[corev1.Pod](ctx, r.Live, key)
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -93,7 +112,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	case err == nil && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
 	case err != nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
-		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" was deleted; it is unknown how far the command ran, so it is not run again")
+		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" is gone; it is unknown how far the command ran, so it is not run again")
 	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
 	case pod.Status.Phase == corev1.PodRunning:
