@@ -98,7 +98,9 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		marked = d.marked
 		var conflict *store.ConflictError
 		if errors.As(err, &conflict) && ctx.Err() == nil {
-			current = conflict.Current
+			if current = conflict.Current; conflict.Key != key { // an operation of admission conflicted
+				current = h.store.Snapshot().Get(key)
+			}
 			continue
 		}
 		return done, err
@@ -116,6 +118,7 @@ type deletion struct {
 	object  metav1.Object
 	old     runtime.Object // the state before
 	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
+	unit    *resource.Unit // what admission commits with the deletion
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -151,7 +154,9 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return d.answer(d.current, false), nil
 	}
 	if validate != nil {
-		if err := validate(ctx, d.old); err != nil {
+		var admitted context.Context
+		admitted, d.unit = resource.WithUnit(ctx)
+		if err := validate(admitted, d.old); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +225,12 @@ func (d *deletion) mark(ctx context.Context) (*removed, error) {
 	if sameButRevision(data, d.current.Data) {
 		return &removed{obj: d.current}, nil
 	}
-	obj, err := d.commit(ctx, d.res, store.Op{Key: d.key, Data: data, Expect: d.current.Revision}, d.hub, nil)
+	joined, done, err := d.unit.Ops(ctx)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := d.commit(ctx, d.res, store.Op{Key: d.key, Data: data, Expect: d.current.Revision}, d.hub, joined)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +243,12 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
 	}
-	objs, err := d.write(ctx, store.Op{Key: d.key, Expect: d.current.Revision})
+	joined, done, err := d.unit.Ops(ctx)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	objs, err := d.write(ctx, append([]store.Op{{Key: d.key, Expect: d.current.Revision}}, joined...)...)
 	if err != nil {
 		return nil, err
 	}
