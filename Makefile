@@ -19,7 +19,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: run run-pizza-apiserver run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator \
@@ -69,6 +69,14 @@ run-ingress-manager-kube-apiserver: ## the ingress-manager's test on kube-apiser
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
+
+run-pizza-apiserver: ## the custom API server of pizzas alone; its log names the kubeconfig
+	cd examples/pizza-apiserver && $(GO) run . --standalone
+
+run-pizza-apiserver-kube-apiserver: ## the custom API server of pizzas as an APIService of kube-apiserver; builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/pizza-apiserver
 
 operator-kube-apiserver: ## the operator library's tests of webhooks and of the adapter on kube-apiserver; builds the server first
 	@mkdir -p bin/peers

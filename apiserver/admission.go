@@ -146,8 +146,9 @@ func (r *admissionRule) applies(a admission.Attributes) bool {
 
 // admissionRules runs the rules of a server as an admission plugin.
 type admissionRules struct {
-	server *Server
-	rules  []*admissionRule
+	server    *Server
+	rules     []*admissionRule
+	namespace func(ctx context.Context, name string) error // may be nil
 }
 
 var (
@@ -155,8 +156,8 @@ var (
 	_ admission.ValidationInterface = (*admissionRules)(nil)
 )
 
-func newRules(s *Server, makers []ruleMaker) (*admissionRules, error) {
-	c := &admissionRules{server: s}
+func newRules(s *Server, makers []ruleMaker, namespace func(context.Context, string) error) (*admissionRules, error) {
+	c := &admissionRules{server: s, namespace: namespace}
 	for _, m := range makers {
 		r, err := m(s)
 		if err != nil {
@@ -169,11 +170,19 @@ func newRules(s *Server, makers []ruleMaker) (*admissionRules, error) {
 
 // Handles reports whether a rule is for an operation.
 func (c *admissionRules) Handles(op admission.Operation) bool {
+	if c.namespace != nil && op == admission.Create {
+		return true
+	}
 	return slices.ContainsFunc(c.rules, func(r *admissionRule) bool { return slices.Contains(r.operations, op) })
 }
 
-// Admit runs the mutations.
+// Admit checks the namespace of new objects and runs the mutations.
 func (c *admissionRules) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if c.namespace != nil && a.GetOperation() == admission.Create && a.GetNamespace() != "" {
+		if err := c.namespace(ctx, a.GetNamespace()); err != nil {
+			return rejected(a, err)
+		}
+	}
 	for _, r := range c.rules {
 		if !r.mutates || !r.applies(a) {
 			continue

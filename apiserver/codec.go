@@ -174,10 +174,21 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 	return nil, got, nil, err
 }
 
-// toHub applies the defaults of a version and converts to the hub. It may return its argument.
+// toHub applies the defaults of a version, converts to the hub, and applies the defaults of the hub, so
+// that objects are complete whatever version they are written in. It may return its argument.
 func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
 	c.scheme.Default(obj)
-	return c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())
+	hub, err := c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	if hub != obj {
+		c.scheme.Default(hub)
+	}
+	for _, set := range c.kind.rules.defaults {
+		set(hub)
+	}
+	return hub, nil
 }
 
 // Load decodes stored bytes, which may be in any version that the kind has.
@@ -191,10 +202,14 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 
 // Store encodes a hub in the storage version.
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
+	for _, set := range c.kind.rules.defaults {
+		set(hub)
+	}
 	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.kind.gvk(c.kind.storage).GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)
 	}
+	c.scheme.Default(versioned) // Load would, and responses copy what is stored
 	data, err := json.Marshal(versioned)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)

@@ -25,6 +25,15 @@ type partFunc func(*plan)
 
 func (f partFunc) addTo(p *plan) { f(p) }
 
+// Parts combines parts, so that programs and tests can share the description of a server.
+func Parts(parts ...Part) Part {
+	return partFunc(func(p *plan) {
+		for _, part := range parts {
+			part.addTo(p)
+		}
+	})
+}
+
 // plan collects the parts of a server.
 type plan struct {
 	kinds      []*kind

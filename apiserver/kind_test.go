@@ -28,6 +28,11 @@ var (
 	toppings  = schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: "toppings"}
 )
 
+func quiet(config *rest.Config) *rest.Config {
+	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
 func newServer(t testing.TB, parts ...apiserver.Part) (*apiserver.Server, dynamic.Interface) {
 	t.Helper()
 	s, err := apiserver.New(t.Context(), parts...)
@@ -35,7 +40,7 @@ func newServer(t testing.TB, parts ...apiserver.Part) (*apiserver.Server, dynami
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	client, err := dynamic.NewForConfig(s.RESTConfig())
+	client, err := dynamic.NewForConfig(quiet(s.RESTConfig()))
 	if err != nil {
 		t.Fatal(err)
 	}

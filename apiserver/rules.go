@@ -15,6 +15,11 @@ import (
 // hub. Objects are private to the call; old must not be changed. All methods must be safe for
 // concurrent use.
 type (
+	// Defaulter sets defaults of the hub, after those that its method Default() sets. It runs when an
+	// object is read or written, in every version, and must give the same result when it runs again.
+	Defaulter[H any] interface {
+		Default(obj H)
+	}
 	// CreatePreparer changes an object before it is validated and created. The server has already
 	// cleared the status and set the generation.
 	CreatePreparer[H any] interface {
@@ -81,6 +86,7 @@ type Column[H any] struct {
 
 // rules are the rules of a kind, without its type.
 type rules struct {
+	defaults                       []func(obj runtime.Object)
 	prepareCreate                  []func(ctx context.Context, obj runtime.Object)
 	prepareUpdate, prepareStatus   []func(ctx context.Context, obj, old runtime.Object)
 	validate                       []func(ctx context.Context, obj runtime.Object) field.ErrorList
@@ -120,6 +126,9 @@ func hooks[H runtime.Object](r *rules) []hook {
 		}
 	}
 	return []hook{
+		hookOf(func(v Defaulter[H]) {
+			r.defaults = append(r.defaults, func(obj runtime.Object) { v.Default(obj.(H)) })
+		}),
 		hookOf(func(v CreatePreparer[H]) {
 			r.prepareCreate = append(r.prepareCreate, func(ctx context.Context, obj runtime.Object) { v.PrepareForCreate(ctx, obj.(H)) })
 		}),

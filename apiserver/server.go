@@ -65,6 +65,9 @@ type Auth struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// ClientCAs returns the authorities that TLS handshakes announce to clients; nil announces none.
 	ClientCAs func() *x509.CertPool
+	// Namespace returns an error unless objects may be created in a namespace; nil accepts every
+	// namespace.
+	Namespace func(ctx context.Context, name string) error
 	// AuditPolicy and AuditSink record requests, if both are set; see package audit.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
@@ -199,7 +202,7 @@ func (s *Server) addKinds(p *plan) error {
 func (s *Server) build(p *plan, auth Auth) error {
 	registry := metrics.New(s.store)
 	counts := metrics.NewVerbs(registry)
-	chain, err := newRules(s, p.rules)
+	chain, err := newRules(s, p.rules, auth.Namespace)
 	if err != nil {
 		return err
 	}

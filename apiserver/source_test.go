@@ -240,6 +240,7 @@ func TestSubresources(t *testing.T) {
 
 		// A stream outlives the deadline of short requests.
 		streaming, cancel := context.WithCancel(ctx)
+		defer cancel()
 		req, err := http.NewRequestWithContext(streaming, http.MethodGet, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/a/steam", nil)
 		if err != nil {
 			t.Fatal(err)
