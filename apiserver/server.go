@@ -42,6 +42,7 @@ type Server struct {
 	byType   map[reflect.Type]servedType
 	mirrors  map[schema.GroupResource]*mirror
 
+	ctx    context.Context // ends with the server; for work that belongs to no request
 	cancel context.CancelFunc
 	parts  sync.WaitGroup
 	stop   sync.Once
@@ -103,8 +104,8 @@ func Run(run func(ctx context.Context, s *Server) error) Part {
 	return partFunc(func(p *plan) { p.components = append(p.components, run) })
 }
 
-// New returns a running server, which serves requests in process and through Handler until Stop is
-// called or ctx ends. It opens no port.
+// New returns a running server, which serves requests in process and through Handler. It opens no port.
+// The caller must call Stop, also if ctx, which ends the server's components, has ended.
 func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	p := &plan{open: Memory(), title: "kelson.dev/apiserver", version: "v0.0.0"}
 	for _, part := range parts {
@@ -118,7 +119,7 @@ func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{
-		scheme: runtime.NewScheme(), registry: resource.NewRegistry(), cancel: cancel,
+		scheme: runtime.NewScheme(), registry: resource.NewRegistry(), ctx: ctx, cancel: cancel,
 		byType: map[reflect.Type]servedType{}, mirrors: map[schema.GroupResource]*mirror{},
 	}
 	s.media = sync.OnceValue(func() map[string]runtime.Serializer { return newSerializers(s.scheme) })

@@ -26,7 +26,7 @@ import (
 
 // Source is another system whose data a kind shows: metrics, a table of a database, another API. T is
 // the pointer type of the kind's hub. List returns all objects; they need a name, and a namespace if
-// the kind is namespaced. It is never called concurrently with itself. The server computes from two
+// the kind is namespaced. It is never called concurrently with itself, and has a minute. The server computes from two
 // results what changed, so that get, list, watch, selectors, pages and tables work as for stored
 // objects. The server keeps the newest result in memory.
 //
@@ -69,12 +69,12 @@ func From[T runtime.Object](source Source[T], maxAge MaxAge) KindOption {
 			k.fail("source of %s lists %s, and the hub is %T", k.name, reflect.TypeFor[T](), k.hub().proto)
 			return
 		}
-		k.source = func(_ *Server, k *kind, res *resource.Resource) (*mirror, error) {
+		k.source = func(s *Server, k *kind, res *resource.Resource) (*mirror, error) {
 			st, err := store.Open(store.Config{})
 			if err != nil {
 				return nil, err
 			}
-			m := &mirror{kind: k, res: res, store: st, maxAge: time.Duration(maxAge), stale: true}
+			m := &mirror{kind: k, res: res, store: st, maxAge: time.Duration(maxAge), stale: true, ctx: s.ctx}
 			m.list = func(ctx context.Context) ([]runtime.Object, error) {
 				all, err := source.List(ctx)
 				objects := make([]runtime.Object, len(all))
@@ -137,9 +137,10 @@ type mirror struct {
 	list   func(context.Context) ([]runtime.Object, error)
 	notify func(context.Context, func()) error // may be nil
 
-	reading sync.Mutex // held while the source is read
+	ctx context.Context // of the server, for reads
 
 	mu      sync.Mutex
+	now     *reading  // nil: none is under way
 	read    time.Time // when the last complete read began
 	stale   bool      // the data changed since
 	changed uint64    // counts calls of expire
@@ -173,41 +174,74 @@ func (m *mirror) expire() {
 	m.changed++
 }
 
-// fresh reports whether the mirror need not be read again.
-func (m *mirror) fresh(since time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stale {
-		return false
+// fresh reports whether the mirror has what a request that arrived at a time may see. The caller holds
+// mu.
+func (m *mirror) fresh(asked time.Time) bool {
+	if !m.read.Before(asked) {
+		return true
 	}
-	return m.notify != nil || !m.read.Before(since.Add(-m.maxAge))
+	return !m.stale && (m.notify != nil || !m.read.Before(asked.Add(-m.maxAge)))
 }
 
-// refresh reads the source unless the mirror is new enough. Concurrent callers share one read.
+// refresh reads the source unless the mirror is new enough. It returns when ctx ends, even if the source
+// hangs.
 func (m *mirror) refresh(ctx context.Context) error {
-	asked := time.Now()
-	if m.fresh(asked) {
-		return nil
+	for asked := time.Now(); ; {
+		r := m.join(asked)
+		if r == nil {
+			return nil
+		}
+		select {
+		case <-r.done:
+			if r.err != nil {
+				return r.err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("read %s: %w", m.res.GroupResource(), ctx.Err())
+		}
 	}
-	m.reading.Lock()
-	defer m.reading.Unlock()
-	if m.fresh(asked) {
-		return nil
-	}
-	m.mu.Lock()
-	begun, seen := time.Now(), m.changed
-	m.mu.Unlock()
-	objects, err := m.list(ctx)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", m.res.GroupResource(), err)
-	}
-	if err := m.apply(ctx, objects); err != nil {
-		return err
-	}
+}
+
+// reading is a read of the source that is under way.
+type reading struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// longest is how long a read of a source may take.
+const longest = time.Minute
+
+// join returns the read that is under way, or starts one. It returns nil if the mirror is new enough.
+func (m *mirror) join(asked time.Time) *reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.read, m.stale = begun, m.changed != seen
-	return nil
+	if m.fresh(asked) {
+		return nil
+	}
+	if m.now != nil {
+		return m.now
+	}
+	r := &reading{done: make(chan struct{})}
+	m.now = r
+	begun, seen := time.Now(), m.changed
+	go func() {
+		ctx, cancel := context.WithTimeout(m.ctx, longest)
+		defer cancel()
+		objects, err := m.list(ctx)
+		if err == nil {
+			err = m.apply(ctx, objects)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		defer close(r.done)
+		m.now = nil
+		if err != nil {
+			r.err = fmt.Errorf("read %s: %w", m.res.GroupResource(), err)
+			return
+		}
+		m.read, m.stale = begun, m.changed != seen
+	}()
+	return r
 }
 
 // apply commits the differences between the mirror and a new state, as one unit.

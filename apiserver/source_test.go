@@ -98,6 +98,32 @@ func TestSource(t *testing.T) {
 	})
 }
 
+// hangingShelf never answers.
+type hangingShelf struct{}
+
+func (hangingShelf) List(ctx context.Context) ([]*topping, error) {
+	select {} // does not even look at its context
+}
+
+// AGG-04: clients of a source that hangs get an answer by the deadline of their request.
+func TestHangingSource(t *testing.T) {
+	s, client := newServer(t, shelfKind(hangingShelf{}, 0), apiserver.Group("other.example.com", apiserver.Kind(&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := client.Resource(toppings).List(ctx, metav1.ListOptions{}); err == nil {
+				t.Error("a list of a system that hangs")
+			}
+		})
+	}
+	all.Wait()
+	if got := body(t, s, "/apis/other.example.com/v1/pizzas", "application/json"); !strings.Contains(got, "PizzaList") {
+		t.Errorf("another kind: %s", got)
+	}
+}
+
 // notifyingShelf can be written and reports changes.
 type notifyingShelf struct {
 	shelf

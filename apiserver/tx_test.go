@@ -50,6 +50,14 @@ func TestAdmission(t *testing.T) {
 	}
 	check(t, "size", text(t, created, "spec", "size"), `"mutated"`)
 	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"ham","quantity":1}]`)
+	same, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
+	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
+		t.Errorf("a write that changes nothing: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
+	}
 	if _, err := in.Create(ctx, newPizza(t, "field", spec), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("field error: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -171,7 +172,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return &written{obj: obj, hub: hub}, err
 	}
 	data, err := encode(c.res, hub, revisionString(current.Revision))
-	if err == nil && len(extra) == 0 && sameButRevision(data, current.Data) {
+	if err == nil && !writes(extra) && sameButRevision(data, current.Data) {
 		return &written{obj: current, hub: hub}, nil
 	}
 	var obj *store.Object
@@ -184,6 +185,11 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	kept = true
 	after(ctx, c.res, hub, old, obj.Revision)
 	return &written{obj: obj, hub: hub, stored: true}, nil
+}
+
+// writes reports whether one of the operations changes an object.
+func writes(ops []store.Op) bool {
+	return slices.ContainsFunc(ops, func(op store.Op) bool { return !op.Check })
 }
 
 // early reports whether OnUpdate runs before the strategy.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -97,7 +98,11 @@ func (Toppings) Columns() []apiserver.Column[*v1alpha1.Topping] {
 func ToppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1beta1.Pizza]) error {
 	var errs field.ErrorList
 	for i, t := range w.Object.Spec.Toppings {
-		if _, err := apiserver.Get[*v1alpha1.Topping](tx, "", t.Name); err != nil {
+		topping, err := apiserver.Get[*v1alpha1.Topping](tx, "", t.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err != nil || topping.DeletionTimestamp != nil {
 			errs = append(errs, field.NotFound(field.NewPath("spec", "toppings").Index(i).Child("name"), t.Name))
 		}
 	}
