@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -381,5 +382,27 @@ func TestMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// AGG-02: health checks, metrics and flow control are those of kube-apiserver.
+func TestOperation(t *testing.T) {
+	s, _ := newServer(t, kinds(), apiserver.Check("oven", func(context.Context) error { return errors.New("cold") }))
+	if got := body(t, s, "/livez/ping", "*/*"); got != "ok" {
+		t.Errorf("ping: %s", got)
+	}
+	resp := do(t, s, "/readyz", "*/*")
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || resp.StatusCode != http.StatusInternalServerError || !strings.Contains(string(data), "[-]oven failed: reason withheld\n[+]store ok") && !strings.Contains(string(data), "[+]store ok\n[-]oven failed") {
+		t.Errorf("readyz: %s, %v: %s", resp.Status, err, data)
+	}
+	list := do(t, s, "/apis/"+group+"/v1beta1/pizzas", "application/json")
+	list.Body.Close()
+	if list.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") == "" && list.Header["X-Kubernetes-Pf-Flowschema-Uid"] == nil {
+		t.Errorf("no flow control: %v", list.Header)
+	}
+	if got := body(t, s, "/metrics", "*/*"); !strings.Contains(got, `apiserver_request_total{`) || !strings.Contains(got, `resource="pizzas"`) {
+		t.Error("no metrics of requests")
 	}
 }

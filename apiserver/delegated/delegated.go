@@ -99,6 +99,30 @@ func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }
 
+// listener receives when a followed authority changes.
+type listener chan struct{}
+
+// Enqueue implements dynamiccertificates.Listener.
+func (l listener) Enqueue() {
+	select {
+	case l <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when an authority was read for the first time. Before that, no certificate of it would be
+// accepted, and its clients would be anonymous.
+func (l listener) wait(ctx context.Context, key string) error {
+	select {
+	case <-l:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(timeout):
+		return fmt.Errorf("read %s of %s/%s: no valid authority within %s", key, namespace, name, timeout)
+	}
+}
+
 func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 	published, err := d.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -113,12 +137,11 @@ func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 		if err != nil {
 			return nil, fmt.Errorf("follow the cluster's authorities: %w", err)
 		}
-		if err := ca.RunOnce(ctx); err != nil {
-			return nil, fmt.Errorf("read %s of %s/%s: %w", key, namespace, name, err)
-		}
+		read := make(listener, 1)
+		ca.AddListener(read)
 		go ca.Run(ctx, 1)
 		d.cas = append(d.cas, ca)
-		return ca, nil
+		return ca, read.wait(ctx, key)
 	}
 	if published.Data["client-ca-file"] != "" {
 		ca, err := follow("client-ca-file")

@@ -1,5 +1,5 @@
 // Command metrics-apiserver serves metrics.k8s.io over the /proc file system of its machine: the
-// machine is a node, and the processes of each user are a pod. kubectl top works with it.
+// machine is a node, and the processes of each user are a pod.
 package main
 
 import (
