@@ -24,19 +24,18 @@ type Write[T runtime.Object] struct {
 	// present state, nil for a create.
 	Object, Old     T
 	Namespace, Name string
-	// Subresource is "" for writes of the object itself.
-	Subresource string
-	User        user.Info
-	DryRun      bool
+	User            user.Info
+	DryRun          bool
 }
 
-// Admission adds a rule that checks the writes of a kind: creates and updates, or the given
-// operations. An error rejects the write: errors of package field give 422, an APIStatus is the
+// Admission adds a rule that checks the writes of a kind, but not of its subresources: creates and
+// updates, or the given operations. An error rejects the write: errors of package field give 422, an APIStatus is the
 // response, and others give 403.
 //
 // What the rule reads in tx is part of the write's precondition: if it changes before the write is
 // committed, the rule runs again. What the rule writes in tx is committed together with the write, or
-// not at all.
+// not at all. Writes of a kind with a [Source] are not committed here: their rules run once, and cannot
+// write in tx.
 //
 //	func ToppingsExist(ctx context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1beta1.Pizza]) error {
 //		for _, topping := range w.Object.Spec.Toppings {
@@ -81,7 +80,7 @@ func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write
 	}
 	run := func(ctx context.Context, tx *Tx, a admission.Attributes) error {
 		w := &Write[T]{
-			Operation: a.GetOperation(), Namespace: a.GetNamespace(), Name: a.GetName(), Subresource: a.GetSubresource(),
+			Operation: a.GetOperation(), Namespace: a.GetNamespace(), Name: a.GetName(),
 			User: a.GetUserInfo(), DryRun: a.IsDryRun(),
 		}
 		var err error
@@ -141,7 +140,7 @@ func (r *admissionRule) applies(a admission.Attributes) bool {
 		return false
 	}
 	name := a.GetResource().GroupResource()
-	return name == r.of.res.GroupResource() && (a.GetSubresource() == "" || a.GetSubresource() == "status")
+	return name == r.of.res.GroupResource() && a.GetSubresource() == ""
 }
 
 // admissionRules runs the rules of a server as an admission plugin.
@@ -228,6 +227,12 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 	tx, err := run(ctx)
 	if err != nil {
 		return err
+	}
+	if c.server.mirrors[a.GetResource().GroupResource()] != nil {
+		if len(tx.writes) > 0 {
+			return apierrors.NewInternalError(errors.New("the rule of a kind with a source writes in its transaction"))
+		}
+		return nil
 	}
 	unit := resource.UnitOf(ctx)
 	if unit == nil || a.IsDryRun() {

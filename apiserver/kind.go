@@ -271,7 +271,7 @@ func (k *kind) complete() error {
 	if !slices.ContainsFunc(k.versions, func(v *kindVersion) bool { return !v.unserved }) {
 		return fmt.Errorf("kind %s: no version is served", k.name)
 	}
-	return nil
+	return k.checkListMaps()
 }
 
 // schemaOf returns the schema of a version.
@@ -281,18 +281,44 @@ func (k *kind) schemaOf(v *kindVersion) (*goschema.Schema, error) {
 		return nil, err
 	}
 	for path, keys := range k.listMaps {
-		list, set := goschema.At(s, path)
-		if list == nil || list.Items == nil || list.Items.Schema == nil {
-			continue
-		}
-		if slices.ContainsFunc(keys, func(key string) bool { _, has := list.Items.Schema.Properties[key]; return !has }) {
-			continue
-		}
-		kind := "map"
-		list.XListType, list.XListMapKeys = &kind, keys
-		set(*list)
+		k.setListMap(s, path, keys)
 	}
 	return s, nil
+}
+
+// setListMap makes a list in a schema a map, and reports whether it has a list of objects with the keys.
+func (k *kind) setListMap(s *goschema.Schema, path string, keys []string) bool {
+	list, set := goschema.At(s, path)
+	if list == nil || list.Items == nil || list.Items.Schema == nil {
+		return false
+	}
+	for _, key := range keys {
+		if _, has := list.Items.Schema.Properties[key]; !has {
+			return false
+		}
+	}
+	kind := "map"
+	list.XListType, list.XListMapKeys = &kind, keys
+	set(*list)
+	return true
+}
+
+// checkListMaps returns an error if no version has the list of a ListMap.
+func (k *kind) checkListMaps() error {
+	for path, keys := range k.listMaps {
+		found := false
+		for _, v := range k.versions {
+			s, err := goschema.Of(reflect.TypeOf(v.proto))
+			if err != nil {
+				return err
+			}
+			found = found || k.setListMap(s, path, keys)
+		}
+		if !found {
+			return fmt.Errorf("kind %s: no version has a list at %s with elements that have %s", k.name, path, strings.Join(keys, ", "))
+		}
+	}
+	return nil
 }
 
 // resource returns the Resource of the kind.

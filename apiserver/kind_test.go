@@ -373,6 +373,7 @@ func TestMistakes(t *testing.T) {
 		"no group":        {apiserver.Group("pizzas", apiserver.Kind(hub)), "must be a domain name"},
 		"storage version": {apiserver.Group(group, apiserver.Kind(hub, apiserver.StorageVersion("v9"))), `storage version "v9"`},
 		"twice":           {apiserver.Group(group, apiserver.Kind(hub), apiserver.Kind(&topping{TypeMeta: typeMeta("v1", "Other")}, apiserver.Names("pizzas"))), "two kinds are served as pizzas." + group},
+		"no such list":    {apiserver.Group(group, apiserver.Kind(hub, apiserver.ListMap("spec.toppings", "color"))), "no version has a list at spec.toppings"},
 		"unknown type":    {apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*pizza]) error { return nil }), "not the type of a kind"},
 	} {
 		s, err := apiserver.New(t.Context(), test.part)

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
 
 	"kelson.dev/apiserver"
 )
@@ -45,6 +46,12 @@ func (s *shelf) set(name string, cost int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.costs[name] = cost
+}
+
+func (s *shelf) cost(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.costs[name]
 }
 
 func shelfKind(source apiserver.Source[*topping], age time.Duration) apiserver.Part {
@@ -80,9 +87,11 @@ func TestSource(t *testing.T) {
 		if e := <-w.ResultChan(); e.Type != watch.Deleted {
 			t.Errorf("event %v", e)
 		}
+		source.mu.Lock()
 		if source.reads != before+1 {
 			t.Errorf("%d reads for one interval", source.reads-before)
 		}
+		source.mu.Unlock()
 		one, err := in.Get(ctx, "ham", metav1.GetOptions{})
 		if err != nil || one.GetUID() == "" {
 			t.Errorf("get: %v, %v", one, err)
@@ -90,7 +99,9 @@ func TestSource(t *testing.T) {
 		if _, err := in.Create(ctx, newTopping(t, "x"), metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
 			t.Errorf("create: %v", err)
 		}
+		source.mu.Lock()
 		source.fail = errors.New("the shelf fell over")
+		source.mu.Unlock()
 		time.Sleep(time.Minute)
 		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the shelf fell over") {
 			t.Errorf("broken source: %v", err)
@@ -159,7 +170,15 @@ func (s *notifyingShelf) Delete(_ context.Context, t *topping) error {
 // AGG-04: writes go to the source; notifications reach watches without polling.
 func TestSourceWrites(t *testing.T) {
 	source := &notifyingShelf{shelf: shelf{costs: map[string]int64{}}, changes: make(chan struct{})}
-	_, client := newServer(t, shelfKind(source, 0))
+	none := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) error {
+		if _, err := apiserver.Get[*topping](tx, "", w.Name); err == nil {
+			return errors.New("there is one")
+		}
+		_, err := apiserver.List[*oven](tx, "", nil)
+		return err
+	}
+	ovens := apiserver.Group("ovens.example.com", apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}))
+	_, client := newServer(t, shelfKind(source, 0), ovens, apiserver.Admission(none, admission.Create))
 	in := client.Resource(toppings)
 	ctx := t.Context()
 	w, err := in.Watch(ctx, metav1.ListOptions{})
@@ -170,16 +189,16 @@ func TestSourceWrites(t *testing.T) {
 	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if e := <-w.ResultChan(); e.Type != watch.Added || source.costs["ham"] != 1 {
-		t.Errorf("event %v, costs %v", e, source.costs)
+	if e := <-w.ResultChan(); e.Type != watch.Added || source.cost("ham") != 1 {
+		t.Errorf("event %v, cost %d", e, source.cost("ham"))
 	}
 	dear := newTopping(t, "truffle")
 	dear.Object["spec"] = map[string]any{"cost": int64(1000)}
 	if _, err := in.Create(ctx, dear, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("refused by the source: %v", err)
 	}
-	if _, err := in.Create(ctx, newTopping(t, "dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil || source.costs["dry"] != 0 {
-		t.Errorf("dry run: %v, %v", err, source.costs)
+	if _, err := in.Create(ctx, newTopping(t, "dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil || source.cost("dry") != 0 {
+		t.Errorf("dry run: %v, cost %d", err, source.cost("dry"))
 	}
 	source.set("olive", 2)
 	source.changes <- struct{}{}

@@ -218,8 +218,8 @@ func listType(s *Schema, tag reflect.StructTag) {
 	s.XListType = &kind
 }
 
-// At returns the schema of the field at a path of names separated by dots; elements of lists and maps
-// need no name. It returns nil if there is no such field.
+// At returns the schema of the field at a path of names separated by dots, and a function that replaces
+// it. Elements of lists need no name. At returns nil if there is no such field.
 func At(s *Schema, path string) (*Schema, func(Schema)) {
 	set := func(Schema) {}
 	for name := range strings.SplitSeq(path, ".") {
