@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -284,8 +285,8 @@ func (m *mirror) op(state *store.Snapshot, obj runtime.Object) (store.Op, error)
 	}
 	key := m.res.Key(object.GetNamespace(), object.GetName())
 	current := state.Get(key)
-	if current != nil && object.GetUID() == "" {
-		object.SetUID(current.Head.UID)
+	if err := m.keep(current, object); err != nil {
+		return store.Op{}, err
 	}
 	object.SetUID(cmp.Or(object.GetUID(), m.uid(key)))
 	object.SetResourceVersion("1")
@@ -298,6 +299,35 @@ func (m *mirror) op(state *store.Snapshot, obj runtime.Object) (store.Op, error)
 	}
 	return store.Op{Key: key, Data: data, Expect: store.AnyRevision}, nil
 }
+
+// keep copies what other systems rarely store from the present state of an object: the uid, the creation
+// time, the generation, and the owners of fields.
+func (m *mirror) keep(current *store.Object, object metav1.Object) error {
+	if current == nil {
+		return nil
+	}
+	object.SetUID(cmp.Or(object.GetUID(), current.Head.UID))
+	object.SetGeneration(cmp.Or(object.GetGeneration(), current.Head.Generation))
+	if created := object.GetCreationTimestamp(); created.IsZero() {
+		object.SetCreationTimestamp(metav1.NewTime(current.Head.CreationTimestamp))
+	}
+	if len(m.res.Verbs) == readVerbs || object.GetManagedFields() != nil {
+		return nil
+	}
+	hub, err := m.res.Codec.Load(current.Data)
+	if err != nil {
+		return err
+	}
+	present, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	object.SetManagedFields(present.GetManagedFields())
+	return nil
+}
+
+// readVerbs is the number of verbs of a source that cannot be written.
+const readVerbs = 3
 
 // uid derives a uid from the key, so that it is the same after a restart.
 func (m *mirror) uid(key store.Key) types.UID {
