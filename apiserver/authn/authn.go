@@ -1,7 +1,7 @@
 // Package authn authenticates requests that come over the network.
 //
-// It uses Kubernetes' own authenticator interfaces. [New] returns one authenticator with all mechanisms
-// of kube-apiserver, in the same order:
+// It uses Kubernetes' own authenticator interfaces. [New] returns one authenticator with all
+// mechanisms of kube-apiserver, in the same order:
 //
 //	request headers of an authenticating proxy
 //	client certificates
@@ -9,12 +9,13 @@
 //	    Config.Tokens → token file → service accounts → bootstrap tokens → OpenID Connect → webhook
 //	anonymous, if allowed and the request has no credential
 //
-// The first mechanism that accepts a credential decides. A request whose credential no mechanism accepts
-// gets 401; it does not become anonymous.
+// The first mechanism that accepts a credential decides. A request whose credential no mechanism
+// accepts gets 401; it does not become anonymous.
 //
 // Files are reloaded when they change (package filewatch). Clients of other servers (OpenID Connect
 // issuers, the webhook) are created when the first token reaches them. Authenticators are safe for
-// concurrent use. Their only goroutines fetch the keys of issuers and end with the context given to New.
+// concurrent use. Their only goroutines fetch the keys of issuers and end with the context given to
+// New.
 //
 //	auth, err := authn.New(ctx, authn.Config{ClientCAFile: "ca.crt", TokenFile: "tokens.csv"})
 //	filters.New(filters.Config{Authenticator: auth, …})
@@ -43,7 +44,8 @@ import (
 // anonymous and every credential is ignored.
 type Config struct {
 	// ClientCAs and ClientCAFile hold the authorities of client certificates. The common name of a
-	// certificate is the user, its organizations are the groups. nil and "" disable client certificates.
+	// certificate is the user, its organizations are the groups. nil and "" disable client
+	// certificates.
 	ClientCAs    *stdx509.CertPool
 	ClientCAFile string
 	// RequestHeader accepts the headers of an authenticating proxy. nil disables it.
@@ -55,19 +57,21 @@ type Config struct {
 	// ServiceAccounts and BootstrapTokens authenticate tokens of these kinds. nil disables them.
 	ServiceAccounts authenticator.Token
 	BootstrapTokens authenticator.Token
-	// OIDC accepts the tokens of one OpenID Connect issuer. nil disables it. It excludes ConfigFile.
+	// OIDC accepts the tokens of one OpenID Connect issuer. nil disables it. It excludes
+	// ConfigFile.
 	OIDC *OIDC
-	// ConfigFile is an AuthenticationConfiguration file: issuers, and conditions for anonymous requests. ""
-	// means none.
+	// ConfigFile is an AuthenticationConfiguration file: issuers, and conditions for anonymous
+	// requests. "" means none.
 	ConfigFile string
 	// OwnIssuers are the issuers of service account tokens. The configuration must not name them.
 	OwnIssuers []string
 	// Webhook asks another server about tokens. nil disables it.
 	Webhook *Webhook
-	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil means
-	// yes, unless ConfigFile restricts it.
+	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil
+	// means yes, unless ConfigFile restricts it.
 	Anonymous *bool
-	// Audiences are the names of this server. They are the audiences of tokens that have none of their own.
+	// Audiences are the names of this server. They are the audiences of tokens that have none of
+	// their own.
 	Audiences authenticator.Audiences
 	// Log receives errors of files that changed and cannot be used. nil discards them.
 	Log *slog.Logger
@@ -82,8 +86,8 @@ type Authenticator struct {
 	audiences authenticator.Audiences
 }
 
-// New returns an authenticator with all mechanisms in cfg. It returns an error if a file cannot be used or
-// settings contradict each other. Fetching the keys of issuers ends with ctx.
+// New returns an authenticator with all mechanisms in cfg. It returns an error if a file cannot be
+// used or settings contradict each other. Fetching the keys of issuers ends with ctx.
 func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -120,8 +124,8 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// newTokens returns the authenticators of bearer tokens in their order, and the configuration of anonymous
-// requests, which the configuration file of issuers can contain.
+// newTokens returns the authenticators of bearer tokens in their order, and the configuration of
+// anonymous requests, which the configuration file of issuers can contain.
 func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, anonymousConfig apiserver.AnonymousAuthConfig, err error) {
 	add := func(token authenticator.Token) {
 		all = append(all, authenticator.WrapAudienceAgnosticToken(cfg.Audiences, token))
@@ -159,9 +163,9 @@ func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, anon
 	return all, anonymousConfig, nil
 }
 
-// AuthenticateRequest implements authenticator.Request. It returns false without an error if the request
-// has no credential and anonymous requests are not allowed. It deletes headers with credentials from
-// accepted requests, so that later handlers cannot use or forward them.
+// AuthenticateRequest implements authenticator.Request. It returns false without an error if the
+// request has no credential and anonymous requests are not allowed. It deletes headers with
+// credentials from accepted requests, so that later handlers cannot use or forward them.
 func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	resp, ok, err := a.request.AuthenticateRequest(req)
 	if err != nil || !ok {

@@ -109,7 +109,8 @@ func (a *authorities) verifyOptions() (stdx509.VerifyOptions, bool) {
 // overlap reports whether both bundles contain a common certificate.
 func (b *bundle) overlap(other *bundle) bool {
 	for _, c := range b.certs {
-		// CertPool has no method to look up a certificate, so check whether adding it changes the pool.
+		// CertPool has no method to look up a certificate, so check whether adding it changes the
+		// pool.
 		if other.pool.Equal(join(other.pool, []*stdx509.Certificate{c})) {
 			return true
 		}

@@ -12,20 +12,20 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 )
 
-// RequestHeader configures an authenticating proxy. A client with a certificate of the proxies' authorities
-// names the user in request headers.
+// RequestHeader configures an authenticating proxy. A client with a certificate of the proxies'
+// authorities names the user in request headers.
 type RequestHeader struct {
 	// ClientCAFile has the authorities of proxies. It is required.
 	ClientCAFile string
 	// AllowedNames are the accepted common names of proxy certificates; empty means any.
 	AllowedNames []string
-	// Usernames, UIDs and Groups are names of headers; ExtraPrefixes are prefixes of the headers of extra
-	// attributes. The first of Usernames and of UIDs that is set is used.
+	// Usernames, UIDs and Groups are names of headers; ExtraPrefixes are prefixes of the headers of
+	// extra attributes. The first of Usernames and of UIDs that is set is used.
 	Usernames, UIDs, Groups, ExtraPrefixes []string
 }
 
-// errOverlap has kube-apiserver's wording. With overlapping authorities, every client certificate would be
-// accepted as a proxy's.
+// errOverlap has kube-apiserver's wording. With overlapping authorities, every client certificate
+// would be accepted as a proxy's.
 var errOverlap = errors.New("--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names " +
 	"must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
 
@@ -59,8 +59,8 @@ func (r *RequestHeader) authenticator(proxies *authorities) authenticator.Reques
 		list(r.Usernames), list(r.UIDs), list(r.Groups), list(r.ExtraPrefixes))
 }
 
-// deleteCredentials deletes the Authorization header and the standard headers of authenticating proxies, so
-// that servers behind this one do not trust them.
+// deleteCredentials deletes the Authorization header and the standard headers of authenticating
+// proxies, so that servers behind this one do not trust them.
 func deleteCredentials(h http.Header) {
 	h.Del("Authorization")
 	for name := range h {

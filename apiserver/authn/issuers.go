@@ -41,16 +41,16 @@ type issuers struct {
 	err   error
 }
 
-// issuer authenticates tokens of one issuer. Reloads keep it while its configuration does not change,
-// because it caches the issuer's keys.
+// issuer authenticates tokens of one issuer. Reloads keep it while its configuration does not
+// change, because it caches the issuer's keys.
 type issuer struct {
 	config apiserver.JWTAuthenticator
 	token  authenticator.Token
 	cancel context.CancelFunc
 }
 
-// newIssuers returns nil if no issuers are configured. It also returns the configuration of anonymous
-// requests.
+// newIssuers returns nil if no issuers are configured. It also returns the configuration of
+// anonymous requests.
 func newIssuers(ctx context.Context, cfg Config) (authenticator.Token, apiserver.AnonymousAuthConfig, error) {
 	anonymousConfig := apiserver.AnonymousAuthConfig{Enabled: cfg.Anonymous == nil || *cfg.Anonymous}
 	if cfg.ConfigFile == "" {
@@ -84,8 +84,8 @@ func newIssuers(ctx context.Context, cfg Config) (authenticator.Token, apiserver
 	return &issuers{ctx: ctx, algs: oidc.AllValidSigningAlgorithms(), own: cfg.OwnIssuers, get: file.Get}, anonymousConfig, nil
 }
 
-// openConfig opens an AuthenticationConfiguration file and follows its changes. Issuers can change; the
-// configuration of anonymous requests cannot.
+// openConfig opens an AuthenticationConfiguration file and follows its changes. Issuers can change;
+// the configuration of anonymous requests cannot.
 func openConfig(name string, own []string, log *slog.Logger) (*filewatch.File[*apiserver.AuthenticationConfiguration], error) {
 	var first *apiserver.AuthenticationConfiguration
 	return filewatch.Open(name, func(data []byte) (*apiserver.AuthenticationConfiguration, error) {
@@ -192,7 +192,8 @@ func (i *issuers) issuer(jwt apiserver.JWTAuthenticator, before []issuer) (issue
 	return issuer{jwt, token, cancel}, nil
 }
 
-// checkAlgs rejects unsupported algorithms at the start. The plugin would reject them at the first token.
+// checkAlgs rejects unsupported algorithms at the start. The plugin would reject them at the first
+// token.
 func (i *issuers) checkAlgs() error {
 	for _, alg := range i.algs {
 		if !slices.Contains(oidc.AllValidSigningAlgorithms(), alg) {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// keySet holds the keys of an issuer. The first token starts the discovery of their URL. The keys are
-// fetched again when a token is signed with an unknown key.
+// keySet holds the keys of an issuer. The first token starts the discovery of their URL. The keys
+// are fetched again when a token is signed with an unknown key.
 type keySet struct {
 	ctx    context.Context
 	issuer string
@@ -30,8 +30,8 @@ type keySet struct {
 	next   time.Time   // earliest time of the next discovery after a failed one
 }
 
-// discoverAgain is the minimum time between a failed discovery and the next one. It limits the requests
-// that clients can cause by sending tokens.
+// discoverAgain is the minimum time between a failed discovery and the next one. It limits the
+// requests that clients can cause by sending tokens.
 const discoverAgain = time.Second
 
 func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {

@@ -17,11 +17,11 @@ type OIDC struct {
 	IssuerURL, ClientID string
 	// CAFile has the authorities of the issuer's serving certificate; "" means the system's.
 	CAFile string
-	// UsernameClaim is the claim with the user name; "" means sub. GroupsClaim is the claim with the
-	// groups; "" means no groups.
+	// UsernameClaim is the claim with the user name; "" means sub. GroupsClaim is the claim with
+	// the groups; "" means no groups.
 	UsernameClaim, GroupsClaim string
-	// UsernamePrefix is the prefix of user names; "" means the issuer's URL and a # (none for the claim
-	// email), "-" means none.
+	// UsernamePrefix is the prefix of user names; "" means the issuer's URL and a # (none for the
+	// claim email), "-" means none.
 	UsernamePrefix string
 	GroupsPrefix   string
 	// RequiredClaims are the claims and values that tokens must have.

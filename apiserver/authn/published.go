@@ -9,10 +9,10 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Published returns what other servers need to trust the same clients and proxies: the data of the ConfigMap
-// kube-system/extension-apiserver-authentication. own (PEM) are authorities that are published if
-// Config.ClientCAs contains one of them; a CertPool cannot list its certificates. The result is empty if
-// client certificates and proxies are disabled.
+// Published returns what other servers need to trust the same clients and proxies: the data of the
+// ConfigMap kube-system/extension-apiserver-authentication. own (PEM) are authorities that are
+// published if Config.ClientCAs contains one of them; a CertPool cannot list its certificates. The
+// result is empty if client certificates and proxies are disabled.
 func (a *Authenticator) Published(own []byte) map[string]string {
 	data := map[string]string{}
 	if a.clients != nil {
@@ -47,8 +47,8 @@ const (
 	proxyCAs  = "requestheader-client-ca-file"
 )
 
-// JoinPublished returns the union of the data that several servers published (there) and that one server
-// adds (more).
+// JoinPublished returns the union of the data that several servers published (there) and that one
+// server adds (more).
 func JoinPublished(there, more map[string]string) map[string]string {
 	joint := make(map[string]string, len(more))
 	for key, value := range there {

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// tokenFile authenticates the tokens of a file. It stores and looks up digests, so that the time of a
-// lookup reveals nothing about a token, and the memory of the process contains no tokens.
+// tokenFile authenticates the tokens of a file. It stores and looks up digests, so that the time of
+// a lookup reveals nothing about a token, and the memory of the process contains no tokens.
 type tokenFile struct{ file *filewatch.File[staticTokens] }
 
 // staticTokens maps the digests of tokens to users.
@@ -50,8 +50,8 @@ func newTokenFile(name string, log *slog.Logger) (*tokenFile, error) {
 	return &tokenFile{file}, nil
 }
 
-// parseTokens parses lines of "token,user,uid" or "token,user,uid,groups". Errors contain line numbers but
-// never the content of lines.
+// parseTokens parses lines of "token,user,uid" or "token,user,uid,groups". Errors contain line
+// numbers but never the content of lines.
 func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 	all := staticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))

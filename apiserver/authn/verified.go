@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 )
 
-// verified caches the users of client certificates: verifying the signatures of a chain takes longer than a
-// small request, and all requests of a connection have the same certificate. An entry is valid for a
-// minute, until a certificate of the chain expires, or until the authorities change.
+// verified caches the users of client certificates: verifying the signatures of a chain takes
+// longer than a small request, and all requests of a connection have the same certificate. An entry
+// is valid for a minute, until a certificate of the chain expires, or until the authorities change.
 type verified struct {
 	verify      authenticator.Request
 	authorities func() *bundle
@@ -28,7 +28,8 @@ type verdict struct {
 
 const (
 	cacheFor = time.Minute
-	// maxCached is the maximum number of cached certificates. When it is exceeded, the cache is cleared.
+	// maxCached is the maximum number of cached certificates. When it is exceeded, the cache is
+	// cleared.
 	maxCached = 4096
 )
 

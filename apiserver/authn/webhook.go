@@ -17,13 +17,15 @@ import (
 type Webhook struct {
 	// ConfigFile is a kubeconfig of the server.
 	ConfigFile string
-	// Version is the version of TokenReviews: v1 or v1beta1; "" means v1beta1, as in kube-apiserver.
+	// Version is the version of TokenReviews: v1 or v1beta1; "" means v1beta1, as in
+	// kube-apiserver.
 	Version string
 	// TTL is how long responses are cached; 0 disables the cache.
 	TTL time.Duration
 }
 
-// authenticator checks the configuration. The returned authenticator creates its client at the first token.
+// authenticator checks the configuration. The returned authenticator creates its client at the
+// first token.
 func (h *Webhook) authenticator(audiences authenticator.Audiences) (authenticator.Token, error) {
 	version := h.Version
 	switch version {

@@ -1,12 +1,13 @@
 // Package authz authorizes requests.
 //
-// It uses Kubernetes' own authorizer interfaces, so that Kubernetes' libraries can be used. [New] returns the
-// chain of authorizers in an AuthorizationConfiguration: each allows, denies, or has no opinion. A request
-// that none allows is denied. The group system:masters is allowed everything before any authorizer is
-// asked. [Options] are the flags of kube-apiserver from which such a configuration is built.
+// It uses Kubernetes' own authorizer interfaces, so that Kubernetes' libraries can be used. [New]
+// returns the chain of authorizers in an AuthorizationConfiguration: each allows, denies, or has no
+// opinion. A request that none allows is denied. The group system:masters is allowed everything
+// before any authorizer is asked. [Options] are the flags of kube-apiserver from which such a
+// configuration is built.
 //
-// This package implements the modes AlwaysAllow, AlwaysDeny and Webhook. The caller passes the other modes to
-// New: RBAC is in package rbac, Node and ABAC are in kubernetes/authorizers.
+// This package implements the modes AlwaysAllow, AlwaysDeny and Webhook. The caller passes the
+// other modes to New: RBAC is in package rbac, Node and ABAC are in kubernetes/authorizers.
 //
 // Authorizers are safe for concurrent use and start no goroutines.
 //
@@ -74,8 +75,8 @@ func New(configuration *apiserver.AuthorizationConfiguration, modes Modes) (Auth
 	return both{together, union.NewRuleResolvers(rules...)}, nil
 }
 
-// Masters returns an authorizer that allows the group system:masters everything and has no opinion on other
-// users.
+// Masters returns an authorizer that allows the group system:masters everything and has no opinion
+// on other users.
 func Masters() authorizer.Authorizer {
 	return authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
 }

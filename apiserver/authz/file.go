@@ -18,9 +18,10 @@ type Parse func(data []byte, required ...apiserver.AuthorizerType) (*apiserver.A
 // fromFile delegates to the authorizer of the current content of a file.
 type fromFile struct{ file *filewatch.File[Authorizer] }
 
-// Open returns the authorizer of an AuthorizationConfiguration file. A change of the file takes effect with
-// the next request. As in kube-apiserver, a change can only add, change and remove webhooks. If the changed
-// file is invalid, the previous configuration stays in effect and warn, if not nil, receives the error.
+// Open returns the authorizer of an AuthorizationConfiguration file. A change of the file takes
+// effect with the next request. As in kube-apiserver, a change can only add, change and remove
+// webhooks. If the changed file is invalid, the previous configuration stays in effect and warn, if
+// not nil, receives the error.
 func Open(file string, parse Parse, modes Modes, warn func(error)) (Authorizer, error) {
 	var first []apiserver.AuthorizerType
 	opened := false

@@ -18,8 +18,8 @@ type Options struct {
 	PolicyFile string
 	// Webhook is the server that mode Webhook asks.
 	Webhook Webhook
-	// File is an AuthorizationConfiguration file. It excludes Modes and Webhook and is reloaded when it
-	// changes.
+	// File is an AuthorizationConfiguration file. It excludes Modes and Webhook and is reloaded
+	// when it changes.
 	File string
 }
 

@@ -88,10 +88,6 @@ func (r *runner) terminating(ctx context.Context, name, reason, message string) 
 func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) error {
 	for {
 		snapshot := r.store.Snapshot()
-		cursor, err := r.store.Watch(res.Prefix(), snapshot.Revision())
-		if err != nil {
-			return fmt.Errorf("watch %s: %w", res.Prefix(), err)
-		}
 		if snapshot.Count(res.Prefix(), "") == 0 {
 			return nil
 		}
@@ -102,10 +98,8 @@ func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) er
 				}
 			}
 		}
-		select {
-		case <-cursor.Ready():
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := r.store.Await(ctx, snapshot.Revision(), res.Prefix()); err != nil {
+			return err
 		}
 	}
 }

@@ -3,7 +3,6 @@ package crd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -20,19 +19,30 @@ import (
 // store. It returns after everything that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &runner{Definitions: d, emptying: map[string]bool{}}
+	r := &runner{Definitions: d, emptying: map[string]bool{}, stop: cancel}
 	defer r.work.Wait()
 	defer cancel()
-	for {
-		err := r.follow(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
-			return nil
-		case errors.Is(err, store.ErrCompacted): // too slow: start again from the current state
-		default:
-			return err
+	err := r.store.Follow(ctx, r.resource.Prefix(), func(snapshot *store.Snapshot) {
+		for obj := range snapshot.Scan(r.resource.Prefix(), "", store.Key{}) {
+			r.changed(ctx, obj)
 		}
+	}, func(events []*store.Event) {
+		for _, event := range events {
+			if event.Type == store.Deleted {
+				r.forget(event.Object.Key.Name, event.Revision())
+			} else {
+				r.changed(ctx, event.Object)
+			}
+		}
+		r.offerNames(ctx)
+	})
+	switch {
+	case r.failed != nil:
+		return r.failed
+	case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
+		return nil
 	}
+	return err
 }
 
 // runner is the state of one Run.
@@ -41,52 +51,23 @@ type runner struct {
 	work     sync.WaitGroup
 	mu       sync.Mutex
 	emptying map[string]bool // definitions whose instances a goroutine deletes
+
+	stop   context.CancelFunc // ends Run
+	failed error              // the first definition that could not be read
 }
 
-// follow handles the current state and then every event, until ctx ends or the cursor fails.
-func (r *runner) follow(ctx context.Context) error {
-	snapshot := r.store.Snapshot()
-	cursor, err := r.store.Watch(r.resource.Prefix(), snapshot.Revision())
-	if err != nil {
-		return fmt.Errorf("watch definitions: %w", err)
+// changed handles a stored definition. If it cannot be read, Run ends.
+func (r *runner) changed(ctx context.Context, obj *store.Object) {
+	if r.failed != nil {
+		return
 	}
-	for obj := range snapshot.Scan(r.resource.Prefix(), "", store.Key{}) {
-		if err := r.changed(ctx, obj); err != nil {
-			return err
-		}
-	}
-	for {
-		events, _, err := cursor.Next()
-		if err != nil {
-			return fmt.Errorf("follow definitions: %w", err)
-		}
-		for _, event := range events {
-			if event.Type == store.Deleted {
-				r.forget(event.Object.Key.Name, event.Revision())
-			} else if err := r.changed(ctx, event.Object); err != nil {
-				return err
-			}
-		}
-		if len(events) > 0 {
-			r.offerNames(ctx)
-			continue
-		}
-		select {
-		case <-cursor.Ready():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (r *runner) changed(ctx context.Context, obj *store.Object) error {
-	if err := r.observe(obj); err != nil {
-		return err
+	if r.failed = r.observe(obj); r.failed != nil {
+		r.stop()
+		return
 	}
 	if !obj.Head.DeletionTimestamp.IsZero() {
 		r.empty(ctx, obj.Key.Name)
 	}
-	return nil
 }
 
 // offerNames retries the names of every definition that was refused one. The store drops writes that change nothing, so this does

@@ -11,20 +11,33 @@ import (
 // certainly is a validator that calls the library only for objects that are not certainly valid.
 type certainly struct {
 	validation.SchemaValidator
-	schema *certain.Schema
+	schema   *certain.Schema
+	patterns *patterns
 }
 
 // newValidator returns the validator of a schema: the library's own with noFastPaths.
 func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (validation.SchemaValidator, error) {
 	library, schema, err := validation.NewSchemaValidator(props)
-	if err != nil || noFastPaths {
-		return library, err
+	if err != nil {
+		return nil, err
 	}
-	return certainly{SchemaValidator: library, schema: certain.Compile(schema)}, nil
+	patterns := patternsOf(schema)
+	if patterns != nil {
+		library = patterned{library, patterns}
+	}
+	if noFastPaths {
+		return library, nil
+	}
+	return certainly{SchemaValidator: library, schema: certain.Compile(schema), patterns: patterns}, nil
+}
+
+// valid reports whether an object is certainly valid and its patterns take little time.
+func (v certainly) valid(object any) bool {
+	return v.patterns.check(object) == nil && v.schema.Valid(object)
 }
 
 func (v certainly) Validate(object any, options ...validation.ValidationOption) *validate.Result {
-	if v.schema.Valid(object) {
+	if v.valid(object) {
 		return &validate.Result{}
 	}
 	if part, cut := v.schema.Cut(object, maxDoubts); cut {
@@ -41,10 +54,10 @@ const maxDoubts = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.
 func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
-	if v.schema.Valid(object) {
+	if v.valid(object) {
 		return &validate.Result{}
 	}
-	if v.schema.Valid(old) { // then no error can be in an unchanged part
+	if v.valid(old) { // then no error can be in an unchanged part
 		if part, cut := v.schema.Cut(object, maxDoubts); cut {
 			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 				return result

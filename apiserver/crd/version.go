@@ -43,6 +43,8 @@ type rules struct {
 	// that the version validates statuses.
 	schema, statusSchema *certain.Schema
 	statusChecked        bool
+	// patterns and statusPatterns limit the work on patterns before these decide.
+	patterns, statusPatterns *patterns
 	// plain says that the version has no CEL rules, embedded objects or scale, which the two schemas do not cover.
 	plain bool
 	lists *certain.Lists
@@ -142,10 +144,10 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
 	r.lists = certain.CompileLists(structural)
 	if v, ok := validator.(certainly); ok {
-		r.schema = v.schema
+		r.schema, r.patterns = v.schema, v.patterns
 	}
 	if v, ok := statusValidator.(certainly); ok {
-		r.statusSchema, r.statusChecked = v.schema, true
+		r.statusSchema, r.statusPatterns, r.statusChecked = v.schema, v.patterns, true
 	}
 	return r, nil
 }

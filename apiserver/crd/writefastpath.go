@@ -306,12 +306,13 @@ func sameContent(next, was map[string]any) bool {
 
 // certain reports whether an object is certainly valid.
 func (r *rules) certain(object map[string]any) bool {
-	return r.plain && r.schema.Valid(object) && r.listed(object)
+	return r.plain && r.patterns.check(object) == nil && r.schema.Valid(object) && r.listed(object)
 }
 
 // certainStatus reports whether a status, if the object has one, is certainly valid.
 func (r *rules) certainStatus(status any, has bool, object map[string]any) bool {
-	return r.plain && (!has || r.statusSchema == nil && !r.statusChecked || r.statusSchema.Valid(status)) && r.listed(object)
+	checked := !has || r.statusSchema == nil && !r.statusChecked || r.statusPatterns.check(status) == nil && r.statusSchema.Valid(status)
+	return r.plain && checked && r.listed(object)
 }
 
 // listed reports whether sets have no duplicate elements and lists with keys no duplicate keys.

@@ -3,6 +3,7 @@ package filters
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,13 @@ func TestBudgetOrder(t *testing.T) {
 		const unit = 2 * small
 		b := &budget{}
 		b.limit(Bodies{Total: 10 * unit, PerUser: 4 * unit})
+		var mu sync.Mutex // guards served
 		var served []string
 		take := func(user string, need int64) {
 			go func() {
 				ok := b.take(t.Context(), user, need, time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
 				served = append(served, fmt.Sprintf("%s%d%v", user, need/small, ok))
 			}()
 			synctest.Wait()

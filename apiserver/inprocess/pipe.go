@@ -9,7 +9,8 @@ import (
 // window is how many bytes a handler may be ahead of its client.
 const window = 256 << 10
 
-// pipe is a bounded buffer between the handler, which writes, and the client, which reads and closes.
+// pipe is a bounded buffer between the handler, which writes, and the client, which reads and
+// closes.
 type pipe struct {
 	mu     sync.Mutex
 	moved  sync.Cond // something was written, read or ended

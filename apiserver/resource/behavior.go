@@ -1,28 +1,33 @@
 package resource
 
-// Behavior holds the points on which kube-apiserver answers differently for different kinds. The verbs and discovery read
-// these fields and never compare the name of a kind. The zero value describes most built-in kinds.
+// Behavior holds the points on which kube-apiserver answers differently for different kinds. The
+// verbs and discovery read these fields and never compare the name of a kind. The zero value
+// describes most built-in kinds.
 type Behavior struct {
-	// DispatchByVerb dispatches requests by the verb of their RequestInfo. Otherwise requests are dispatched by the shape of the
-	// path and the method, and kube-apiserver's router checks them first: it answers 404, 405, 406 and 415 in its own form.
+	// DispatchByVerb dispatches requests by the verb of their RequestInfo. Otherwise requests are
+	// dispatched by the shape of the path and the method, and kube-apiserver's router checks them
+	// first: it answers 404, 405, 406 and 415 in its own form.
 	DispatchByVerb bool
 	// NoProtobuf rejects protobuf for bodies and responses.
 	NoProtobuf bool
 	// TypedItems keeps apiVersion and kind on the items of a list in CBOR.
 	TypedItems bool
-	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty object of the kind's type, with
-	// the fields that the type always encodes.
+	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty
+	// object of the kind's type, with the fields that the type always encodes.
 	MetadataBookmarks bool
-	// GenericObjects says that the Go type of the hub does not tell an object from a list, which shows in errors.
+	// GenericObjects says that the Go type of the hub does not tell an object from a list, which
+	// shows in errors.
 	GenericObjects bool
-	// IsNamespace says that each object of this cluster-scoped kind is a namespace: the path names it as the namespace of
-	// the request, and admission sees its creation as a request in that namespace.
+	// IsNamespace says that each object of this cluster-scoped kind is a namespace: the path names
+	// it as the namespace of the request, and admission sees its creation as a request in that
+	// namespace.
 	IsNamespace bool
-	// NotCached says that kube-apiserver reads the kind from etcd and not from its watch cache. LIST then applies a limit at
-	// resourceVersion 0, and GET reports a malformed resourceVersion in other words.
+	// NotCached says that kube-apiserver reads the kind from etcd and not from its watch cache.
+	// LIST then applies a limit at resourceVersion 0, and GET reports a malformed resourceVersion
+	// in other words.
 	NotCached bool
-	// ResourceVersionRequired keeps the resourceVersion of an object when a view of it (scale) is written without one. Otherwise
-	// such a write is unconditional.
+	// ResourceVersionRequired keeps the resourceVersion of an object when a view of it (scale) is
+	// written without one. Otherwise such a write is unconditional.
 	ResourceVersionRequired bool
 	// Delete holds the differences of DELETE.
 	Delete DeleteBehavior
@@ -30,16 +35,18 @@ type Behavior struct {
 
 // DeleteBehavior holds the points on which DELETE differs between kinds.
 type DeleteBehavior struct {
-	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first word of the error that reports
-	// a failed one.
+	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first
+	// word of the error that reports a failed one.
 	Preconditions string
-	// OnceHeld returns an object that is already being deleted and is held by its own rules as it is, whatever the options are.
+	// OnceHeld returns an object that is already being deleted and is held by its own rules as it
+	// is, whatever the options are.
 	OnceHeld bool
 	// NoPropagation ignores propagation policies.
 	NoPropagation bool
-	// NoGracePeriod leaves deletionGracePeriodSeconds unset and the generation unchanged when a held object is marked.
+	// NoGracePeriod leaves deletionGracePeriodSeconds unset and the generation unchanged when a
+	// held object is marked.
 	NoGracePeriod bool
-	// NotUnsafe answers ignoreStoreReadErrorWithClusterBreakingPotential with an internal error: DELETE of the kind does
-	// more than delete from the store.
+	// NotUnsafe answers ignoreStoreReadErrorWithClusterBreakingPotential with an internal error:
+	// DELETE of the kind does more than delete from the store.
 	NotUnsafe bool
 }

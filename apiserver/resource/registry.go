@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Registry holds the set of kinds that a control plane serves. Reads take no lock and see one consistent set.
+// Registry holds the set of kinds that a control plane serves. Reads take no lock and see one
+// consistent set.
 type Registry struct {
 	mu  sync.Mutex // serialises writers
 	set atomic.Pointer[Set]

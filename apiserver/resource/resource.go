@@ -53,7 +53,8 @@ type Resource struct {
 	ShortNames []string
 	Categories []string
 	Namespaced bool
-	// Verbs are the verbs that package rest allows, in the order in which discovery shows them; nil means AllVerbs.
+	// Verbs are the verbs that package rest allows, in the order in which discovery shows them; nil
+	// means AllVerbs.
 	Verbs []string
 
 	// Behavior holds what else differs between kinds.
@@ -63,50 +64,55 @@ type Resource struct {
 	Versions []Version
 	// StorageVersion is the version of stored bytes. It need not be served.
 	StorageVersion string
-	// HashVersion is the version that the kind's storageVersionHash in discovery is computed from; "" means StorageVersion.
+	// HashVersion is the version that the kind's storageVersionHash in discovery is computed from;
+	// "" means StorageVersion.
 	HashVersion string
-	// StoragePath is what kube-apiserver's keys in etcd have between /registry/ and the object; "" means Plural. Some error
-	// messages contain it.
+	// StoragePath is what kube-apiserver's keys in etcd have between /registry/ and the object; ""
+	// means Plural. Some error messages contain it.
 	StoragePath string
-	// In holds the Resource for requests in versions other than the storage version, for kinds whose hubs are in the version of
-	// the request. A write is then validated as its client wrote it, and converted once, when it is stored. nil: one form of
-	// hub serves all versions.
+	// In holds the Resource for requests in versions other than the storage version, for kinds
+	// whose hubs are in the version of the request. A write is then validated as its client wrote
+	// it, and converted once, when it is stored. nil: one form of hub serves all versions.
 	In map[string]*Resource
 
 	Codec Codec
 	// Strategy holds the kind's own rules. Package rest also uses its optional interfaces
 	// upstream.RESTGracefulDeleteStrategy, GarbageCollectionDeleteStrategy, ResetFieldsStrategy.
 	Strategy Strategy
-	// Fields returns the fields of a hub that a field selector may name, in addition to metadata.name and
-	// metadata.namespace. nil: no others.
+	// Fields returns the fields of a hub that a field selector may name, in addition to
+	// metadata.name and metadata.namespace. nil: no others.
 	Fields func(hub runtime.Object) fields.Set
-	// FieldLabel converts a field selector's label in a version to a key of Fields. It returns Kubernetes' error for an
-	// unsupported label. nil: metadata.name, metadata.namespace and the keys of Fields.
+	// FieldLabel converts a field selector's label in a version to a key of Fields. It returns
+	// Kubernetes' error for an unsupported label. nil: metadata.name, metadata.namespace and the
+	// keys of Fields.
 	FieldLabel func(version, label, value string) (string, string, error)
-	// Table returns the renderer of hubs (one object or a list) as tables for a requested version; nil means the default
-	// columns Name and Age.
+	// Table returns the renderer of hubs (one object or a list) as tables for a requested version;
+	// nil means the default columns Name and Age.
 	Table func(version string) upstream.TableConvertor
 
 	Subresources []Subresource
 
-	// Review, when set, serves a kind that is never stored (SubjectAccessReview, TokenReview, …): POST responds with its
-	// result for the decoded body (hub in, hub out), and no other verb exists.
+	// Review, when set, serves a kind that is never stored (SubjectAccessReview, TokenReview, …):
+	// POST responds with its result for the decoded body (hub in, hub out), and no other verb
+	// exists.
 	Review func(ctx context.Context, req *Request, hub runtime.Object) (runtime.Object, error)
 
 	// Hooks run as part of each write; may be nil.
 	Hooks *Hooks
 
-	// ReturnsDeleted makes DELETE respond with the last state of the object instead of a Status, as some built-in kinds do.
+	// ReturnsDeleted makes DELETE respond with the last state of the object instead of a Status, as
+	// some built-in kinds do.
 	ReturnsDeleted bool
 
-	// StoredAs, when not empty, is the store prefix of another resource whose objects this one serves too
-	// (events.k8s.io serves the core events).
+	// StoredAs, when not empty, is the store prefix of another resource whose objects this one
+	// serves too (events.k8s.io serves the core events).
 	StoredAs string
 
 	// Owner names the part of the control plane that registered the Resource ("builtin", "crd", …).
 	Owner string
-	// Edition changes with every change of the definition after which objects may be stored or encoded differently. Watches
-	// that began before end, and their clients resume at their last resourceVersion. "" for kinds that never change.
+	// Edition changes with every change of the definition after which objects may be stored or
+	// encoded differently. Watches that began before end, and their clients resume at their last
+	// resourceVersion. "" for kinds that never change.
 	Edition string
 }
 
@@ -117,8 +123,8 @@ type Version struct {
 	Deprecated string
 }
 
-// Strategy combines Kubernetes' registry strategies for create and update. Package rest runs it through
-// upstream.BeforeCreate and upstream.BeforeUpdate.
+// Strategy combines Kubernetes' registry strategies for create and update. Package rest runs it
+// through upstream.BeforeCreate and upstream.BeforeUpdate.
 type Strategy interface {
 	upstream.RESTCreateStrategy
 	upstream.RESTUpdateStrategy
@@ -128,28 +134,32 @@ type Strategy interface {
 type Codec interface {
 	// New returns an empty hub.
 	New() runtime.Object
-	// Decode decodes a request body in a version and applies the version's defaults. mediaType is one of MediaJSON,
-	// MediaYAML, MediaProtobuf, MediaCBOR. strict lists the errors of strict field validation (unknown and duplicate fields),
-	// in Kubernetes' wording. err reports a body that cannot be decoded or is of another kind: an apierrors.StatusError, or
-	// an error that becomes BadRequest. Callers report strict before err.
+	// Decode decodes a request body in a version and applies the version's defaults. mediaType is
+	// one of MediaJSON, MediaYAML, MediaProtobuf, MediaCBOR. strict lists the errors of strict
+	// field validation (unknown and duplicate fields), in Kubernetes' wording. err reports a body
+	// that cannot be decoded or is of another kind: an apierrors.StatusError, or an error that
+	// becomes BadRequest. Callers report strict before err.
 	Decode(body []byte, mediaType, version string) (hub runtime.Object, strict []error, err error)
 	// Load decodes stored bytes and applies defaults.
 	Load(stored []byte) (hub runtime.Object, err error)
-	// Store encodes a hub. It may change the hub while it runs; afterwards the hub differs at most in what Load would not
-	// return.
+	// Store encodes a hub. It may change the hub while it runs; afterwards the hub differs at most
+	// in what Load would not return.
 	Store(hub runtime.Object) ([]byte, error)
-	// ToVersion converts a hub to a versioned object with apiVersion and kind. The result shares no memory with the hub.
+	// ToVersion converts a hub to a versioned object with apiVersion and kind. The result shares no
+	// memory with the hub.
 	ToVersion(hub runtime.Object, version string) (runtime.Object, error)
-	// FromVersion converts a versioned object to a hub with defaults. It may keep or change its argument.
+	// FromVersion converts a versioned object to a hub with defaults. It may keep or change its
+	// argument.
 	FromVersion(versioned runtime.Object) (hub runtime.Object, err error)
-	// DecodePatched decodes the JSON that a patch produced, like Decode. It differs where kube-apiserver decodes patched
-	// objects differently: see its jsonPatcher.
+	// DecodePatched decodes the JSON that a patch produced, like Decode. It differs where
+	// kube-apiserver decodes patched objects differently: see its jsonPatcher.
 	DecodePatched(patched []byte, version string) (hub runtime.Object, strict []error, err error)
-	// PatchMeta returns the strategic merge patch metadata of a version. ok is false if the kind does not support that patch
-	// type (custom resources); the response is then 415.
+	// PatchMeta returns the strategic merge patch metadata of a version. ok is false if the kind
+	// does not support that patch type (custom resources); the response is then 415.
 	PatchMeta(version string) (meta strategicpatch.LookupPatchMeta, ok bool)
-	// FieldManager returns the tracker of managedFields for writes in a version to the main resource ("") or a subresource.
-	// It is created on first use and kept. It takes and returns hubs.
+	// FieldManager returns the tracker of managedFields for writes in a version to the main
+	// resource ("") or a subresource. It is created on first use and kept. It takes and returns
+	// hubs.
 	FieldManager(version, subresource string) (FieldManager, error)
 	// Interfaces returns the apimachinery interfaces of the kind, for admission and negotiation.
 	Interfaces() Interfaces
@@ -157,50 +167,54 @@ type Codec interface {
 
 // FieldManager updates the managedFields of objects. It is safe for concurrent use.
 type FieldManager interface {
-	// UpdateNoErrors makes the manager by the owner of the fields in which next differs from live, and returns next. If the
-	// difference cannot be computed, the owners of live remain.
+	// UpdateNoErrors makes the manager by the owner of the fields in which next differs from live,
+	// and returns next. If the difference cannot be computed, the owners of live remain.
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
-	// Apply merges the configuration applied by the manager by into the live object. The error may be an
-	// apierrors.StatusError.
+	// Apply merges the configuration applied by the manager by into the live object. The error may
+	// be an apierrors.StatusError.
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
-// Merger is an optional interface of a Codec. MergePatch applies a merge patch to an object, both as JSON and the object in a
-// version, and returns the hub that DecodePatched would return for the result. ok is false if the patch, the object or the
-// result causes any error or warning; the caller must then use DecodePatched.
+// Merger is an optional interface of a Codec. MergePatch applies a merge patch to an object, both
+// as JSON and the object in a version, and returns the hub that DecodePatched would return for the
+// result. ok is false if the patch, the object or the result causes any error or warning; the
+// caller must then use DecodePatched.
 type Merger interface {
 	MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool)
 }
 
-// Shortcut is an optional interface of a strategy. Its methods do to a hub what k8s.io/apiserver's rest.BeforeCreate and
-// rest.BeforeUpdate do with the strategy, if the hub's metadata is certain to be valid and to cause no warning. errs are the
-// validation errors of the rest. If done is false, the methods have changed nothing and the caller must use the library.
+// Shortcut is an optional interface of a strategy. Its methods do to a hub what k8s.io/apiserver's
+// rest.BeforeCreate and rest.BeforeUpdate do with the strategy, if the hub's metadata is certain to
+// be valid and to cause no warning. errs are the validation errors of the rest. If done is false,
+// the methods have changed nothing and the caller must use the library.
 type Shortcut interface {
 	BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool)
 	BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool)
 }
 
-// Verbatim is an optional interface of a Codec. Verbatim reports whether an object's stored bytes equal what Store would
-// return for their Load now, so that responses in the storage version can copy them. Objects stored under an older schema
-// may differ: reading applies the current defaults and pruning. Without the interface all objects are verbatim.
+// Verbatim is an optional interface of a Codec. Verbatim reports whether an object's stored bytes
+// equal what Store would return for their Load now, so that responses in the storage version can
+// copy them. Objects stored under an older schema may differ: reading applies the current defaults
+// and pruning. Without the interface all objects are verbatim.
 type Verbatim interface {
 	Verbatim(obj *store.Object) bool
 }
 
-// Fresh is an optional interface of a Codec. Written returns what ToVersion would return for the Load of stored bytes, from
-// the hub that Store encoded to them. It consumes the hub. ok is false if the results may differ.
+// Fresh is an optional interface of a Codec. Written returns what ToVersion would return for the
+// Load of stored bytes, from the hub that Store encoded to them. It consumes the hub. ok is false
+// if the results may differ.
 type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
-// Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub keeps elsewhere, before a
-// response contains the metadata alone.
+// Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub
+// keeps elsewhere, before a response contains the metadata alone.
 type Showing interface {
 	Metadata(stored *metav1.ObjectMeta)
 }
 
-// Modelled is an optional interface of a Codec. TypeConverter returns the model of the kind, which defines how lists and maps
-// merge in all its versions.
+// Modelled is an optional interface of a Codec. TypeConverter returns the model of the kind, which
+// defines how lists and maps merge in all its versions.
 type Modelled interface {
 	TypeConverter() (managedfields.TypeConverter, error)
 }
@@ -227,27 +241,33 @@ type Subresource struct {
 	Name string // "status", "scale", "log", "binding", "eviction" …
 	// Versions are the versions of the resource that have it; nil means all.
 	Versions []string
-	// Verbs are the verbs that discovery shows; nil means those that follow from Update, Create or Connect.
+	// Verbs are the verbs that discovery shows; nil means those that follow from Update, Create or
+	// Connect.
 	Verbs []string
-	// GVK is the kind of bodies and responses if it differs from the resource's own (Scale, Binding, Eviction); else zero.
+	// GVK is the kind of bodies and responses if it differs from the resource's own (Scale,
+	// Binding, Eviction); else zero.
 	GVK schema.GroupVersionKind
 
-	// Update makes the subresource a view of the same stored object with its own rules (status, scale, finalize, …).
+	// Update makes the subresource a view of the same stored object with its own rules (status,
+	// scale, finalize, …).
 	Update *UpdateView
-	// Create handles POST (binding, eviction, token): it takes the decoded body (a versioned object of GVK)
-	// and returns the object to respond with.
+	// Create handles POST (binding, eviction, token): it takes the decoded body (a versioned object
+	// of GVK) and returns the object to respond with.
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
-	// Connect returns a handler that serves the request itself (log, exec, attach, portforward, proxy).
+	// Connect returns a handler that serves the request itself (log, exec, attach, portforward,
+	// proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)
-	// ConnectOptions decodes the options of Connect from the query, as a hub of GVK (PodExecOptions), for Connect and for
-	// admission. The key "path" holds the part of the request's path after the subresource. nil: the subresource has
-	// no options, and its requests count as reads, which bypass admission.
+	// ConnectOptions decodes the options of Connect from the query, as a hub of GVK
+	// (PodExecOptions), for Connect and for admission. The key "path" holds the part of the
+	// request's path after the subresource. nil: the subresource has no options, and its requests
+	// count as reads, which bypass admission.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
 	// NoTable says that the view cannot be rendered as a table.
 	NoTable bool
 	// ConnectVerbs are the HTTP methods that Connect serves; nil means GET.
 	ConnectVerbs []string
-	// Object returns the name of the object from its segment of the path ("https:web:8443"); nil: the segment is the name.
+	// Object returns the name of the object from its segment of the path ("https:web:8443"); nil:
+	// the segment is the name.
 	Object func(id string) (name string, err error)
 }
 
@@ -258,13 +278,13 @@ type UpdateView struct {
 	// (scale). Both nil: the view has the object's own shape (status).
 	Get func(hub runtime.Object) (view runtime.Object, err error)
 	Set func(hub runtime.Object, view runtime.Object) error
-	// Replicas returns the path of the field in a version that a Scale calls spec.replicas, for managedFields; it may return
-	// nil. Replicas nil: the path is spec.replicas.
+	// Replicas returns the path of the field in a version that a Scale calls spec.replicas, for
+	// managedFields; it may return nil. Replicas nil: the path is spec.replicas.
 	Replicas func(version string) fieldpath.Path
 	// Table returns the renderer of the view; nil: the resource's own Table renders the view's hub.
 	Table func() upstream.TableConvertor
-	// Internal says that the view has an internal type. Bodies of the view are converted to it, which also checks
-	// their kind, and errors name it.
+	// Internal says that the view has an internal type. Bodies of the view are converted to it,
+	// which also checks their kind, and errors name it.
 	Internal bool
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
 	NewView func() runtime.Object
@@ -280,48 +300,51 @@ type Request struct {
 	Query     map[string][]string
 	// Options are the options of a connection: see Subresource.ConnectOptions.
 	Options runtime.Object
-	// Fail responds with an error as the verbs do, for use within the handler that Connect returned.
+	// Fail responds with an error as the verbs do, for use within the handler that Connect
+	// returned.
 	Fail func(w http.ResponseWriter, req *http.Request, err error)
 	// Objects reads and writes objects through the verbs, with all their rules.
 	Objects Objects
 }
 
-// Objects provides the verbs on stored objects in process, for subresource handlers and hooks: hub in, hub out.
+// Objects provides the verbs on stored objects in process, for subresource handlers and hooks: hub
+// in, hub out.
 type Objects interface {
 	Get(ctx context.Context, res *Resource, namespace, name string) (runtime.Object, error)
-	// Update runs change on the newest hub and writes the result. It retries on conflict. A nil strategy means the
-	// resource's own. With dryRun nothing is stored.
+	// Update runs change on the newest hub and writes the result. It retries on conflict. A nil
+	// strategy means the resource's own. With dryRun nothing is stored.
 	Update(ctx context.Context, res *Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
 		change func(hub runtime.Object) error) (runtime.Object, error)
 	Delete(ctx context.Context, res *Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error)
 	List(ctx context.Context, res *Resource, namespace string, sel labels.Selector) ([]runtime.Object, error)
 }
 
-// Hooks run inside a write: after validation and admission, before the commit. An error rejects the write.
-// They may change the hub (allocate an address). undo, when not nil, is called if the write is not committed
-// or was a dry run. extra is committed atomically with the write.
+// Hooks run inside a write: after validation and admission, before the commit. An error rejects the
+// write. They may change the hub (allocate an address). undo, when not nil, is called if the write
+// is not committed or was a dry run. extra is committed atomically with the write.
 type Hooks struct {
-	// Early runs OnCreate and OnUpdate before the strategy prepares and validates the hub, so that validation sees the values
-	// that the hooks allocate.
+	// Early runs OnCreate and OnUpdate before the strategy prepares and validates the hub, so that
+	// validation sees the values that the hooks allocate.
 	Early bool
-	// Permit checks whether the request's user may write this content, in addition to authorization (no user may grant
-	// rights through a role without having them). It runs before the strategy; old is nil for a create. Its error is the
-	// response.
+	// Permit checks whether the request's user may write this content, in addition to authorization
+	// (no user may grant rights through a role without having them). It runs before the strategy;
+	// old is nil for a create. Its error is the response.
 	Permit func(ctx context.Context, hub, old runtime.Object) error
-	// Deleting is called with the options of each DELETE of an object or a collection, before the object is read. It may add
-	// warnings.
+	// Deleting is called with the options of each DELETE of an object or a collection, before the
+	// object is read. It may add warnings.
 	Deleting func(ctx context.Context, opts *metav1.DeleteOptions)
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
-	// OnDelete is called by a DELETE before finalizers are checked. The hub is private to the call: OnDelete may add
-	// finalizers and change the status, and its changes are stored with the deletionTimestamp. It is not called for an
-	// object that already has a deletionTimestamp.
+	// OnDelete is called by a DELETE before finalizers are checked. The hub is private to the call:
+	// OnDelete may add finalizers and change the status, and its changes are stored with the
+	// deletionTimestamp. It is not called for an object that already has a deletionTimestamp.
 	OnDelete func(ctx context.Context, hub runtime.Object, dryRun bool) error
-	// HoldsDelete reports whether the kind's own rules keep an object that is being deleted, as metadata.finalizers do
-	// (spec.finalizers of a Namespace). The update after which it returns false removes the object. nil: never.
+	// HoldsDelete reports whether the kind's own rules keep an object that is being deleted, as
+	// metadata.finalizers do (spec.finalizers of a Namespace). The update after which it returns
+	// false removes the object. nil: never.
 	HoldsDelete func(hub runtime.Object) bool
-	// AfterCommit is called when the write is visible and before the response: created (old nil), updated, or deleted
-	// (hub nil). Definitions use it to serve their paths at once.
+	// AfterCommit is called when the write is visible and before the response: created (old nil),
+	// updated, or deleted (hub nil). Definitions use it to serve their paths at once.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
 }
 

@@ -6,7 +6,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Unit collects operations that must be committed atomically with one write. The verbs pass one in the context of admission:
+// Unit collects operations that must be committed atomically with one write. The verbs pass one in
+// the context of admission:
 //
 //	if unit := resource.UnitOf(ctx); unit != nil {
 //		unit.Join(func(ctx context.Context) (ops []store.Op, done func(), err error) { … })
@@ -15,9 +16,10 @@ import (
 // A Unit must not be used concurrently.
 type Unit struct{ joined []Joiner }
 
-// Joiner returns operations to commit with a write, computed from the newest state. It is called again if the state changed
-// before the commit. An error rejects the write. done, if not nil, is called after the commit was attempted, whether or not it
-// succeeded. A dry run does not call joiners.
+// Joiner returns operations to commit with a write, computed from the newest state. It is called
+// again if the state changed before the commit. An error rejects the write. done, if not nil, is
+// called after the commit was attempted, whether or not it succeeded. A dry run does not call
+// joiners.
 type Joiner func(ctx context.Context) (ops []store.Op, done func(), err error)
 
 type unitKey struct{}

@@ -12,7 +12,8 @@ const (
 	Patch            = "patch"
 	Delete           = "delete"
 	DeleteCollection = "deletecollection"
-	// Proxy is the verb of paths below /api/v1/proxy, which no version of Kubernetes serves any more.
+	// Proxy is the verb of paths below /api/v1/proxy, which no version of Kubernetes serves any
+	// more.
 	Proxy = "proxy"
 )
 
@@ -41,8 +42,8 @@ func VerbOf(method string) string {
 // ReadOnly reports whether a verb never writes.
 func ReadOnly(verb string) bool { return verb == Get || verb == List || verb == Watch }
 
-// Connects reports whether a subresource hands the connection over to another server or to a container, or streams from
-// one. Its requests are long-running and count as CONNECT in metrics.
+// Connects reports whether a subresource hands the connection over to another server or to a
+// container, or streams from one. Its requests are long-running and count as CONNECT in metrics.
 func Connects(subresource string) bool {
 	switch subresource {
 	case "attach", "exec", "log", "portforward", "proxy":
@@ -51,7 +52,8 @@ func Connects(subresource string) bool {
 	return false
 }
 
-// LongRunning reports whether a request takes as long as its client wants: a watch, a proxied request, or a connection.
+// LongRunning reports whether a request takes as long as its client wants: a watch, a proxied
+// request, or a connection.
 func LongRunning(verb, subresource string) bool {
 	return Connects(subresource) || verb == Watch || verb == Proxy
 }

@@ -57,7 +57,8 @@ func (a *admit) admitAs(ctx context.Context, obj, old runtime.Object, op admissi
 	return a.chain.(admission.MutationInterface).Admit(ctx, a.attributes(obj, old, op), a.scope.interfaces())
 }
 
-// validateCreate gives the function that runs the validating plugins on what is about to be created; nil: none.
+// validateCreate returns the function that runs the validating plugins on a new object, or nil if
+// there are none.
 func (a *admit) validateCreate() upstream.ValidateObjectFunc {
 	if !a.handles(admission.Create) {
 		return nil
@@ -65,7 +66,7 @@ func (a *admit) validateCreate() upstream.ValidateObjectFunc {
 	return upstream.AdmissionToValidateObjectFunc(a.chain, a.attributes(nil, nil, admission.Create), a.scope.interfaces())
 }
 
-// validateUpdate is the same for updates.
+// validateUpdate is like validateCreate, for updates.
 func (a *admit) validateUpdate() upstream.ValidateObjectUpdateFunc {
 	if !a.handles(admission.Update) {
 		return nil
@@ -73,7 +74,8 @@ func (a *admit) validateUpdate() upstream.ValidateObjectUpdateFunc {
 	return upstream.AdmissionToValidateObjectUpdateFunc(a.chain, a.attributes(nil, nil, admission.Update), a.scope.interfaces())
 }
 
-// validateDelete runs mutating and validating plugins on what is about to be deleted; nil: none.
+// validateDelete returns the function that runs all plugins on an object before it is deleted, or
+// nil if there are none.
 func (a *admit) validateDelete() upstream.ValidateObjectFunc {
 	if !a.handles(admission.Delete) {
 		return nil
@@ -81,7 +83,8 @@ func (a *admit) validateDelete() upstream.ValidateObjectFunc {
 	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete), a.scope.interfaces())
 }
 
-// mayCreate asks the authorizer before an update or a patch creates, then runs the validating plugins.
+// mayCreate is validateCreate for an update or patch that creates the object: it first checks that
+// the user may create.
 func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 	s, validate := a.scope, a.validateCreate()
 	if s.authorizer == nil {
@@ -107,7 +110,7 @@ func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 	}
 }
 
-// interfaces shows a kind to admission plugins.
+// interfaces returns the apimachinery interfaces of the kind for admission plugins.
 func (s *scope) interfaces() admission.ObjectInterfaces {
 	return objectInterfaces{s.res.Codec.Interfaces(), s.set}
 }
@@ -125,7 +128,8 @@ func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResour
 	return equivalents{o.set}
 }
 
-// equivalents knows the versions of a kind. Kinds that moved between groups are separate Resources and not equivalent.
+// equivalents maps between the versions of a kind. Kinds that moved between groups are separate
+// Resources and not equivalent.
 type equivalents struct{ set *resource.Set }
 
 func (e equivalents) EquivalentResourcesFor(gvr schema.GroupVersionResource, _ string) []schema.GroupVersionResource {

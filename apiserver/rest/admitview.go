@@ -8,11 +8,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other object. The handlers of
-// subresources use the versioned object.
+// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other
+// object. The handlers of subresources use the versioned object.
 
-// viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy, or the object itself if the
-// kind has no hub.
+// viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy,
+// or the object itself if the kind has no hub.
 func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
 	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view, schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
 	if err != nil {
@@ -21,8 +21,8 @@ func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
 	return hub, nil
 }
 
-// admitView runs the mutating plugins on a new view, then validate, and returns the view as they left it. Before is nil where the
-// view is created; validate may be nil.
+// admitView runs the mutating plugins on a new view, then validate, and returns the resulting view.
+// before is nil if the view is created; validate may be nil.
 func (s *scope) admitView(admit *admit, view, before runtime.Object, validate func(hub runtime.Object) error) (runtime.Object, error) {
 	op := admission.Create
 	if before != nil {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// recordHub puts the object of a request, as it was understood, into the audit record.
+// recordHub adds the decoded object of a request to the audit record.
 func (s *scope) recordHub(hub runtime.Object) error {
 	if _, ok := wire.Audited(s.req, auditinternal.LevelMetadata); !ok {
 		return nil
@@ -26,7 +26,7 @@ func (s *scope) recordHub(hub runtime.Object) error {
 	return nil
 }
 
-// record puts the versioned object of a request into the audit record.
+// record adds the versioned object of a request to the audit record.
 func (s *scope) record(obj runtime.Object) {
 	if _, ok := wire.Audited(s.req, auditinternal.LevelMetadata); ok {
 		gvr := s.res.GroupResource().WithVersion(s.version)
@@ -34,7 +34,8 @@ func (s *scope) record(obj runtime.Object) {
 	}
 }
 
-// recordPatch puts a patch into the audit record, as JSON. One that can't be read is refused later, and not recorded.
+// recordPatch adds a patch to the audit record, as JSON. A malformed patch is rejected later and
+// not recorded.
 func (p *patcher) recordPatch() {
 	ac, ok := wire.Audited(p.req, auditinternal.LevelRequest)
 	if !ok {

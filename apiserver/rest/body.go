@@ -32,13 +32,15 @@ func (s *scope) body() ([]byte, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", wire.MaxDepth))
 	}
 	if strings.Contains(s.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
-		// Decoders do so with strings, but not with what they keep as it is, as of managedFields: it could not be shown as YAML.
+		// Decoders replace invalid UTF-8 in strings, but not in raw values such as managedFields,
+		// which could then not be encoded as YAML.
 		data = []byte(string([]rune(string(data))))
 	}
 	return data, err
 }
 
-// read returns the body, up to one byte more than the limit. The request pipeline has read most bodies before; they are not copied.
+// read returns the body, up to one byte more than the limit. The request pipeline has read most
+// bodies before; they are not copied.
 func (s *scope) read() ([]byte, error) {
 	if whole, ok := s.req.Body.(interface{ Rest() ([]byte, bool) }); ok {
 		if data, ok := whole.Rest(); ok {
@@ -48,13 +50,13 @@ func (s *scope) read() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(s.req.Body, s.maxBody+1))
 }
 
-// decode makes a hub of a body.
+// decode decodes a body to a hub.
 func (s *scope) decode(body []byte, media string) (hub runtime.Object, strict []error, err error) {
 	defer s.metrics.Decoded(time.Now())
 	return s.res.Codec.Decode(body, media, s.version)
 }
 
-// fieldValidation gives the effective directive.
+// fieldValidation returns the effective directive.
 func fieldValidation(directive string) string {
 	if directive == "" {
 		return metav1.FieldValidationWarn
@@ -62,7 +64,7 @@ func fieldValidation(directive string) string {
 	return directive
 }
 
-// strictBody turns what strict decoding of a body found into warnings or an error, as the request asks for.
+// strictBody reports the errors of strict decoding as warnings or as an error, as the request asks.
 func (s *scope) strictBody(directive string, strict []error) error {
 	if len(strict) == 0 {
 		return nil
@@ -78,7 +80,7 @@ func (s *scope) strictBody(directive string, strict []error) error {
 	return nil
 }
 
-// warnStrict warns of each violation. YAML's come several in one error.
+// warnStrict adds a warning for each error. Errors of YAML contain several.
 func warnStrict(ctx context.Context, strict []error) {
 	for _, err := range strict {
 		text := err.Error()
@@ -94,7 +96,7 @@ func warnStrict(ctx context.Context, strict []error) {
 	}
 }
 
-// badBody makes the answer to a body that could not be decoded.
+// badBody returns the error for a body that could not be decoded.
 func badBody(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

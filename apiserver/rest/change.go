@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,12 +28,13 @@ type change struct {
 	res      *resource.Resource
 	key      store.Key
 	strategy upstream.RESTUpdateStrategy
-	// createMissing creates a missing object even if the strategy does not allow it (server-side apply).
+	// createMissing creates a missing object even if the strategy does not allow it (server-side
+	// apply).
 	createMissing bool
 	dryRun        bool
 	uid           types.UID // precondition; "": none
-	// next computes the new state from the current one, once per attempt. For a missing object, old is an empty hub and current
-	// is nil. It must not change old.
+	// next computes the new state from the current one, once per attempt. For a missing object, old
+	// is an empty hub and current is nil. It must not change old.
 	next func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error)
 	// validateCreate and validateUpdate may be nil.
 	validateCreate upstream.ValidateObjectFunc
@@ -43,28 +43,12 @@ type change struct {
 
 // replace carries out a change. It starts again from the newer state if another write came first.
 func (h *Handler) replace(ctx context.Context, c *change) (*written, error) {
-	sn, err := h.fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for current := sn.Get(c.key); ; {
-		var done *written
-		var err error
+	return retried(ctx, h, c.key, func(current *store.Object) (*written, error) {
 		if current == nil {
-			done, err = h.replaceMissing(ctx, c)
-		} else {
-			done, err = h.replaceCurrent(ctx, c, current)
+			return h.replaceMissing(ctx, c)
 		}
-		var conflict *store.ConflictError
-		if !errors.As(err, &conflict) || ctx.Err() != nil {
-			return done, err
-		}
-		if conflict.Key == c.key {
-			current = conflict.Current
-		} else { // an operation of a hook or of admission conflicted
-			current = h.store.Snapshot().Get(c.key)
-		}
-	}
+		return h.replaceCurrent(ctx, c, current)
+	})
 }
 
 // replaceMissing carries out one attempt for an object that does not exist.
@@ -89,17 +73,16 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	}
 	upstream.WipeObjectMetaSystemFields(object)
 	object.SetResourceVersion("")
-	admitted, unit := resource.WithUnit(ctx)
 	name(c.res, object)
-	given, err := begin(ctx, c.res, hub, c.dryRun)
-	if err != nil {
+	w := h.begin(ctx, c.res, c.key, hub, nil, nil, c.dryRun)
+	defer w.rollback()
+	if err := w.allocateEarly(ctx); err != nil {
 		return nil, err
 	}
-	if err := prepareCreate(admitted, c.res, hub, c.validateCreate); err != nil {
-		given.undo()
+	if err := prepareCreate(w.admitted, c.res, hub, c.validateCreate); err != nil {
 		return nil, err
 	}
-	return h.add(ctx, c.res, c.key, hub, unit, given, c.dryRun)
+	return w.commit(ctx)
 }
 
 // replaceCurrent carries out one attempt for an object that exists.
@@ -121,100 +104,39 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 	if err := c.checkRevision(ctx, hub, current); err != nil {
 		return nil, err
 	}
-	var given hooked
-	if c.early() {
-		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
-			return nil, err
-		}
+	w := h.begin(ctx, c.res, c.key, hub, old, current, c.dryRun)
+	defer w.rollback()
+	if err := w.allocateEarly(ctx); err != nil {
+		return nil, err
 	}
-	kept := false
-	defer func() {
-		if !kept && given.undo != nil {
-			given.undo()
-		}
-	}()
 	if err := beforeUpdate(ctx, c.strategy, hub, old); err != nil {
 		return nil, err
 	}
 	// A write that would only update the timestamps of managedFields changes nothing.
 	if h.noFastPaths || !differ(hub, old) {
-		if hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
+		if w.hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 			return nil, err
 		}
 	}
-	admitted, unit := resource.WithUnit(ctx)
 	if c.validateUpdate != nil {
-		if err := c.validateUpdate(admitted, forValidation(hub), forValidation(old)); err != nil {
+		if err := c.validateUpdate(w.admitted, forValidation(w.hub), forValidation(old)); err != nil {
 			return nil, err
 		}
 	}
-	if released(c.res, hub, current) {
-		return h.finalize(ctx, c, hub, old, current)
+	if released(c.res, w.hub, current) {
+		return w.finalize(ctx)
 	}
-
-	var joined []store.Op
-	if !c.dryRun {
-		ops, done, err := unit.Ops(ctx)
-		defer done()
-		if err != nil {
-			return nil, err
-		}
-		joined = ops
-	}
-	if !c.early() {
-		if given.ops, given.undo, err = onUpdate(ctx, c.res, hub, old, c.dryRun); err != nil {
-			return nil, err
-		}
-	}
-	extra := append(given.ops, joined...)
-	if c.dryRun {
-		obj, err := pretend(c.res, c.key, hub, current)
-		return &written{obj: obj, hub: hub}, err
-	}
-	data, err := encode(c.res, hub, revisionString(current.Revision))
-	if err == nil && !writes(extra) && sameButRevision(data, current.Data) {
-		return &written{obj: current, hub: hub}, nil
-	}
-	var obj *store.Object
-	if err == nil {
-		obj, err = h.commit(ctx, c.res, store.Op{Key: c.key, Data: data, Expect: current.Revision}, hub, extra)
-	}
-	if err != nil {
-		return nil, err
-	}
-	kept = true
-	after(ctx, c.res, hub, old, obj.Revision)
-	return &written{obj: obj, hub: hub, stored: true}, nil
+	return w.commit(ctx)
 }
 
-// writes reports whether one of the operations changes an object.
-func writes(ops []store.Op) bool {
-	return slices.ContainsFunc(ops, func(op store.Op) bool { return !op.Check })
-}
-
-// early reports whether OnUpdate runs before the strategy.
-func (c *change) early() bool { return c.res.Hooks != nil && c.res.Hooks.Early }
-
-func onUpdate(ctx context.Context, res *resource.Resource, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error) {
-	if res.Hooks != nil && res.Hooks.OnUpdate != nil {
-		extra, undo, err = res.Hooks.OnUpdate(ctx, hub, old, dryRun)
+// finalize removes an object that is being deleted and whose last finalizer the update removes. The
+// client gets the state that it wrote; watches get the stored one.
+func (w *write) finalize(ctx context.Context) (*written, error) {
+	obj, err := w.pretend()
+	if err == nil && !w.dryRun {
+		_, err = w.remove(ctx)
 	}
-	return extra, orNothing(undo), err
-}
-
-// finalize removes an object that is being deleted and whose last finalizer the update removes. The client gets the state that
-// it wrote; watches get the stored one.
-func (h *Handler) finalize(ctx context.Context, c *change, hub, old runtime.Object, current *store.Object) (*written, error) {
-	obj, err := pretend(c.res, c.key, hub, current)
-	if err != nil || c.dryRun {
-		return &written{obj: obj, hub: hub, deleted: true}, err
-	}
-	gone, err := h.write(ctx, store.Op{Key: c.key, Expect: current.Revision})
-	if err != nil {
-		return nil, err
-	}
-	after(ctx, c.res, nil, old, gone[0].Revision)
-	return &written{obj: obj, hub: hub, deleted: true}, nil
+	return &written{obj: obj, hub: w.hub, deleted: true}, err
 }
 
 // released reports whether an object is being deleted and nothing holds it any longer.

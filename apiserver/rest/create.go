@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,8 +22,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// generateAttempts is how many generated names are tried. With eight, a prefix with a million names still finds a free one in
-// 99.9% of all cases.
+// generateAttempts is how many generated names are tried. With eight, a prefix with a million names
+// still finds a free one in 99.9% of all cases.
 const generateAttempts = 8
 
 // create serves POST of an object.
@@ -41,12 +40,7 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	var done *written
-	if weight(body, media) < largeWork {
-		done, err = s.createFrom(body, media, opts)
-	} else {
-		done, err = detached(s, func() (*written, error) { return s.createFrom(body, media, opts) })
-	}
+	done, err := bounded(s, weight(body, media), (*scope).createFrom, body, media, opts)
 	if err != nil {
 		return err
 	}
@@ -92,8 +86,9 @@ func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime
 	return hub, nil
 }
 
-// empty returns an object of the request's version without any field, with which a field manager compares a new object. An
-// empty hub would not do, because a hub may have zeros where a version has no field.
+// empty returns an object of the request's version without any field, with which a field manager
+// compares a new object. An empty hub would not do, because a hub may have zeros where a version
+// has no field.
 func (s *scope) empty() (runtime.Object, error) {
 	kind := s.res.GVK(s.version)
 	obj, err := s.res.Codec.Interfaces().Creater.New(kind)
@@ -149,15 +144,6 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object)
 }
 
-// written is the result of a write.
-type written struct {
-	obj     *store.Object
-	hub     runtime.Object
-	created bool
-	stored  bool // obj was just encoded from hub
-	deleted bool // the update removed the last finalizer of an object that was being deleted
-}
-
 // insert stores a new object. It generates the name if the object has a generateName and no name.
 func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
 	object, err := meta.Accessor(hub)
@@ -183,106 +169,42 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 		return nil, err
 	}
 	name(res, object)
-	admitted, unit := resource.WithUnit(ctx)
-	given, err := begin(ctx, res, hub, dryRun)
-	if err != nil {
+	w := h.begin(ctx, res, store.Key{}, hub, nil, nil, dryRun)
+	defer w.rollback()
+	if err := w.allocateEarly(ctx); err != nil {
 		return nil, err
 	}
-	if err := prepareCreate(admitted, res, hub, validate); err != nil {
-		given.undo()
+	if err := prepareCreate(w.admitted, res, hub, validate); err != nil {
 		return nil, err
 	}
-	// A dry run ends before the storage layer, whose errors it does not report, as in kube-apiserver.
+	// A dry run ends before the storage layer, whose errors it does not report, as in
+	// kube-apiserver.
 	if rv := object.GetResourceVersion(); !dryRun && rv != "" && rv != "0" {
-		given.undo()
 		return nil, storage.ErrResourceVersionSetOnCreate
 	}
-	key := res.Key(object.GetNamespace(), object.GetName())
-	exists := func(current *store.Object) error {
-		err := apierrors.NewAlreadyExists(res.GroupResource(), key.Name)
-		if object.GetGenerateName() != "" {
-			group := schema.GroupResource{Group: res.Group, Resource: res.Plural}
-			if res.StoredAs != "" { // the error names the kind of the hub
-				group = schema.ParseGroupResource(res.StoredAs)
-			}
-			err = apierrors.NewGenerateNameConflict(group, key.Name, 1)
+	w.key = res.Key(object.GetNamespace(), object.GetName()) // preparation may clear the namespace
+	return retried(ctx, h, w.key, func(current *store.Object) (*written, error) {
+		if current != nil {
+			return nil, alreadyExists(res, object, current)
 		}
-		if current != nil && !current.Head.DeletionTimestamp.IsZero() {
-			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
-		}
-		return err
-	}
-	for {
-		sn, err := h.fresh(ctx)
-		if err != nil {
-			given.undo()
-			return nil, err
-		}
-		if current := sn.Get(key); current != nil {
-			given.undo()
-			return nil, exists(current)
-		}
-		done, err := h.add(ctx, res, key, hub, unit, given, dryRun)
-		var conflict *store.ConflictError
-		switch {
-		case !errors.As(err, &conflict) || ctx.Err() != nil:
-			return done, err
-		case conflict.Key == key:
-			return nil, exists(conflict.Current)
-		}
-		if given, err = begin(ctx, res, hub, dryRun); err != nil {
-			return nil, err
-		}
-		// An operation of a hook or of admission conflicted: compute it again.
-	}
+		return w.commit(ctx)
+	})
 }
 
-// hooked holds the results of a write's hooks: the operations to commit with it, and undo.
-type hooked struct {
-	ops  []store.Op
-	undo func()
-}
-
-// begin runs OnCreate if it is early.
-func begin(ctx context.Context, res *resource.Resource, hub runtime.Object, dryRun bool) (hooked, error) {
-	if res.Hooks == nil || !res.Hooks.Early {
-		return hooked{undo: func() {}}, nil
-	}
-	ops, undo, err := res.Hooks.OnCreate(ctx, hub, dryRun)
-	return hooked{ops, orNothing(undo)}, err
-}
-
-// add stores a prepared hub as a new object, with the operations in given. Hooks run once per call.
-func (h *Handler) add(ctx context.Context, res *resource.Resource, key store.Key, hub runtime.Object, unit *resource.Unit, given hooked, dryRun bool) (*written, error) {
-	extra, undo := given.ops, given.undo
-	if !dryRun {
-		ops, done, err := unit.Ops(ctx)
-		defer done()
-		if err != nil {
-			undo()
-			return nil, err
+// alreadyExists returns the error for an object that cannot be created because of the current one.
+func alreadyExists(res *resource.Resource, object metav1.Object, current *store.Object) error {
+	err := apierrors.NewAlreadyExists(res.GroupResource(), object.GetName())
+	if object.GetGenerateName() != "" {
+		group := schema.GroupResource{Group: res.Group, Resource: res.Plural}
+		if res.StoredAs != "" { // the error names the kind of the hub
+			group = schema.ParseGroupResource(res.StoredAs)
 		}
-		extra = append(extra, ops...)
+		err = apierrors.NewGenerateNameConflict(group, object.GetName(), 1)
 	}
-	if res.Hooks != nil && res.Hooks.OnCreate != nil && !res.Hooks.Early {
-		ops, back, err := res.Hooks.OnCreate(ctx, hub, dryRun)
-		if err != nil {
-			return nil, err
-		}
-		extra, undo = append(extra, ops...), orNothing(back)
+	if !current.Head.DeletionTimestamp.IsZero() {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
-	if dryRun {
-		undo()
-		obj, err := pretend(res, key, hub, nil)
-		return &written{obj: obj, hub: hub, created: true}, err
-	}
-	obj, err := h.commit(ctx, res, store.Op{Key: key}, hub, extra)
-	if err != nil {
-		undo()
-		return nil, err
-	}
-	after(ctx, res, hub, nil, obj.Revision)
-	return &written{obj: obj, hub: hub, created: true, stored: true}, nil
+	return err
 }
 
 // permit runs the kind's Permit hook.
@@ -338,8 +260,8 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
 }
 
-// forValidation returns the hub for validating plugins. Plugins only read unstructured objects; other hubs are copied, as in
-// kube-apiserver.
+// forValidation returns the hub for validating plugins. Plugins only read unstructured objects;
+// other hubs are copied, as in kube-apiserver.
 func forValidation(hub runtime.Object) runtime.Object {
 	if _, ok := hub.(*unstructured.Unstructured); ok {
 		return hub
@@ -355,11 +277,4 @@ func name(res *resource.Resource, object metav1.Object) {
 	if object.GetGenerateName() != "" && object.GetName() == "" {
 		object.SetName(res.Strategy.GenerateName(object.GetGenerateName()))
 	}
-}
-
-func orNothing(undo func()) func() {
-	if undo == nil {
-		return func() {}
-	}
-	return undo
 }

@@ -56,7 +56,8 @@ func (s *scope) delete() error {
 	return s.answer(code, f, done.obj)
 }
 
-// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded. Here all objects can.
+// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded.
+// Here all objects can.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
@@ -80,12 +81,8 @@ type removed struct {
 // remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
 // validate may be nil.
 func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
-	sn, err := h.fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var marked *store.Object
-	for current := sn.Get(key); ; {
+	return retried(ctx, h, key, func(current *store.Object) (*removed, error) {
 		switch {
 		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
 			// Another client, such as a node, saw the mark and deleted the object first.
@@ -96,15 +93,8 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
 		done, err := d.attempt(ctx, validate)
 		marked = d.marked
-		var conflict *store.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
-			if current = conflict.Current; conflict.Key != key { // an operation of admission conflicted
-				current = h.store.Snapshot().Get(key)
-			}
-			continue
-		}
 		return done, err
-	}
+	})
 }
 
 // deletion is one attempt to delete from one state.
@@ -118,7 +108,7 @@ type deletion struct {
 	object  metav1.Object
 	old     runtime.Object // the state before
 	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
-	unit    *resource.Unit // what admission commits with the deletion
+	unit    *resource.Unit // what admission commits with the deletion; may be nil
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -145,7 +135,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return &removed{obj: d.current}, nil
 	}
 
-	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds, generation.
+	// Preconditions, then the grace period: deletionTimestamp, deletionGracePeriodSeconds,
+	// generation.
 	graceful, pending, err := upstream.BeforeDelete(d.res.Strategy, ctx, d.hub, d.opts)
 	if err != nil {
 		return nil, err
@@ -182,7 +173,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	case held, graceful && *d.opts.GracePeriodSeconds > 0:
 		return d.mark(ctx)
 	case graceful:
-		// The grace period is 0. The marked state is stored before the object is removed, so that watches see it.
+		// The grace period is 0. The marked state is stored before the object is removed, so that
+		// watches see it.
 		marked, err := d.mark(ctx)
 		if err != nil || len(d.opts.DryRun) > 0 {
 			return marked, err
@@ -192,8 +184,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	return d.erase(ctx)
 }
 
-// ownPreconditions checks the preconditions of a kind that words a failed one in its own way, beginning with begin. It does
-// nothing if begin is "".
+// ownPreconditions checks the preconditions of a kind that words a failed one in its own way,
+// beginning with begin. It does nothing if begin is "".
 func (d *deletion) ownPreconditions(begin string) error {
 	want := d.opts.Preconditions
 	if want == nil || begin == "" {
@@ -212,30 +204,26 @@ func (d *deletion) ownPreconditions(begin string) error {
 	return apierrors.NewConflict(d.res.GroupResource(), d.key.Name, problem)
 }
 
+// asWrite returns the write that marks or removes the object. No hook allocates anything for it.
+func (d *deletion) asWrite() *write {
+	return &write{
+		h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current, dryRun: len(d.opts.DryRun) > 0, unit: d.unit,
+	}
+}
+
 // mark stores that the object is being deleted.
 func (d *deletion) mark(ctx context.Context) (*removed, error) {
-	if len(d.opts.DryRun) > 0 {
-		obj, err := pretend(d.res, d.key, d.hub, d.current)
-		return &removed{obj: obj}, err
-	}
-	data, err := encode(d.res, d.hub, revisionString(d.current.Revision))
+	w := d.asWrite()
+	defer w.rollback()
+	joined, err := w.join(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if sameButRevision(data, d.current.Data) {
-		return &removed{obj: d.current}, nil
-	}
-	joined, done, err := d.unit.Ops(ctx)
-	defer done()
+	done, err := w.put(ctx, joined)
 	if err != nil {
 		return nil, err
 	}
-	obj, err := d.commit(ctx, d.res, store.Op{Key: d.key, Data: data, Expect: d.current.Revision}, d.hub, joined)
-	if err != nil {
-		return nil, err
-	}
-	after(ctx, d.res, d.hub, d.old, obj.Revision)
-	return &removed{obj: obj}, nil
+	return &removed{obj: done.obj}, nil
 }
 
 // erase removes the object from the store.
@@ -243,17 +231,17 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
 	}
-	joined, done, err := d.unit.Ops(ctx)
-	defer done()
+	w := d.asWrite()
+	defer w.rollback()
+	joined, err := w.join(ctx)
 	if err != nil {
 		return nil, err
 	}
-	objs, err := d.write(ctx, append([]store.Op{{Key: d.key, Expect: d.current.Revision}}, joined...)...)
+	obj, err := w.remove(ctx, joined...)
 	if err != nil {
 		return nil, err
 	}
-	after(ctx, d.res, nil, d.old, objs[0].Revision)
-	return d.answer(objs[0], true), nil
+	return d.answer(obj, true), nil
 }
 
 // answer returns the response for an object that is gone or will be without another request.
@@ -269,8 +257,9 @@ func (d *deletion) answer(obj *store.Object, gone bool) *removed {
 	}}
 }
 
-// finalizers returns the object's finalizers with those of the garbage collector that the propagation policy requires. The
-// policy comes from the options, else from the present finalizers, else from the kind's default.
+// finalizers returns the object's finalizers with those of the garbage collector that the
+// propagation policy requires. The policy comes from the options, else from the present finalizers,
+// else from the kind's default.
 func (d *deletion) finalizers(ctx context.Context) []string {
 	policy := upstream.DeleteDependents
 	if gc, ok := d.res.Strategy.(upstream.GarbageCollectionDeleteStrategy); ok {
@@ -314,7 +303,8 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 	return wanted
 }
 
-// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete does for the others.
+// markDeleting sets the deletion metadata of kinds without a grace period, as upstream.BeforeDelete
+// does for the others.
 func markDeleting(object metav1.Object, now time.Time) {
 	since := object.GetDeletionTimestamp()
 	if since == nil && object.GetGeneration() > 0 {

@@ -8,8 +8,9 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// deleteCollection deletes the objects that a LIST with the same options returns, one after the other, and responds with that
-// list. It is not atomic: objects that were deleted before an error stay deleted.
+// deleteCollection deletes the objects that a LIST with the same options returns, one after the
+// other, and responds with that list. It is not atomic: objects that were deleted before an error
+// stay deleted.
 func (s *scope) deleteCollection() error {
 	f, err := wire.Negotiate(s.req, s.allow())
 	if err != nil {

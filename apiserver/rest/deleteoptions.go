@@ -13,7 +13,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// deleteOptions decodes the options from the body, in any media type, or from the query if there is no body.
+// deleteOptions decodes the options from the body, in any media type, or from the query if there is
+// no body.
 func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := s.body()
 	if err != nil {

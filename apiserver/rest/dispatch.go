@@ -139,7 +139,8 @@ func (s *scope) serve() error {
 	return operation(s)
 }
 
-// verb returns the verb of a request on objects, or "" if the method has none on this path. Errors come before any other check.
+// verb returns the verb of a request on objects, or "" if the method has none on this path. Errors
+// come before any other check.
 func (s *scope) verb() (string, error) {
 	if s.res.Behavior.DispatchByVerb {
 		switch s.info.Verb {
@@ -173,7 +174,8 @@ func (s *scope) verb() (string, error) {
 	return objectVerbs[s.req.Method], nil
 }
 
-// collectionVerbs and objectVerbs are the verbs of methods on the two shapes of paths that kube-apiserver's router has routes for.
+// collectionVerbs and objectVerbs are the verbs of methods on the two shapes of paths that
+// kube-apiserver's router has routes for.
 var (
 	collectionVerbs = map[string]string{
 		http.MethodGet: resource.List, http.MethodPost: resource.Create, http.MethodDelete: resource.DeleteCollection,
@@ -188,7 +190,8 @@ func (s *scope) has(verb string) bool {
 	return s.res.Verbs == nil || slices.Contains(s.res.Verbs, verb)
 }
 
-// allowed checks that the kind has a verb and that the router lets the request through. It warns of a deprecated version.
+// allowed checks that the kind has a verb and that the router lets the request through. It warns of
+// a deprecated version.
 func (s *scope) allowed(verb string) error {
 	if !s.has(verb) {
 		return s.methodNotAllowed()

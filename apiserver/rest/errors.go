@@ -13,15 +13,18 @@ import (
 )
 
 const (
-	// maxErrors bounds how many validation errors a response lists. Kubernetes' libraries compare each error with all others and
-	// copy all messages for each one: a list of sixty thousand empty containers would take them a minute.
+	// maxErrors bounds how many validation errors a response lists. Kubernetes' libraries compare
+	// each error with all others and copy all messages for each one: a list of sixty thousand empty
+	// containers would take them a minute.
 	maxErrors = 500
-	// maxErrorText bounds their text, in bytes: an error shows the wrong value, which can be most of the object.
+	// maxErrorText bounds their text, in bytes: an error shows the wrong value, which can be most
+	// of the object.
 	maxErrorText = 1 << 20
 )
 
-// maxWarned is how many members the maps and lists of an object may have for it to be looked at for warnings. Kubernetes compares, for example, each port
-// of a pod with all others, and makes a warning of each pair; the header of an answer has room for some dozens.
+// maxWarned is the maximum number of members of an object's maps and lists for which warnings are
+// computed. Kubernetes compares, for example, each port of a pod with all others and creates a
+// warning for each pair; the header of a response has room for some dozens.
 const maxWarned = 512
 
 // few returns the first of many errors, and one that states their number.
@@ -36,7 +39,8 @@ func few(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// creating is a strategy that gives few errors, and no warnings of wide objects. Upstream asks for declarative validation last, and with all other errors.
+// creating is a strategy that limits errors and skips warnings for wide objects. Upstream runs
+// declarative validation last, with all other errors.
 type creating struct{ upstream.RESTCreateStrategy }
 
 func (c creating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
@@ -54,7 +58,7 @@ func (c creating) WarningsOnCreate(ctx context.Context, obj runtime.Object) []st
 	return c.RESTCreateStrategy.WarningsOnCreate(ctx, obj)
 }
 
-// updating is the same for updates.
+// updating is like creating, for updates.
 type updating struct{ upstream.RESTUpdateStrategy }
 
 func (u updating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {

@@ -12,7 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// form is an encoding of the objects of a kind. It is a memo key: a changed kind has another Resource and so another form.
+// form is an encoding of the objects of a kind. It is a memo key: a changed kind has another
+// Resource and so another form.
 type form struct {
 	res     *resource.Resource
 	version string

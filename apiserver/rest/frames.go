@@ -12,7 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// frames makes the frames of a watch in one format. A frame of an event is made once and shared by all watches in that format.
+// frames builds the frames of a watch in one format. The frame of an event is built once and shared
+// by all watches in that format.
 type frames struct {
 	form  form
 	table *tableForm // nil: no table
@@ -38,7 +39,7 @@ func (s *scope) frames(f wire.Format) (*frames, error) {
 	return fr, nil
 }
 
-// frameKey is the memo key of a frame: a word, as each watch looks for each event.
+// frameKey is the memo key of a frame. It is one word, because each watch looks up each event.
 type frameKey = unique.Handle[formOf]
 
 type formOf struct {
@@ -56,7 +57,7 @@ func (fr *frames) key(typ watch.EventType) frameKey {
 	return fr.keys[2]
 }
 
-// object makes the frame of a stored object.
+// object returns the frame of a stored object.
 func (fr *frames) object(typ watch.EventType, obj *store.Object) ([]byte, error) {
 	if fr.table != nil {
 		return fr.table.frame(typ, obj)
@@ -68,7 +69,8 @@ func (fr *frames) object(typ watch.EventType, obj *store.Object) ([]byte, error)
 	return wire.Event(fr.form.media, typ, fr.form.kind(), bare)
 }
 
-// parts makes the frame of a stored object without copying the object's encoding, which is shared. It is not for tables.
+// parts returns the frame of a stored object without copying the object's shared encoding. It does
+// not support tables.
 func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, after []byte, err error) {
 	if bare, err = fr.form.bare(obj); err != nil {
 		return nil, nil, nil, err
@@ -77,8 +79,8 @@ func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, a
 	return before, bare, after, err
 }
 
-// event makes the frame of an event, as typ. An object that leaves a selection is shown as it last was in it, at the event's
-// revision.
+// event returns the frame of an event, with type typ. An object that leaves a selection is sent in
+// its last state within it, at the event's revision.
 func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
 	if fr.table != nil {
 		return fr.table.frame(typ, shown(typ, e))
@@ -103,10 +105,10 @@ func shown(typ watch.EventType, e *store.Event) *store.Object {
 	return v.(*store.Object)
 }
 
-// leaving is the memo key of the object a selection loses by an update.
+// leaving is the memo key of an object that an update removes from a selection.
 type leaving struct{}
 
-// bookmark makes a frame that says up to which revision all events were sent.
+// bookmark returns a frame with the revision up to which all events were sent.
 func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	res := fr.form.res
 	metadata := map[string]any{"resourceVersion": revisionString(revision)}
@@ -132,7 +134,8 @@ func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	return fr.object(watch.Bookmark, &store.Object{Revision: revision, Data: data})
 }
 
-// emptyBookmark is an object of a built-in kind that has nothing but what a bookmark says. Its type may have fields that are always shown.
+// emptyBookmark returns a bookmark of a built-in kind. Its type may have fields that are always
+// encoded.
 func (fr *frames) emptyBookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	hub := fr.form.res.Codec.New()
 	object, err := meta.Accessor(hub)

@@ -49,8 +49,9 @@ func (s *scope) fetch() (*store.Object, error) {
 	return obj, nil
 }
 
-// newest returns a snapshot for a requested resourceVersion: for "" one with all writes that were acknowledged before the
-// request, for "0" the local state, otherwise one of at least that revision.
+// newest returns a snapshot for a requested resourceVersion: for "" one with all writes that were
+// acknowledged before the request, for "0" the local state, otherwise one of at least that
+// revision.
 func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
 	snap := s.store.Snapshot()
 	if resourceVersion == "0" {
@@ -67,8 +68,8 @@ func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
 	return snap, err
 }
 
-// fresh gives the state that a write begins with: where others write to the store as well, one that has all that was acknowledged to
-// them. Else a write could be refused for what is no longer so.
+// fresh returns the state with which a write begins. If other servers write to the store, the state
+// includes all their acknowledged writes; an older state could cause a wrong rejection.
 func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 	sn, err := h.store.Fresh(ctx)
 	if err != nil {
@@ -77,7 +78,8 @@ func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 	return sn, nil
 }
 
-// unavailable returns the error for a request that needs the other servers of the store while they are unreachable.
+// unavailable returns the error for a request that needs the other servers of the store while they
+// are unreachable.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // the deadline of the request passed
@@ -92,7 +94,7 @@ func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
 	}
 	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	if err != nil {
-		return err // of GET alone, and no Status: lists have looked at it before
+		return err // only of GET, and not a Status; lists have validated it before
 	}
 	if revision > snap.Revision() {
 		return storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)
@@ -120,7 +122,8 @@ func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
 	return s.answerOf(code, f, obj, nil)
 }
 
-// answerOf is answer for an object that was just encoded from hub. It consumes hub, which may be nil.
+// answerOf is answer for an object that was just encoded from hub. It consumes hub, which may be
+// nil.
 func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":
@@ -137,8 +140,8 @@ func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime
 	return nil
 }
 
-// notList returns the error for a request that wants one object as a list. kube-apiserver detects this by the Go type, or for
-// generic objects only when it looks for items.
+// notList returns the error for a request that wants one object as a list. kube-apiserver detects
+// this by the Go type, or for generic objects only when it looks for items.
 func (s *scope) notList() error {
 	if s.res.Behavior.GenericObjects {
 		return errors.New("content is not a list")
@@ -146,7 +149,8 @@ func (s *scope) notList() error {
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
 }
 
-// notAcceptable returns a 406 with the reason NotAcceptable, for which apierrors has no constructor.
+// notAcceptable returns a 406 with the reason NotAcceptable, for which apierrors has no
+// constructor.
 func notAcceptable(format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),

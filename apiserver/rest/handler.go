@@ -25,8 +25,8 @@ type Config struct {
 	Admission admission.Interface
 	// Authorizer decides whether an update or a patch may create an object. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// CatchUp updates the registry with definitions that other servers wrote to the store. It is called for unknown paths.
-	// nil: no other server writes to the store.
+	// CatchUp updates the registry with definitions that other servers wrote to the store. It is
+	// called for unknown paths. nil: no other server writes to the store.
 	CatchUp func(context.Context) error
 	// Metrics counts the operations of the verbs; may be nil.
 	Metrics *metrics.Verbs
@@ -108,8 +108,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// impossible is the text with which Kubernetes' libraries panic over an IntOrString that is neither a number nor a string, which
-// protobuf can express.
+// impossible is the text with which Kubernetes' libraries panic over an IntOrString that is neither
+// a number nor a string, which protobuf can express.
 const impossible = "impossible IntOrString.Type"
 
 // serveOrRefuse calls serve and turns that panic into BadRequest.

@@ -16,13 +16,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// largeWork is the size, in bytes of the request's body and the stored object, from which a write is computed in its own
-// goroutine. Kubernetes' libraries ignore the context while they decode, merge, track and validate; smaller objects take them
-// milliseconds.
+// largeWork is the size, in bytes of the request's body and the stored object, from which a write
+// is computed in its own goroutine. Kubernetes' libraries ignore the context while they decode,
+// merge, track and validate; smaller objects take them milliseconds.
 const largeWork = 32 << 10
 
-// weight returns the size of a body as an estimate of work. YAML with aliases can expand to far more than its bytes, so it
-// counts as large.
+// weight returns the size of a body as an estimate of work. YAML with aliases can expand to far
+// more than its bytes, so it counts as large.
 func weight(body []byte, media string) int {
 	if (media == resource.MediaYAML || media == string(types.ApplyYAMLPatchType)) && bytes.IndexByte(body, '*') >= 0 {
 		return max(len(body), largeWork)
@@ -30,8 +30,9 @@ func weight(body []byte, media string) int {
 	return len(body)
 }
 
-// job is work on a large object in its own goroutine. The request waits for it until the deadline and then responds without
-// it. The work cannot be interrupted and continues, but it can no longer store anything.
+// job is work on a large object in its own goroutine. The request waits for it until the deadline
+// and then responds without it. The work cannot be interrupted and continues, but it can no longer
+// store anything.
 //
 // job is the context of its work.
 type job struct {
@@ -56,8 +57,8 @@ func (j *job) Value(key any) any {
 	return j.Context.Value(key)
 }
 
-// AddWarning implements [warning.Recorder]. It drops warnings after the response, because only the request may then use the
-// response's header.
+// AddWarning implements [warning.Recorder]. It drops warnings after the response, because only the
+// request may then use the response's header.
 func (j *job) AddWarning(agent, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,8 +67,8 @@ func (j *job) AddWarning(agent, text string) {
 	}
 }
 
-// leave ends the wait for the work. It returns false if the work has stored something: the request must then wait for its end,
-// which is near.
+// leave ends the wait for the work. It returns false if the work has stored something: the request
+// must then wait for its end, which is near.
 func (j *job) leave() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -75,9 +76,17 @@ func (j *job) leave() bool {
 	return j.left
 }
 
-// detached runs large work in its own goroutine. At the request's deadline it returns the context's error. The work takes one of
-// the user's places until it ends. work must use s.ctx and must not use s.w. Callers run small work directly, to save the
-// closure and the goroutine.
+// bounded computes a write from a body of a given size, detached if it is large.
+func bounded[O, R any](s *scope, size int, work func(*scope, []byte, string, O) (R, error), body []byte, media string, opts O) (R, error) {
+	if size < largeWork { // without a closure
+		return work(s, body, media, opts)
+	}
+	return detached(s, func() (R, error) { return work(s, body, media, opts) })
+}
+
+// detached runs large work in its own goroutine. At the request's deadline it returns the context's
+// error. The work takes one of the user's places until it ends. work must use s.ctx and must not
+// use s.w. Callers run small work directly, to save the closure and the goroutine.
 func detached[T any](s *scope, work func() (T, error)) (T, error) {
 	var result, none T
 	if err := s.runDetached(func() (err error) {

@@ -71,8 +71,8 @@ type page struct {
 	objects []*store.Object
 }
 
-// page reads the objects of a LIST by the rules of kube-apiserver's storage layer. For cached kinds it follows the watch cache,
-// which ignores the limit at resourceVersion 0.
+// page reads the objects of a LIST by the rules of kube-apiserver's storage layer. For cached kinds
+// it follows the watch cache, which ignores the limit at resourceVersion 0.
 func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
 	prefix := "/" + s.res.Prefix() + "/"
 	if s.namespace != "" {
@@ -145,7 +145,8 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 	return p, nil
 }
 
-// snapshot returns the state that a LIST must show: exactly at a revision, or the newest one if it is new enough.
+// snapshot returns the state that a LIST must show: exactly at a revision, or the newest one if it
+// is new enough.
 func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
 	if revision <= 0 {
 		if opts.Continue != "" && after != "" {
@@ -169,8 +170,8 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, 
 	return snap, err
 }
 
-// expiredContinue returns the 410 for a page whose snapshot is gone. Its token continues after the same key in the state at the
-// time of the next request.
+// expiredContinue returns the 410 for a page whose snapshot is gone. Its token continues after the
+// same key in the state at the time of the next request.
 func expiredContinue(after, prefix string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +
@@ -187,7 +188,8 @@ func expiredContinue(after, prefix string) error {
 	return err
 }
 
-// tokenKey returns a key as kube-apiserver's continue tokens have it: a path and a zero byte, which means "after this key".
+// tokenKey returns a key as kube-apiserver's continue tokens have it: a path and a zero byte, which
+// means "after this key".
 func (s *scope) tokenKey(key store.Key) string {
 	path := "/" + key.Resource + "/"
 	if s.res.Namespaced {

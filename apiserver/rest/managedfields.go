@@ -17,8 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// managedFieldsAdmission validates managedFields after the mutating plugins and restores them if a plugin made them invalid.
-// It skips managedFields that no plugin replaced, because decoding them costs more than most plugins.
+// managedFieldsAdmission validates managedFields after the mutating plugins and restores them if a
+// plugin made them invalid. It skips managedFields that no plugin replaced, because decoding them
+// costs more than most plugins.
 type managedFieldsAdmission struct{ admission.Interface }
 
 // Admit implements [admission.MutationInterface].
@@ -93,7 +94,8 @@ func (h heldFields) putBack(object metav1.Object) {
 	}
 }
 
-// maxManagers bounds the managers in an object from a client, because Kubernetes' library compares each one with all others.
+// maxManagers bounds the managers in an object from a client, because Kubernetes' library compares
+// each one with all others.
 const maxManagers = 1000
 
 // checkManagers rejects an object with more than maxManagers managers.

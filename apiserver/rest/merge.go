@@ -24,8 +24,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// mergeJSON applies a JSON or merge patch to an object as JSON. strict lists violations in the patch itself; shown is how an error about the
-// result shows it.
+// mergeJSON applies a JSON or merge patch to an object as JSON. strict lists violations in the
+// patch itself; shown is how an error about the result shows it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
 	if patches.TooDeep(before, p.body) {
 		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object has too much at too deep a level")
@@ -38,7 +38,8 @@ func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown 
 	return after, strict, string(after), err
 }
 
-// mergeTrees applies a merge patch to what a codec can merge by itself, if there is nothing to say of it.
+// mergeTrees applies a merge patch with the codec, if the codec can merge and the patch causes
+// neither errors nor warnings.
 func (p *patcher) mergeTrees(before []byte) (hub runtime.Object, ok bool) {
 	merger, ok := p.res.Codec.(resource.Merger)
 	if !ok || p.kind != types.MergePatchType || patches.TooDeep(before, p.body) {
@@ -47,7 +48,7 @@ func (p *patcher) mergeTrees(before []byte) (hub runtime.Object, ok bool) {
 	return merger.MergePatch(before, p.body, p.version)
 }
 
-// jsonPatchOp is what an operation of a JSON patch may hold; its name stands in errors.
+// jsonPatchOp is an operation of a JSON patch. Errors contain the name of the type.
 type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -100,9 +101,9 @@ func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err e
 	return after, strict, err
 }
 
-// mergeTyped applies a strategic merge patch to an object as JSON and gives the result as an object of the same Go type as into, which is
-// empty. As in Kubernetes, the merged maps are converted without JSON in between: errors about types have other texts, and
-// numbers that are too large for a field are truncated.
+// mergeTyped applies a strategic merge patch to an object as JSON and stores the result in into,
+// which must be empty. As in Kubernetes, the merged maps are converted without JSON in between, so
+// errors about types have other texts, and numbers that are too large for a field are truncated.
 func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	patch, object := map[string]any{}, map[string]any{}
 	var strict []error
@@ -136,10 +137,10 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	default:
 		return err
 	}
-	if merged != nil { // the type is known: what a patch says of it counts for nothing
+	if merged != nil { // the type is known, so that of the patch is ignored
 		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
-	shown := fmt.Sprintf("%+v", patch) // as the merge has left it
+	shown := fmt.Sprintf("%+v", patch) // after the merge, which may change it
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, !p.lenient())
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
 		strict, err = append(strict, unknown.Errors()...), nil
@@ -150,16 +151,16 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	return p.strictPatch(strict, shown)
 }
 
-// patchMeta is what strategic merge patches go by: the object, or the view that is patched.
+// patchMeta returns the strategic merge patch metadata of the object or view that is patched.
 func (p *patcher) patchMeta() strategicpatch.LookupPatchMeta {
 	if p.view != nil {
 		return p.view
 	}
-	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has asked already
+	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has checked it
 	return lookup
 }
 
-// mergeStrategically is the library's, which panics at some directives that are not of their form.
+// mergeStrategically calls the library, which panics on some malformed directives.
 func mergeStrategically(object, patch map[string]any, lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

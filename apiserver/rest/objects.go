@@ -79,7 +79,8 @@ func (h *Handler) List(ctx context.Context, res *resource.Resource, namespace st
 	return hubs, nil
 }
 
-// inProcess returns a context as strategies expect it: with the namespace and the RequestInfo of the equivalent request.
+// inProcess returns a context as strategies expect it: with the namespace and the RequestInfo of
+// the equivalent request.
 func inProcess(ctx context.Context, res *resource.Resource, namespace, name, verb string) context.Context {
 	version := res.StorageVersion
 	if _, served := res.Serves(version); !served && len(res.Versions) > 0 {

@@ -49,7 +49,7 @@ func dedupOwners(ctx context.Context, obj runtime.Object, afterAdmission bool) {
 	object.SetOwnerReferences(kept)
 }
 
-// ownerKey is the content of an owner reference; equal ones are repetitions.
+// ownerKey is the content of an owner reference, to find repetitions.
 type ownerKey struct {
 	apiVersion, kind, name, uid string
 	controller, blocks          int8 // -1: not set
@@ -69,7 +69,8 @@ func truth(b *bool) int8 {
 	return 0
 }
 
-// managerName is the field manager of a write: the one named, else the first part of the user agent as far as it can be a name.
+// managerName returns the field manager of a write: the requested one, or else the valid beginning
+// of the user agent.
 func managerName(manager, userAgent string) string {
 	if manager != "" {
 		return manager

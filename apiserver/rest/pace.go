@@ -20,10 +20,12 @@ func (c *crowds) join(prefix string) *atomic.Int64 {
 }
 
 const (
-	// perWatch, times the number of watches of the resource, is how long a watch waits before it sends again. It is a few times
-	// the cost of one send, so that many watches send events in quick succession together.
+	// perWatch, times the number of watches of the resource, is how long a watch waits before it
+	// sends again. It is a few times the cost of one send, so that many watches send events in
+	// quick succession together.
 	perWatch = 100 * time.Microsecond
-	// leastPace is the shortest wait that is worth a timer: with fewer watches each event is sent at once.
+	// leastPace is the shortest wait that justifies a timer. With fewer watches, each event is sent
+	// immediately.
 	leastPace = time.Millisecond
 	// mostPace bounds how long waiting delays an event.
 	mostPace = 10 * time.Millisecond
@@ -32,11 +34,12 @@ const (
 // pace delays the sends of one watch.
 type pace struct {
 	crowd *atomic.Int64
-	last  time.Time // when it sent
+	last  time.Time // the time of the last send
 	timer *time.Timer
 }
 
-// wait waits for the rest of the time between two sends. It returns false if done was closed before.
+// wait waits for the rest of the time between two sends. It returns false if done was closed
+// before.
 func (p *pace) wait(done <-chan struct{}) bool {
 	least := min(perWatch*time.Duration(p.crowd.Load()), mostPace)
 	if least < leastPace {
@@ -59,7 +62,7 @@ func (p *pace) wait(done <-chan struct{}) bool {
 	}
 }
 
-// sent notes that the watch has sent something just now.
+// sent records that the watch has just sent something.
 func (p *pace) sent() { p.last = time.Now() }
 
 func (p *pace) end() {

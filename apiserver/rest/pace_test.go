@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// API-07: what a crowd watches is sent to it in intervals, to few at once; the end of a request ends the wait.
+// API-07: what a crowd watches is sent to it in intervals, to few at once; the end of a request
+// ends the wait.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all crowds

@@ -31,7 +31,7 @@ type patcher struct {
 	kind types.PatchType
 	body []byte
 	opts *metav1.PatchOptions
-	view strategicpatch.LookupPatchMeta // nil: it is the object itself that is patched
+	view strategicpatch.LookupPatchMeta // nil: the patch applies to the object itself
 }
 
 func (s *scope) patch() error {
@@ -66,7 +66,7 @@ func (s *scope) patch() error {
 	return s.answerWritten(f, done)
 }
 
-// patchesView reports whether it is a view with a shape of its own that is patched.
+// patchesView reports whether the patch applies to a view with a type of its own.
 func (s *scope) patchesView() bool { return s.sub != nil && s.sub.Update.Get != nil }
 
 // patchWith carries the patch out.
@@ -91,7 +91,7 @@ func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) 
 	return s.replace(s.ctx, c)
 }
 
-// patchTypes lists the patches the kind takes. Strategic merge needs to know the Go type.
+// patchTypes returns the patch types of the kind. Strategic merge requires a Go type.
 func (s *scope) patchTypes() []string {
 	if _, ok := s.res.Codec.PatchMeta(s.version); ok {
 		return typedPatches
@@ -125,7 +125,7 @@ func (p *patcher) read() (err error) {
 	return nil
 }
 
-// patched gives the hub that the patch makes of the present one.
+// patched returns the hub that results from the patch.
 func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Object, error) {
 	var hub runtime.Object
 	var err error
@@ -150,7 +150,8 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 	return hub, p.checkIdentity(hub)
 }
 
-// merged applies a JSON, merge or strategic merge patch to the stored object in the request's version.
+// merged applies a JSON, merge or strategic merge patch to the stored object in the request's
+// version.
 func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 	before, err := form{res: p.res, version: p.version, media: resource.MediaJSON}.bare(current)
 	if err != nil {
@@ -180,7 +181,8 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 	return hub, p.strictPatch(append(strict, more...), shown)
 }
 
-// patchView applies the patch to a view. Server-side apply of a view sets the fields it names, like a merge patch.
+// patchView applies the patch to a view. Server-side apply of a view sets the fields it names, like
+// a merge patch.
 func (p *patcher) patchView(owned *owners, view runtime.Object) (runtime.Object, bool, error) {
 	if owned != nil && p.isApply() {
 		next, err := p.applyView(owned, view)
@@ -190,7 +192,7 @@ func (p *patcher) patchView(owned *owners, view runtime.Object) (runtime.Object,
 	return next, false, err
 }
 
-// applyView applies a view as what its author wants of it.
+// applyView applies the body as a configuration of the view.
 func (p *patcher) applyView(owned *owners, view runtime.Object) (runtime.Object, error) {
 	body, err := p.applyAsMerge()
 	if err != nil {
@@ -244,7 +246,8 @@ func (p *patcher) mergeUntyped(before []byte, next runtime.Object) error {
 	return p.strictPatch(append(strict, more...), shown)
 }
 
-// strictPatch turns what strict decoding of a patch or its result found into warnings or an error.
+// strictPatch reports the errors of strictly decoding a patch or its result as warnings or an
+// error.
 func (p *patcher) strictPatch(strict []error, shown string) error {
 	if len(strict) == 0 {
 		return nil

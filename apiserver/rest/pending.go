@@ -12,18 +12,19 @@ import (
 	"kelson.dev/apiserver/serving/coalesce"
 )
 
-// A watch whose client does not read waits in a call of Write, for up to [stall]. What it holds meanwhile is bounded: frames that are shared by
-// all watches of the object or the event, and one buffer for small frames. Most buffers are small; some watches at a time, which have much to
-// send, get a large one.
+// A watch whose client does not read waits in Write, for up to [stall]. It then holds a bounded
+// amount of memory: frames that all watches of the object or event share, and one buffer for small
+// frames. Most buffers are small; a limited number of watches with much to send get a large one.
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 256 << 10
-	// largeBuffers is how many large buffers there are in the process.
+	// largeBuffers is the maximum number of large buffers in the process.
 	largeBuffers = 32
-	// stall is how long a client may take to accept what is written to it at once. A watch that is ended by it loses nothing: its client
-	// continues from the last event it has seen.
+	// stall limits how long a client may take to accept one write. A client whose watch ends loses
+	// nothing: it continues after the last event that it received.
 	stall = time.Minute
-	// mostInitial bounds how long the initial events may take to send: they keep an old state alive.
+	// mostInitial limits how long sending the initial events may take, because they keep an old
+	// state in memory.
 	mostInitial = 10 * time.Minute
 )
 
@@ -33,12 +34,12 @@ var (
 	largeTaken atomic.Int32
 )
 
-// pending gathers small frames until they are sent. The zero value is empty and holds no memory.
+// pending collects small frames until they are sent. The zero value is empty and holds no memory.
 type pending struct {
 	buf *[]byte
 }
 
-// append adds the parts of a frame; false: there is no room.
+// append adds the parts of a frame. It returns false if they do not fit.
 func (p *pending) append(parts ...[]byte) bool {
 	size := 0
 	for _, part := range parts {
@@ -56,7 +57,7 @@ func (p *pending) append(parts ...[]byte) bool {
 	return true
 }
 
-// grow takes a large buffer, if there is one.
+// grow switches to a large buffer. It returns false if none is free or size does not fit.
 func (p *pending) grow(size int) bool {
 	if cap(*p.buf) == largeBuffer || len(*p.buf)+size > largeBuffer {
 		return false
@@ -80,7 +81,7 @@ func (p *pending) bytes() []byte {
 	return *p.buf
 }
 
-// release gives the buffer up.
+// release returns the buffer to its pool.
 func (p *pending) release() {
 	switch {
 	case p.buf == nil:
@@ -104,9 +105,9 @@ type writing struct {
 	last time.Time // when all calls must have returned; zero: never
 }
 
-// newWriting returns the writing of a watch that must have sent its initial events by last; zero means
-// no limit. seated says that the watch has seats of flow control, which it gives back when its client is
-// slow or the initial events were sent.
+// newWriting returns the writing of a watch that must have sent its initial events by last; zero
+// means no limit. seated says that the watch has seats of flow control, which it gives back when
+// its client is slow or the initial events were sent.
 func newWriting(w http.ResponseWriter, req *http.Request, seated bool, last time.Time) *writing {
 	wr := &writing{w: w, req: req, last: last}
 	// Only transports of this process cannot end a stream; the error is ignored.
@@ -128,7 +129,7 @@ func (w *writing) write(p []byte) error {
 	return err
 }
 
-// flush sends what the server of net/http keeps back.
+// flush sends what net/http has buffered.
 func (w *writing) flush(f http.Flusher) {
 	w.begin()
 	defer w.dog.End()

@@ -12,9 +12,9 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// routed returns the error with which kube-apiserver's router rejects the media types of a request before a handler runs. The
-// router ignores parameters of media types and wildcards such as application/*. Kinds that are dispatched by the verb have no
-// router.
+// routed returns the error with which kube-apiserver's router rejects the media types of a request
+// before a handler runs. The router ignores parameters of media types and wildcards such as
+// application/*. Kinds that are dispatched by the verb have no router.
 func (s *scope) routed(stream bool) error {
 	if s.res.Behavior.DispatchByVerb {
 		return nil
@@ -36,7 +36,8 @@ func (s *scope) routed(stream bool) error {
 
 var anyType = []string{"*/*"}
 
-// routes reports whether a path is in a group with routed kinds, where kube-apiserver's router sends the 404.
+// routes reports whether a path is in a group with routed kinds, where kube-apiserver's router
+// sends the 404.
 func (h *Handler) routes(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {

@@ -13,10 +13,11 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The replicas of an object and those of its Scale are the same field under two names. A write to the scale is managed as one to a Scale,
-// whose owners are taken from the object's before and given back to it after.
+// The replicas of an object and of its Scale are the same field under two names. For a write to the
+// scale, managedFields are converted to those of a Scale, updated, and converted back.
 
-// scaleManager tracks the owners of a Scale. Its types are plain enough to be deduced from the objects.
+// scaleManager tracks the owners of a Scale. Its types are plain enough to be deduced from the
+// objects.
 var scaleManager = sync.OnceValues(func() (*managedfields.FieldManager, error) {
 	scheme := runtime.NewScheme()
 	if err := autoscalingv1.AddToScheme(scheme); err != nil {
@@ -32,7 +33,7 @@ type owners struct {
 	*managedfields.FieldManager
 }
 
-// viewOwners is nil for a view whose fields are not the object's.
+// viewOwners returns nil for a view whose fields are not fields of the object.
 func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
 	if _, ok := s.sub.Update.NewView().(*autoscalingv1.Scale); !ok {
 		return nil, nil
@@ -49,7 +50,7 @@ func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
 	return &owners{handler, manager}, nil
 }
 
-// show puts the owners into the view.
+// show sets the managedFields of the view.
 func (o *owners) show(view runtime.Object) error {
 	entries, err := o.ToSubresource()
 	if err != nil {
@@ -58,7 +59,7 @@ func (o *owners) show(view runtime.Object) error {
 	return setOwners(view, entries)
 }
 
-// keep puts the view's owners into the object.
+// keep converts the view's managedFields back to those of the object.
 func (o *owners) keep(hub, view runtime.Object) error {
 	from, err := meta.Accessor(view)
 	if err != nil {
@@ -80,7 +81,7 @@ func setOwners(obj runtime.Object, entries []metav1.ManagedFieldsEntry) error {
 	return nil
 }
 
-// replicasPaths says where each version of a kind has its replicas.
+// replicasPaths returns the path of the replicas in each version of a kind.
 func replicasPaths(res *resource.Resource, sub *resource.Subresource) managedfields.ResourcePathMappings {
 	paths := managedfields.ResourcePathMappings{}
 	for _, v := range res.Versions {

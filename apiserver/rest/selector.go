@@ -20,9 +20,9 @@ type selector struct {
 	res    *resource.Resource
 	labels labels.Selector // nil: all
 	fields fields.Selector // nil: all
-	// name and namespace, where the field selector demands one.
+	// name and namespace, if the field selector requires them
 	name, namespace string
-	// keyOnly says that the field selector speaks of nothing but name and namespace.
+	// keyOnly means that the field selector uses only name and namespace.
 	keyOnly bool
 }
 
@@ -83,10 +83,11 @@ func newSelector(res *resource.Resource, l labels.Selector, f fields.Selector) *
 	return sel
 }
 
-// empty says whether the selector selects everything.
+// empty reports whether the selector selects everything.
 func (sel *selector) empty() bool { return sel.labels == nil && sel.fields == nil }
 
-// matches says whether the selector selects an object. The kind's own fields of a revision are computed once.
+// matches reports whether the selector selects an object. The kind's own selectable fields are
+// computed once per revision.
 func (sel *selector) matches(obj *store.Object) (bool, error) {
 	if sel.labels != nil && !sel.labels.Matches(labels.Set(obj.Head.Labels)) {
 		return false, nil

@@ -9,32 +9,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// maxComparisons bounds how many elements Kubernetes' library compares while it applies one strategic merge patch. It looks up each element of a
-// merged list in the whole list, also while it sorts: n elements cost n²·log n comparisons, of tens of nanoseconds each. The bound
-// is one or two seconds, or a list of two thousand elements.
+// maxComparisons limits how many elements Kubernetes' library compares while it applies one
+// strategic merge patch. The library searches the whole merged list for each element, also while it
+// sorts, so n elements cost n²·log n comparisons of tens of nanoseconds each. The limit corresponds
+// to one or two seconds, or a list of two thousand elements.
 const maxComparisons = 64 << 20
 
-// leastElement is the size in bytes that an element of a list has at least, with its comma.
+// leastElement is the minimum size in bytes of a list element with its comma.
 const leastElement = 2
 
-// errTooManyComparisons is the answer to a strategic merge patch beyond maxComparisons.
+// errTooManyComparisons is the error for a strategic merge patch beyond maxComparisons.
 func errTooManyComparisons() error {
 	return apierrors.NewRequestEntityTooLargeError("the lists that the strategic merge patch merges have too many elements")
 }
 
-// mayBeSlow reports whether so many bytes of object and patch can hold lists that exceed maxComparisons. Small patches of small objects,
-// nearly all of them, need no closer look.
+// mayBeSlow reports whether an object and a patch of this size can hold lists that exceed
+// maxComparisons. Nearly all patches are too small for that.
 func mayBeSlow(bytes int) bool { return sorting(bytes/leastElement) > maxComparisons }
 
-// sorting is how many comparisons a merged list of n elements costs.
+// sorting returns the number of comparisons for a merged list of n elements.
 func sorting(n int) int { return n * n * bits.Len(uint(n)) }
 
-// comparisons counts what a strategic merge costs. It stops at maxComparisons.
+// comparisons counts the comparisons of a strategic merge, up to maxComparisons.
 type comparisons struct{ count int }
 
 func (c *comparisons) tooMany() bool { return c.count > maxComparisons }
 
-// add counts so many merges of a list of n elements.
+// add counts several merges of a list of n elements.
 func (c *comparisons) add(merges, n int) {
 	if n >= maxComparisons { // the product would overflow
 		c.count = maxComparisons + 1
@@ -47,7 +48,8 @@ func (c *comparisons) add(merges, n int) {
 	}
 }
 
-// merge counts the merge of several patches into one object. They are several where a list of a patch names an element more than once.
+// merge counts the merge of patches into one object. There are several if a list in the patch names
+// an element more than once.
 func (c *comparisons) merge(original map[string]any, patches []map[string]any, schema strategicpatch.LookupPatchMeta) {
 	maps, lists := map[string][]map[string]any{}, map[string][][]any{}
 	for _, patch := range patches {
@@ -119,7 +121,7 @@ func (c *comparisons) mergeList(original []any, patches [][]any, schema strategi
 	}
 }
 
-// keyed gives an element of a list and what it is known by.
+// keyed returns a list element as an object, with the value of its merge key.
 func keyed(element any, key string) (object map[string]any, name any, ok bool) {
 	object, _ = element.(map[string]any)
 	name, ok = object[key]

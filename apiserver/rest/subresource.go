@@ -81,12 +81,7 @@ func (s *scope) createSubresource() error {
 	if err != nil {
 		return err
 	}
-	var result runtime.Object
-	if weight(body, media) < largeWork {
-		result, err = s.createView(body, media, opts)
-	} else {
-		result, err = detached(s, func() (runtime.Object, error) { return s.createView(body, media, opts) })
-	}
+	result, err := bounded(s, weight(body, media), (*scope).createView, body, media, opts)
 	if err != nil {
 		return err
 	}
@@ -116,8 +111,8 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	return s.sub.Create(s.ctx, s.request(dryRun), obj)
 }
 
-// viewAllow returns the forms of a subresource's own kind. Below a kind without protobuf its subresources have none either,
-// although their own types do.
+// viewAllow returns the forms of a subresource's own kind. Below a kind without protobuf its
+// subresources have none either, although their own types do.
 func (s *scope) viewAllow() wire.Allow {
 	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
 }
@@ -198,12 +193,7 @@ func (s *scope) serveReview() error {
 	if err != nil {
 		return err
 	}
-	var result runtime.Object
-	if weight(body, media) < largeWork {
-		result, err = s.review(body, media, opts)
-	} else {
-		result, err = detached(s, func() (runtime.Object, error) { return s.review(body, media, opts) })
-	}
+	result, err := bounded(s, weight(body, media), (*scope).review, body, media, opts)
 	if err != nil {
 		return err
 	}

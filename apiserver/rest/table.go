@@ -20,7 +20,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// tableForm makes tables of one kind for one request. Cells may hold ages, so they are not kept.
+// tableForm builds tables of one kind for one request. Cells may contain ages, so they are not
+// cached.
 type tableForm struct {
 	ctx     context.Context
 	res     *resource.Resource
@@ -78,10 +79,10 @@ func (s *scope) answerTable(code int, f wire.Format, list metav1.ListMeta, objec
 	return nil
 }
 
-// plainTable is the type of what prints names and ages.
+// plainTable is the type of the converter that prints names and ages.
 var plainTable = reflect.TypeOf(upstream.NewDefaultTableConvertor(schema.GroupResource{}))
 
-// table puts the rows of all objects under one head.
+// table returns a table with a row for each object.
 func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ListMeta: list, Rows: make([]metav1.TableRow, 0, len(objects))}
 	table.SetGroupVersionKind(t.format.As)
@@ -94,7 +95,7 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 		table.ColumnDefinitions = part.ColumnDefinitions
 	}
 	if len(objects) == 0 && reflect.TypeOf(t.convert) == plainTable {
-		table.Rows = nil // so says Kubernetes of kinds that have no columns of their own
+		table.Rows = nil // as in Kubernetes for kinds without columns of their own
 	}
 	for i, obj := range objects {
 		hub, err := t.res.Codec.Load(obj.Data)
@@ -126,7 +127,8 @@ func (t *tableForm) rowObject(obj *store.Object) (runtime.RawExtension, error) {
 	return runtime.RawExtension{Raw: raw}, err
 }
 
-// frame makes the frame of an event as a table of one row; only the first of a watch has the column definitions.
+// frame returns the frame of an event as a table of one row. Only the first table of a watch has
+// column definitions.
 func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error) {
 	table, err := t.table(metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
 	if err != nil {
@@ -140,7 +142,8 @@ func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error
 	return wire.Event(resource.MediaJSON, typ, t.format.As, bare)
 }
 
-// answerView sends an object that is not stored as such: a view (scale), a review, the result of a subresource.
+// answerView sends an object that is not stored as such: a view (scale), a review, the result of a
+// subresource.
 func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	if status, ok := obj.(*metav1.Status); ok {
 		if status.Code != 0 {
@@ -185,7 +188,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	return nil
 }
 
-// viewNotList refuses to show a view as a list.
+// viewNotList returns the error for a request that wants a view as a list.
 func (s *scope) viewNotList(view runtime.Object) error {
 	if s.sub == nil || s.sub.Update == nil {
 		return s.notList()
@@ -200,7 +203,8 @@ func (s *scope) viewNotList(view runtime.Object) error {
 	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", view)
 }
 
-// viewTable shows a view in a row. A built-in kind's columns know the views of the kind.
+// viewTable returns a table with the view as its row. The columns of a built-in kind support its
+// views.
 func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
 	form, err := s.tableForm(f)
 	if err != nil {
@@ -230,7 +234,7 @@ func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, er
 	return table, nil
 }
 
-// viewObject is the object of a view's row.
+// viewObject returns the object in a view's row.
 func (t *tableForm) viewObject(view runtime.Object) (raw runtime.RawExtension, err error) {
 	switch {
 	case t.object.res == nil:

@@ -31,12 +31,7 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	var done *written
-	if s.size(body, media) < largeWork {
-		done, err = s.updateFrom(body, media, opts)
-	} else {
-		done, err = detached(s, func() (*written, error) { return s.updateFrom(body, media, opts) })
-	}
+	done, err := bounded(s, s.size(body, media), (*scope).updateFrom, body, media, opts)
 	if err != nil {
 		return err
 	}
@@ -97,7 +92,8 @@ type silent struct{}
 
 func (silent) AddWarning(string, string) {}
 
-// managed updates the managedFields of a new state. It may change next, which is private to the caller.
+// managed updates the managedFields of a new state. It may change next, which is private to the
+// caller.
 func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
 	if err := s.checkManagers(next); err != nil {
 		return nil, err
@@ -118,8 +114,9 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 	return fields.UpdateNoErrors(live, next, managerName(manager, s.req.UserAgent())), nil
 }
 
-// unchanged reports whether next has the content of old, and if so copies the managedFields of old to it. A body without
-// managedFields keeps the present ones; a body with different ones is a change.
+// unchanged reports whether next has the content of old, and if so copies the managedFields of old
+// to it. A body without managedFields keeps the present ones; a body with different ones is a
+// change.
 func (h *Handler) unchanged(next, old runtime.Object) bool {
 	if !h.noFastPaths && differ(next, old) {
 		return false

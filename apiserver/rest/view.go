@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// A view with a shape of its own (scale) is read out of the object and written back into it. Admission sees the view; the
-// strategy, and the field manager, see the object.
+// A view with a type of its own (scale) is computed from the object and written back into it.
+// Admission sees the view; the strategy and the field manager see the object.
 
 func (s *scope) getView() error {
 	f, err := wire.Negotiate(s.req, s.viewAllow())
@@ -56,12 +56,7 @@ func (s *scope) updateView() error {
 	if err := s.query(opts); err != nil {
 		return err
 	}
-	var done *written
-	if s.size(body, media) < largeWork {
-		done, err = s.updateViewFrom(body, media, opts)
-	} else {
-		done, err = detached(s, func() (*written, error) { return s.updateViewFrom(body, media, opts) })
-	}
+	done, err := bounded(s, s.size(body, media), (*scope).updateViewFrom, body, media, opts)
 	if err != nil {
 		return err
 	}
@@ -80,7 +75,8 @@ func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOpt
 	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
 }
 
-// nextView gives a new view from the present one, and whether it was applied, with its owners. owned is nil where they are not tracked.
+// nextView computes the new view from the current one. applied reports that it has updated the
+// view's managedFields. owned is nil if they are not tracked.
 type nextView func(owned *owners, view runtime.Object) (next runtime.Object, applied bool, err error)
 
 // replaceView changes an object through a view.
@@ -134,7 +130,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 	return s.replace(s.ctx, c)
 }
 
-// viewMeta carries the preconditions of a view over to the object: uid and resourceVersion.
+// viewMeta applies the preconditions of a view, uid and resourceVersion, to the object.
 func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {
@@ -149,14 +145,15 @@ func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
 			return interpretUpdate(err, key, s.res)
 		}
 	}
-	// Without a resourceVersion the view applies to the current object, even if an update of the object requires one.
+	// Without a resourceVersion the view applies to the current object, even if an update of the
+	// object requires one.
 	if version := from.GetResourceVersion(); version != "" || !s.res.Behavior.ResourceVersionRequired {
 		object.SetResourceVersion(version)
 	}
 	return nil
 }
 
-// validateView shows the validating plugins views instead of objects.
+// validateView returns a function that passes views to the validating plugins instead of objects.
 func (s *scope) validateView(validate upstream.ValidateObjectUpdateFunc) upstream.ValidateObjectUpdateFunc {
 	if validate == nil {
 		return nil

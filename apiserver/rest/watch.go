@@ -21,16 +21,18 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a watch with bookmarks gets one while the store changes. An idle server runs no timer, so that
-	// weeks of virtual time cost nothing.
+	// bookmarkEvery is how often a watch with bookmarks gets one while the store changes. An idle
+	// server runs no timer, so that weeks of virtual time cost nothing.
 	bookmarkEvery = time.Minute
-	// watchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice that.
+	// watchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice
+	// that.
 	watchTimeout = 30 * time.Minute
 	// gatherAt is the size in bytes from which frames span several TLS records.
 	gatherAt = 4 << 10
 )
 
-// watch serves a stream of events from the request's goroutine. It returns an error only while nothing was sent.
+// watch serves a stream of events from the request's goroutine. It returns an error only while
+// nothing was sent.
 func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) error {
 	if err := s.allowed(resource.Watch); err != nil {
 		return err
@@ -62,7 +64,8 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	// The cursor is set before the response begins, so that the watch sees all writes that the client makes after it.
+	// The cursor is set before the response begins, so that the watch sees all writes that the
+	// client makes after it.
 	err = w.begin(opts, revision)
 	serve := func() {
 		// From here on errors are events.
@@ -150,7 +153,8 @@ func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) 
 	return nil
 }
 
-// initial sends the objects of the first state as if they were just added, and the bookmark after them.
+// initial sends the objects of the first state as if they were just added, and the bookmark after
+// them.
 func (w *watcher) initial() error {
 	if w.snap == nil {
 		return nil
@@ -165,7 +169,7 @@ func (w *watcher) initial() error {
 			return err
 		}
 	}
-	if w.bookmarks { // clients that name no revision get initial events unasked, and then this bookmark too
+	if w.bookmarks { // clients without a revision get initial events unasked, and this bookmark
 		if err := w.bookmark(true); err != nil {
 			return err
 		}
@@ -176,7 +180,8 @@ func (w *watcher) initial() error {
 	return nil
 }
 
-// added sends an object as if it were just added. Its encoding is shared with other watches; the frame around it is not kept.
+// added sends an object as if it were just added. Its encoding is shared with other watches; the
+// frame around it is not kept.
 func (w *watcher) added(obj *store.Object) error {
 	if w.message != nil || w.frames.table != nil {
 		frame, err := w.frames.object(watch.Added, obj)
@@ -192,7 +197,7 @@ func (w *watcher) added(obj *store.Object) error {
 	return w.put(before, bare, after)
 }
 
-// selected yields the objects among which are those that the watch selects.
+// selected yields the objects that the watch may select; the caller must still match them.
 func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
 	if w.sel.name == "" || w.namespace == "" && w.res.Namespaced {
 		return snap.Scan(w.res.Prefix(), w.namespace, store.Key{})
@@ -204,7 +209,8 @@ func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
 	}
 }
 
-// run sends events until the timeout, the end of the request, or an error. A closed connection is not an error.
+// run sends events until the timeout, the end of the request, or an error. A closed connection is
+// not an error.
 func (w *watcher) run(timeout time.Duration) error {
 	end := time.NewTimer(timeout)
 	defer end.Stop()
@@ -270,8 +276,8 @@ func (w *watcher) run(timeout time.Duration) error {
 	}
 }
 
-// news returns a channel that is closed when the store has a revision of any resource after the last one sent, so that a
-// bookmark is useful. It is nil for watches without bookmarks.
+// news returns a channel that is closed when the store has a revision of any resource after the
+// last one sent, so that a bookmark is useful. It is nil for watches without bookmarks.
 func (w *watcher) news() <-chan struct{} {
 	if !w.bookmarks {
 		return nil
@@ -285,7 +291,8 @@ func (w *watcher) news() <-chan struct{} {
 	return all.Ready()
 }
 
-// event sends an event as this watch sees it: an update can add an object to a selection or remove it.
+// event sends an event as this watch sees it: an update can add an object to a selection or remove
+// it.
 func (w *watcher) event(e *store.Event) error {
 	if w.namespace != "" && e.Object.Key.Namespace != w.namespace {
 		return nil
@@ -354,7 +361,7 @@ func (w *watcher) put(parts ...[]byte) error {
 	return nil
 }
 
-// write writes what is pending.
+// write sends the pending frames.
 func (w *watcher) write() error {
 	p := w.pending.bytes()
 	if len(p) == 0 {

@@ -11,11 +11,11 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// closeGrace is how long a client may take to read what was sent to it, when its watch ends.
+// closeGrace limits how long the end of a watch waits for its client to read.
 const closeGrace = time.Second
 
-// overWebSocket serves a watch as messages: text for JSON, else binary. As with kube-apiserver a client must send an Origin, may ask for
-// one subprotocol, which it then gets, and has nothing to say.
+// overWebSocket serves a watch as messages: text for JSON, otherwise binary. As in kube-apiserver,
+// a client must send an Origin and may ask for one subprotocol; its messages are ignored.
 func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 	websocket.Handler(func(conn *websocket.Conn) {
 		ctx, cancel := context.WithCancel(w.req.Context())
@@ -26,7 +26,7 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 			defer cancel()
 			wsstream.IgnoreReceives(conn, 0)
 		}()
-		// A client that reads no more must not hold up the end.
+		// A client that does not read must not delay the end.
 		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(closeGrace)) })
 		defer func() {
 			cancel()

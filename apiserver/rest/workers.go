@@ -11,27 +11,29 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// perUser is how many large writes of one user are computed at once. Some of them wait for webhooks, so they are a few more than there
-// are processors to spare.
+// perUser is how many large writes of one user are computed at once. Some of them wait for
+// webhooks, so there may be more than processors.
 var perUser = max(4, runtime.GOMAXPROCS(0))
 
 // waitingPerPlace is how many more large writes of a user wait for each place.
 const waitingPerPlace = 16
 
-// workers bounds the large writes of each user. A place is held by the work, also when its request is over.
+// workers limits the large writes of each user. The work holds its place even after the request has
+// ended.
 type workers struct {
 	mu    sync.Mutex
-	users map[string]*places // those who have work
+	users map[string]*places // users with work
 }
 
-// places are those of one user.
+// places counts the work of one user.
 type places struct {
 	taken chan struct{} // one element for each place that is taken
 	all   int           // taken or waited for; guarded by workers.mu
 }
 
-// enter waits for a place of the context's user, and gives the function that frees it. Beyond what may wait, and when the
-// context ends before there is a place, the error is a 429. Members of system:masters are not counted.
+// enter waits for a place of the context's user and returns the function that frees it. If too many
+// writes wait already, or the context ends first, the error is a 429. Members of system:masters are
+// not limited.
 func (w *workers) enter(ctx context.Context) (leave func(), err error) {
 	who, _ := request.UserFrom(ctx)
 	if who == nil || slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
@@ -58,7 +60,7 @@ func errTooMuchWork() error {
 	return apierrors.NewTooManyRequests("too many large writes of this user are under way, please try again later", 1)
 }
 
-// join counts one more write of a user; nil: there are too many.
+// join counts one more write of a user. It returns nil if there are too many.
 func (w *workers) join(name string) *places {
 	w.mu.Lock()
 	defer w.mu.Unlock()

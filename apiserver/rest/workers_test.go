@@ -15,7 +15,8 @@ func as(ctx context.Context, name string, groups ...string) context.Context {
 	return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
 }
 
-// Each user has so many places for large writes, and so many more may wait. Others, and administrators, are not concerned.
+// Each user has so many places for large writes, and so many more may wait. Others, and
+// administrators, are not concerned.
 func TestPlacesOfUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &workers{}

@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Follow calls begin with the current state and then each with every later event of a resource (""
 // means all), in order, in the caller's goroutine. If the reader falls so far behind that events
 // are gone, Follow calls begin again with a newer state. It returns nil when ctx ends, and
 // ErrClosed after Close.
+//
+// Follow is the loop of every reader that handles events as they come. Three readers use a [Cursor]
+// directly: a watch of the API, which must end when events are gone; derived.Fold, which reads
+// events only when its value is read; and flowcontrol, which waits for more than the store. Await is
+// for readers that need the newest state alone.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()
@@ -47,4 +53,28 @@ func follow(ctx context.Context, cursor *Cursor, each func([]*Event)) error {
 		case <-cursor.Ready():
 		}
 	}
+}
+
+// Await returns nil after a write to one of the resources at a later revision, at once if there was
+// one. "" means all resources. It returns the error of ctx if that ends first, and ErrClosed after
+// Close.
+func (s *Store) Await(ctx context.Context, after uint64, resources ...string) error {
+	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
+	for _, resource := range resources {
+		cursor, err := s.Watch(resource, after)
+		switch {
+		case errors.Is(err, ErrCompacted): // by a later write
+			return nil
+		case err != nil:
+			return fmt.Errorf("await a write to %q: %w", resource, err)
+		}
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(cursor.Ready())})
+	}
+	switch chosen, _, _ := reflect.Select(cases); {
+	case s.Changed(resources...) > after:
+		return nil
+	case chosen == 0:
+		return ctx.Err()
+	}
+	return ErrClosed
 }

@@ -69,3 +69,67 @@ func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
 		}
 	})
 }
+
+// API-07
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{Retain: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(resource string) uint64 {
+			t.Helper()
+			objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: "a"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return objs[0].Revision
+		}
+		first := write("things")
+		ended := make(chan error, 1)
+		await := func(ctx context.Context, after uint64, resources ...string) {
+			go func() { ended <- s.Await(ctx, after, resources...) }()
+			synctest.Wait()
+		}
+		waits := func() {
+			t.Helper()
+			select {
+			case err := <-ended:
+				t.Fatalf("it did not wait: %v", err)
+			default:
+			}
+		}
+		await(t.Context(), first, "things", "others")
+		waits()
+		write("else")
+		synctest.Wait()
+		waits()
+		last := write("others")
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, resources := range [][]string{{"things", "others"}, {""}} { // written already
+			if err := s.Await(t.Context(), first, resources...); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 20 { // more than are kept
+			last = write("things")
+		}
+		if err := s.Await(t.Context(), first, "things"); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		await(ctx, last, "")
+		waits()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("its context ended: %v", err)
+		}
+		await(t.Context(), last, "")
+		s.Close()
+		if err := <-ended; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("the store was closed: %v", err)
+		}
+	})
+}

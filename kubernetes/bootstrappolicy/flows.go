@@ -33,20 +33,8 @@ const maintainAfter = time.Minute
 // apf.kubernetes.io/autoupdate-spec allows it. It is idle while they don't change.
 func MaintainFlows(ctx context.Context, cfg Config) error {
 	for {
-		revision := cfg.Store.Snapshot().Revision()
-		var cursors []*store.Cursor
-		for _, resource := range []string{priorityLevels, flowSchemas} {
-			cursor, err := cfg.Store.Watch(resource, revision)
-			if err != nil {
-				return fmt.Errorf("watch %s: %w", resource, err)
-			}
-			cursors = append(cursors, cursor)
-		}
-		select {
-		case <-cursors[0].Ready():
-		case <-cursors[1].Ready():
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cfg.Store.Await(ctx, cfg.Store.Snapshot().Revision(), priorityLevels, flowSchemas); err != nil {
+			return err
 		}
 		select {
 		case <-time.After(maintainAfter):

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/tree"
 )
 
 // Kubernetes stores built-in kinds as protobuf, which cannot distinguish an empty list from a missing one. A list that a client empties
@@ -34,23 +36,14 @@ func nullEmptyLists(data []byte) []byte {
 	if !bytes.Contains(data, []byte(":[]")) {
 		return data
 	}
-	out := make([]byte, 0, len(data)+8)
-	inText := false
-	for i := 0; i < len(data); i++ {
-		switch b := data[i]; {
-		case inText && b == '\\':
-			out = append(out, b)
-			i++
-		case b == '"':
-			inText = !inText
-		case !inText && b == '[' && i > 0 && data[i-1] == ':' && i+1 < len(data) && data[i+1] == ']':
-			out = append(out, "null"...)
-			i++
-			continue
+	out, from := make([]byte, 0, len(data)+8), 0
+	for at, mark := range tree.Marks(data) {
+		if mark == '[' && bytes.HasPrefix(data[at:], []byte("[]")) && at > 0 && data[at-1] == ':' {
+			out = append(append(out, data[from:at]...), "null"...)
+			from = at + len("[]")
 		}
-		out = append(out, data[i])
 	}
-	return out
+	return append(out, data[from:]...)
 }
 
 // holdsRaw reports whether values of a type can contain raw JSON from clients, which must not change.

@@ -109,7 +109,7 @@ const kubeletPort = "10250"
 func (k kubelets) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
 	n, ok := k.node(string(name))
 	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("node %q does not answer: no address is known of it", name))
+		return nil, apierrors.NewInternalError(fmt.Errorf("no address of node %q is known", name))
 	}
 	transport := through(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
 	return &client.ConnectionInfo{

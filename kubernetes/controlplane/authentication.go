@@ -1,15 +1,14 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/kubernetes/tokens"
 )
 
@@ -49,20 +48,12 @@ func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*token
 
 // patchSecret applies a merge patch to a Secret, as an administrator.
 func (p *ControlPlane) patchSecret(ctx context.Context, namespace, name string, patch []byte) error {
-	url := "http://kelson.in-process/api/v1/namespaces/" + namespace + "/secrets/" + name
-	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPatch, url, bytes.NewReader(patch))
+	_, err := inprocess.Call{
+		Method: http.MethodPatch, Path: "/api/v1/namespaces/" + namespace + "/secrets/" + name,
+		Body: patch, ContentType: string(types.MergePatchType),
+	}.Do(context.WithoutCancel(ctx), p.Transport())
 	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", string(types.MergePatchType))
-	resp, err := p.Transport().RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // the status alone is enough if the body can't be read
-		return fmt.Errorf("patch secret: %s: %s", resp.Status, answer)
+		return fmt.Errorf("patch secret: %w", err)
 	}
 	return nil
 }

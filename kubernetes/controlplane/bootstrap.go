@@ -1,32 +1,30 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/store"
 )
 
 // bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
 // namespaces, priority classes and the Service "kubernetes". API-12
 func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundTripper, serviceRange string) error {
-	client := &http.Client{Transport: transport}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil {
 			continue
 		}
-		err := create(ctx, client, "/api/v1/namespaces", &corev1.Namespace{
+		err := create(ctx, transport, "/api/v1/namespaces", &corev1.Namespace{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 		})
@@ -38,7 +36,7 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil {
 			continue
 		}
-		if err := create(ctx, client, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
+		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
 	}
@@ -50,7 +48,7 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 		return err
 	}
 	policy := corev1.IPFamilyPolicySingleStack
-	err = create(ctx, client, "/api/v1/namespaces/default/services", &corev1.Service{
+	err = create(ctx, transport, "/api/v1/namespaces/default/services", &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      "kubernetes",
@@ -109,28 +107,15 @@ func firstAddress(serviceRange string) (string, error) {
 
 // create posts an object. It ignores a conflict, because another server of the same store may have
 // created the object first.
-func create(ctx context.Context, client *http.Client, collection string, obj any) error {
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return err
+func create(ctx context.Context, transport http.RoundTripper, collection string, obj any) error {
+	_, err := writeAsServer(http.MethodPost, collection, obj).Do(ctx, transport)
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kelson.in-process"+collection, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "kube-apiserver") // the manager of these objects' fields
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= 300 && resp.StatusCode != http.StatusConflict {
-		return fmt.Errorf("POST %s: %s: %s", collection, resp.Status, answer)
-	}
-	return nil
+	return err
+}
+
+// writeAsServer returns the write of an object whose fields the API server manages.
+func writeAsServer(method, path string, obj any) inprocess.Call {
+	return inprocess.Call{Method: method, Path: path, Body: obj, UserAgent: "kube-apiserver"}
 }

@@ -239,7 +239,7 @@ func (p *ControlPlane) RESTConfig() *rest.Config { return p.RESTConfigAs(admin) 
 // RESTConfigAs returns the configuration of an in-process client that acts as the given user.
 func (p *ControlPlane) RESTConfigAs(u user.Info) *rest.Config {
 	return &rest.Config{
-		Host:      "http://kelson.in-process",
+		Host:      inprocess.URL,
 		Transport: p.TransportAs(u),
 		QPS:       -1, // the server limits requests, not the client
 	}

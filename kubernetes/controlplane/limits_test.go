@@ -71,6 +71,7 @@ func TestLimitsOfBodies(t *testing.T) {
 	const (
 		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 		bags        = "/apis/x.io/v1/namespaces/default/bags"
+		pods        = "/api/v1/namespaces/default/pods"
 		jsonMedia   = "application/json"
 		yamlMedia   = "application/yaml"
 		cborMedia   = "application/cbor"
@@ -115,6 +116,8 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"large YAML aliases", "POST", bags, yamlMedia, `a: &a "` + strings.Repeat("x", 1<<20) + "\"\nb: [" + strings.Repeat("*a,", 100_000) + "*a]",
 			400, "document contains excessive aliasing"},
 		{"objects", "POST", bags, jsonMedia, bag("x", "["+strings.Repeat("{},", 900_000)+"{}]"), 413, "Request entity too large: decoding it takes about"},
+		{"messages", "POST", pods, "application/VND.Kubernetes.Protobuf; x=yaml", podInProtobuf(1_000_000), 413, "Request entity too large: decoding it takes about"},
+		{"objects of a built-in kind", "POST", pods, jsonMedia, `{"spec":{"containers":[` + strings.Repeat("{},", 900_000) + `{}]}}`, 413, "Request entity too large: decoding it takes about"},
 		{"gzip", "POST", bags, jsonMedia, zipped(bag("x", "{}")), 400, "invalid character"},
 		{"false length in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xa1\x61a\x5b\x00\x00\x00\x7f\xff\xff\xff\xff", 400, "unexpected EOF"},
 		{"false count in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9a\x7f\xff\xff\xff\x01", 400, "unexpected EOF"},

@@ -1,11 +1,9 @@
 package plugins
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +16,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodeclient "k8s.io/client-go/kubernetes/typed/node/v1"
 
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -99,30 +98,9 @@ func (r runtimeClasses) Get(_ context.Context, name string, _ metav1.GetOptions)
 func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.CreateOptions) (*corev1.Namespace, error) {
 	ns = ns.DeepCopy()
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	body, err := json.Marshal(ns)
+	answer, err := inprocess.Call{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: ns}.Do(ctx, n.transport)
 	if err != nil {
 		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kelson.in-process/api/v1/namespaces", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", resource.MediaJSON)
-	resp, err := n.transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusCreated {
-		status := metav1.Status{}
-		if err := json.Unmarshal(answer, &status); err != nil {
-			return nil, fmt.Errorf("create namespace %s: %s", ns.Name, resp.Status)
-		}
-		return nil, &apierrors.StatusError{ErrStatus: status}
 	}
 	return ns, json.Unmarshal(answer, ns)
 }

@@ -220,24 +220,19 @@ func (e *Env) Settle(t testing.TB) {
 // the control plane. After timeout, the test fails.
 func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	for {
-		cursor, err := e.plane.Store().Watch("", e.plane.Store().Snapshot().Revision())
-		if err != nil {
-			t.Fatalf("testenv: %v", err)
-		}
-		if holds() {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout) // also in t.Cleanup
+	defer cancel()
+	for written := error(nil); ; {
+		revision := e.plane.Store().Snapshot().Revision()
+		switch {
+		case holds():
 			return
-		}
-		select {
-		case <-cursor.Ready():
-		case <-deadline.C:
-			if holds() {
-				return
-			}
+		case written != nil && ctx.Err() != nil:
 			t.Fatalf("testenv: the condition is still false after %v", timeout)
+		case written != nil:
+			t.Fatalf("testenv: %v", written)
 		}
+		written = e.plane.Store().Await(ctx, revision, "")
 	}
 }
 

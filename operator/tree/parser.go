@@ -353,6 +353,25 @@ func (p *Parser) Find(name string) (found []byte, err error) {
 	return found, err
 }
 
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// Member goes to the value of a key of the object that comes next, and looks at nothing behind it.
+// It returns false if the object has no such key; keys with escapes are never equal to name.
+func (p *Parser) Member(name string) (found bool, err error) {
+	err = p.Each(func(key []byte) error {
+		if string(key) == name {
+			return errFound
+		}
+		return p.Skip()
+	})
+	if err == errFound {
+		p.space()
+		return true, nil
+	}
+	return false, err
+}
+
 // Text reads the string that comes next.
 func (p *Parser) Text() (string, error) {
 	if p.Peek() != '"' {

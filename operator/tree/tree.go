@@ -11,6 +11,8 @@
 // because the package supports only these types. For unusual input, Parse returns [ErrUnusual], and
 // the caller must use the decoder.
 //
+// [Parser] and [Marks] serve callers that need only a part of a document, or its structure.
+//
 // All functions are safe for concurrent use, if the Sharing is.
 package tree
 

@@ -65,7 +65,7 @@ func unreadWatches(ctx context.Context, t *target) error {
 // wait waits until the connection or ctx ends.
 func (s *stream) wait(ctx context.Context) {
 	select {
-	case <-s.ended:
+	case <-s.conn.Done():
 	case <-ctx.Done():
 	}
 }

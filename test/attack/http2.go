@@ -1,122 +1,92 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
+
+	"kelson.dev/apiserver/attacktest/clients"
 )
 
-// stream is an HTTP/2 connection that opens streams and reads nothing that the server may not send: whatever flow control lets it keep back
-// stays unread.
+// stream is an HTTP/2 connection with many open streams, from which it reads no more than the server
+// may send.
 type stream struct {
 	t      *target
-	tls    *tls.Conn
-	framer *http2.Framer
-	places chan struct{} // one for each stream that may still be opened
+	conn   *clients.Conn
+	places chan struct{} // one element for each stream that may still be opened
 	closed chan struct{} // closed when the server takes no more streams
-	ended  chan struct{} // closed when the connection has ended
 
-	mu      sync.Mutex // of writes, and of what follows
-	encoder *hpack.Encoder
-	block   bytes.Buffer
-	next    uint32
-	open    map[uint32]bool
+	mu   sync.Mutex
+	open map[uint32]bool
+	over map[uint32]bool // streams that ended before request recorded them as open
 }
 
-// dial connects as a user. window is the flow-control window of each stream, streams the most that are open at once, or as many as the server
-// allows. The connection ends with ctx.
+// dial connects as a user. window is the flow-control window of each stream. streams is the maximum
+// number of open streams, within what the server allows. The connection ends with ctx.
 func (t *target) dial(ctx context.Context, user string, window uint32, streams int) (*stream, error) {
 	config, err := t.tls(user)
 	if err != nil {
 		return nil, err
 	}
-	config.NextProtos = []string{"h2"}
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: config}
-	conn, err := dialer.DialContext(ctx, "tcp", t.addr)
+	s := &stream{t: t, closed: make(chan struct{}), open: map[uint32]bool{}, over: map[uint32]bool{}}
+	ready := make(chan struct{})
+	s.conn, err = clients.DialContext(ctx, t.addr, config, clients.Options{
+		Settings: []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: window}},
+		Frame: func(frame http2.Frame) {
+			if settings, ok := frame.(*http2.SettingsFrame); ok && s.places == nil && !settings.IsAck() {
+				s.allow(settings, streams)
+				close(ready)
+			}
+			s.took(frame)
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{t: t, tls: conn.(*tls.Conn), framer: http2.NewFramer(conn, conn), closed: make(chan struct{}), ended: make(chan struct{}), next: 1, open: map[uint32]bool{}}
-	s.encoder = hpack.NewEncoder(&s.block)
-	s.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	context.AfterFunc(ctx, func() { conn.Close() })
-	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
-		return nil, err
+	select {
+	case <-ready:
+		return s, nil
+	case <-s.conn.Done():
+		return nil, fmt.Errorf("read settings: %w", net.ErrClosed)
 	}
-	if err := s.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
-		return nil, err
-	}
-	frame, err := s.framer.ReadFrame()
-	if err != nil {
-		return nil, fmt.Errorf("read settings: %w", err)
-	}
-	if settings, ok := frame.(*http2.SettingsFrame); ok {
-		if allowed, ok := settings.Value(http2.SettingMaxConcurrentStreams); ok {
-			streams = min(streams, int(allowed))
-		}
-	}
-	if err := s.framer.WriteSettingsAck(); err != nil {
-		return nil, err
+}
+
+// allow makes places for the streams that the server allows.
+func (s *stream) allow(settings *http2.SettingsFrame, streams int) {
+	if allowed, ok := settings.Value(http2.SettingMaxConcurrentStreams); ok {
+		streams = min(streams, int(allowed))
 	}
 	s.places = make(chan struct{}, streams)
 	for range streams {
 		s.places <- struct{}{}
 	}
-	go s.read()
-	return s, nil
 }
 
-// read counts how streams end, until the connection does.
-func (s *stream) read() {
-	defer close(s.ended)
-	for {
-		frame, err := s.framer.ReadFrame()
-		if err != nil {
-			if streamErr, ok := err.(http2.StreamError); ok {
-				s.end(streamErr.StreamID)
-				continue
-			}
-			return
-		}
-		switch f := frame.(type) {
-		case *http2.MetaHeadersFrame:
-			s.t.note(f.PseudoValue("status"))
-			if f.StreamEnded() {
-				s.end(f.StreamID)
-			}
-		case *http2.DataFrame:
-			if f.StreamEnded() {
-				s.end(f.StreamID)
-			}
-		case *http2.RSTStreamFrame:
-			s.t.note("reset")
+// took counts responses and ended streams.
+func (s *stream) took(frame http2.Frame) {
+	switch f := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		s.t.note(f.PseudoValue("status"))
+		if f.StreamEnded() {
 			s.end(f.StreamID)
-		case *http2.PingFrame:
-			if !f.IsAck() {
-				s.mu.Lock()
-				_ = s.framer.WritePing(true, f.Data)
-				s.mu.Unlock()
-			}
-		case *http2.SettingsFrame:
-			if !f.IsAck() {
-				s.mu.Lock()
-				_ = s.framer.WriteSettingsAck()
-				s.mu.Unlock()
-			}
-		case *http2.GoAwayFrame:
-			// The streams that are open stay open. Anonymous connections get this with their first response.
-			select {
-			case <-s.closed:
-			default:
-				close(s.closed)
-			}
+		}
+	case *http2.DataFrame:
+		if f.StreamEnded() {
+			s.end(f.StreamID)
+		}
+	case *http2.RSTStreamFrame:
+		s.t.note("reset")
+		s.end(f.StreamID)
+	case *http2.GoAwayFrame:
+		// Open streams stay open. Anonymous connections get this with their first response.
+		select {
+		case <-s.closed:
+		default:
+			close(s.closed)
 		}
 	}
 }
@@ -125,19 +95,23 @@ func (s *stream) end(id uint32) {
 	s.mu.Lock()
 	known := s.open[id]
 	delete(s.open, id)
+	if !known {
+		s.over[id] = true
+	}
 	s.mu.Unlock()
 	if known {
 		s.places <- struct{}{}
 	}
 }
 
-// request opens a stream, once there is a place, with the pseudo-headers and headers given in pairs. A body, if one is announced, never follows.
+// request opens a stream, once there is a place. headers are names, each followed by its value. An
+// announced body never follows.
 func (s *stream) request(ctx context.Context, method, path string, body bool, headers ...string) error {
 	select {
 	case <-s.places:
 	case <-s.closed:
 		return net.ErrClosed
-	case <-s.ended:
+	case <-s.conn.Done():
 		return net.ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
@@ -147,46 +121,38 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 		return net.ErrClosed
 	default:
 	}
+	id, err := s.conn.Request(method, path, !body, headers...)
+	if err != nil {
+		return err
+	}
+	s.t.note("requests")
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.block.Reset()
-	fields := append([]string{":method", method, ":scheme", "https", ":authority", s.t.addr, ":path", path}, headers...)
-	for i := 0; i+1 < len(fields); i += 2 {
-		// A sensitive field is not indexed, so that every request costs what its first did.
-		if err := s.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: len(fields[i+1]) > 100}); err != nil {
-			return err
-		}
+	ended := s.over[id]
+	delete(s.over, id)
+	if !ended {
+		s.open[id] = true
 	}
-	id, block := s.next, s.block.Bytes()
-	s.next += 2
-	s.open[id] = true
-	first := block[:min(len(block), 16<<10)]
-	err := s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: !body, EndHeaders: len(first) == len(block)})
-	for rest := block[len(first):]; err == nil && len(rest) > 0; {
-		part := rest[:min(len(rest), 16<<10)]
-		rest = rest[len(part):]
-		err = s.framer.WriteContinuation(id, len(rest) == 0, part)
+	s.mu.Unlock()
+	if ended {
+		s.places <- struct{}{}
 	}
-	if err == nil {
-		s.t.note("requests")
-	}
-	return err
+	return nil
 }
 
-// trickle lets each open stream send some more bytes, every second until ctx ends.
+// trickle lets the server send some more bytes on each open stream, every second until ctx ends.
 func (s *stream) trickle(ctx context.Context, bytes uint32) {
 	for ctx.Err() == nil {
 		sleep(ctx, time.Second)
 		s.mu.Lock()
 		for id := range s.open {
-			_ = s.framer.WriteWindowUpdate(id, bytes)
-			_ = s.framer.WriteWindowUpdate(0, bytes)
+			_ = s.conn.Window(id, bytes)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// connections runs do on n connections of a user at once. A connection that ends is replaced, until there were limit or ctx ends.
+// connections runs do on n connections of a user at once. It replaces connections that end, until ctx
+// ends or there were limit connections.
 func (t *target) connections(ctx context.Context, user string, n, limit int, window uint32, streams int, do func(*stream)) {
 	var wg sync.WaitGroup
 	for range n {
@@ -199,7 +165,7 @@ func (t *target) connections(ctx context.Context, user string, n, limit int, win
 					continue
 				}
 				do(s)
-				s.tls.Close()
+				s.conn.Close()
 			}
 		})
 	}

@@ -1,12 +1,13 @@
-// Package bodies builds the requests of attacks on a control plane's processor time: bodies within the size limits of
-// Kubernetes that cost a naive server far more than reading them.
+// Package bodies builds the requests of attacks on a control plane's processor time: bodies within
+// the size limits of Kubernetes that cost a naive server far more than reading them.
 //
 //	for _, a := range bodies.All(1) {
 //		for _, r := range a.Setup { send(r) }
 //		send(a.Request)
 //	}
 //
-// It depends on no Kubernetes package, so that the same requests can be sent to any server. The functions are safe for concurrent use.
+// It depends on no Kubernetes package, so that the same requests can be sent to any server. The
+// functions are safe for concurrent use.
 package bodies
 
 import (
@@ -32,14 +33,16 @@ type Request struct {
 // Attack is a request that costs much, with the requests that prepare it.
 type Attack struct {
 	Name string
-	// Admin says that an administrator must send the preparing requests. The attack itself needs no more than the role edit in the
-	// namespace default, and admin where the name begins with "rbac".
+	// Admin says that an administrator must send the preparing requests. The attack itself needs no
+	// more than the role edit in the namespace default, and admin where the name begins with
+	// "rbac".
 	Admin   bool
 	Setup   []Request
 	Request Request
 }
 
-// limit is the size of the largest body that kube-apiserver reads, less room for what surrounds the repeated part.
+// limit is the size of the largest body that kube-apiserver reads, less room for what surrounds the
+// repeated part.
 const limit = 3<<20 - 4096
 
 const namespace = "/api/v1/namespaces/default/"
@@ -85,7 +88,8 @@ func create(path, body string) Request { return Request{"POST", path, JSON, body
 
 func patch(path, media, body string) Request { return Request{"PATCH", path, media, body} }
 
-// All gives every attack. scale is the size of the bodies, as a part of the largest ones that are possible.
+// All gives every attack. scale is the size of the bodies, as a part of the largest ones that are
+// possible.
 func All(scale float64) []Attack {
 	s := scaled(scale)
 	var all []Attack

@@ -2,7 +2,8 @@ package bodies
 
 import "strings"
 
-// wide are objects with long lists, whose validation compares each element with all others in places.
+// wide are objects with long lists, whose validation compares each element with all others in
+// places.
 func (s scaled) wide() []Attack {
 	spec := func(name, field, element string) Attack {
 		return Attack{Name: "lists: " + name, Request: create(templates+"?dryRun=All",

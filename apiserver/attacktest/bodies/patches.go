@@ -19,7 +19,8 @@ func templatePatch(spec string) string { return `{"spec":{"template":{"spec":{` 
 
 func envOf(list string) string { return `"containers":[{"name":"c","image":"i","env":` + list + `}]` }
 
-// strategic are strategic merge patches: Kubernetes' library compares every element of a patch with every one of the object.
+// strategic are strategic merge patches: Kubernetes' library compares every element of a patch with
+// every one of the object.
 func (s scaled) strategic() []Attack {
 	n := s.n(50_000)
 	env := create(templates, Template("env", envOf(List(n, `{"name":"e%d"}`))))

@@ -1,5 +1,6 @@
-// Package clients has HTTP/2 clients that misbehave, for tests of what a server does about them. Each opens streams frame by frame, so that
-// it can leave out what ordinary clients must send: bodies, and room for answers.
+// Package clients has an HTTP/2 client that misbehaves, for tests of what a server does about it.
+// It opens streams frame by frame, so that it can leave out what ordinary clients must send:
+// bodies, and window updates for responses.
 //
 //	c, err := clients.Dial(address, tlsConfig, clients.NoWindow)
 //	stream, err := c.Request("GET", "/healthz", true)
@@ -16,18 +17,22 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
-// NoWindow tells a server to send no data on any stream: the answers' headers come, their bodies never do.
+// NoWindow allows a server to send no data on any stream: responses consist of their headers.
 var NoWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
-// Conn is an HTTP/2 connection. It reads all frames in the background, acknowledges settings, and never opens a window. It is safe for
-// concurrent use.
+// Conn is an HTTP/2 connection. It reads all frames in the background and acknowledges settings. It
+// opens no window unless Window is called. It is safe for concurrent use.
 type Conn struct {
-	conn net.Conn
+	conn  net.Conn
+	frame func(http2.Frame) // Options.Frame
+	// authority is the value of :authority.
+	authority string
 
 	mu      sync.Mutex
 	framer  *http2.Framer // writing only
@@ -39,24 +44,43 @@ type Conn struct {
 	done    chan struct{} // closed then
 }
 
-// stream is what the server has sent on one.
+// stream holds what the server has sent on one stream.
 type stream struct {
 	status   int
-	received int           // bytes of the answer's body
+	received int           // bytes of the response's body
 	answered chan struct{} // closed when there is a status
 	ended    chan struct{} // closed when the server has ended the stream
-	reset    bool          // it was not ended by the end of the answer
+	reset    bool          // it ended before the response did
 }
 
-// Dial opens a connection with TLS and announces the settings. NextProtos of the configuration is replaced.
+// Options are the options of DialContext. The zero value is valid.
+type Options struct {
+	// Settings are announced to the server.
+	Settings []http2.Setting
+	// Frame, if not nil, is called for each frame from the server, in order, after the connection
+	// has handled it. It must not retain the frame.
+	Frame func(http2.Frame)
+}
+
+// Dial opens a connection with TLS and announces the settings. NextProtos of the configuration is
+// replaced.
 func Dial(address string, config *tls.Config, settings ...http2.Setting) (*Conn, error) {
+	return DialContext(context.Background(), address, config, Options{Settings: settings})
+}
+
+// DialContext opens a connection that ends with ctx.
+func DialContext(ctx context.Context, address string, config *tls.Config, options Options) (*Conn, error) {
 	config = config.Clone()
 	config.NextProtos = []string{http2.NextProtoTLS}
-	conn, err := tls.Dial("tcp", address, config)
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: config}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	c := &Conn{conn: conn, next: 1, streams: map[uint32]*stream{}, done: make(chan struct{})}
+	c := &Conn{
+		conn: conn, frame: options.Frame, authority: address,
+		next: 1, streams: map[uint32]*stream{}, done: make(chan struct{}),
+	}
 	c.framer = http2.NewFramer(conn, conn)
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.encoder = hpack.NewEncoder(&c.block)
@@ -64,19 +88,27 @@ func Dial(address string, config *tls.Config, settings ...http2.Setting) (*Conn,
 		conn.Close()
 		return nil, fmt.Errorf("begin HTTP/2: %w", err)
 	}
-	if err := c.framer.WriteSettings(settings...); err != nil {
+	if err := c.framer.WriteSettings(options.Settings...); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("begin HTTP/2: %w", err)
 	}
-	go c.read()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	go func() {
+		defer stop()
+		c.read()
+	}()
 	return c, nil
 }
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Request opens a stream with a request's header, given as name and value in turns, in lower case. When end is false a body is announced:
-// Data sends it, or nothing does. It returns the stream's number.
+// Done returns a channel that is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Request opens a stream with the header of a request: names in lower case, each followed by its
+// value. If end is false, a body must follow, which Data sends. Request returns the stream's
+// number.
 func (c *Conn) Request(method, path string, end bool, header ...string) (uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,9 +116,11 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 		return 0, c.err
 	}
 	c.block.Reset()
-	fields := append([]string{":method", method, ":scheme", "https", ":authority", "attack", ":path", path}, header...)
+	fields := append([]string{":method", method, ":scheme", "https", ":authority", c.authority, ":path", path}, header...)
 	for i := 0; i+1 < len(fields); i += 2 {
-		if err := c.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
+		// A long field is not indexed, so that every request costs the server as much as the first.
+		field := hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: len(fields[i+1]) > 100}
+		if err := c.encoder.WriteField(field); err != nil {
 			return 0, err
 		}
 	}
@@ -106,7 +140,7 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 	return id, err
 }
 
-// Data sends a part of a body; end says that it is the last one. It does not look at the server's window.
+// Data sends a part of a body; end marks the last one. It ignores the server's window.
 func (c *Conn) Data(id uint32, data []byte, end bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +150,21 @@ func (c *Conn) Data(id uint32, data []byte, end bool) error {
 	return c.framer.WriteData(id, end, data)
 }
 
-// Status waits for the code of an answer. It is 0 when the stream or the connection ended without one.
+// Window allows the server to send n more bytes on a stream.
+func (c *Conn) Window(id, n uint32) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	if err := c.framer.WriteWindowUpdate(id, n); err != nil {
+		return err
+	}
+	return c.framer.WriteWindowUpdate(0, n)
+}
+
+// Status waits for the status code of a response. It is 0 if the stream or the connection ended
+// without one.
 func (c *Conn) Status(ctx context.Context, id uint32) (int, error) {
 	s := c.stream(id)
 	select {
@@ -131,7 +179,8 @@ func (c *Conn) Status(ctx context.Context, id uint32) (int, error) {
 	return s.status, nil
 }
 
-// Ended waits until the server has ended a stream, and reports whether it did so before the end of the answer.
+// Ended waits until the server has ended a stream, and reports whether that was before the end of
+// the response.
 func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	s := c.stream(id)
 	select {
@@ -146,7 +195,7 @@ func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	return s.reset, nil
 }
 
-// Received is how many bytes of an answer's body have come.
+// Received returns how many bytes of a response's body were received.
 func (c *Conn) Received(id uint32) int {
 	s := c.stream(id)
 	c.mu.Lock()
@@ -167,6 +216,9 @@ func (c *Conn) read() {
 		var frame http2.Frame
 		if frame, err = c.framer.ReadFrame(); err == nil {
 			err = c.take(frame)
+			if c.frame != nil {
+				c.frame(frame)
+			}
 		}
 		var of http2.StreamError
 		if errors.As(err, &of) {

@@ -24,8 +24,8 @@ const (
 	clusterRoleBindings = "clusterrolebindings.rbac.authorization.k8s.io"
 )
 
-// index maps subjects to their bindings. Readers hold the read lock of the fold. Effective rules are computed
-// lazily under that lock, and stored atomically.
+// index maps subjects to their bindings. Readers hold the read lock of the fold. Effective rules
+// are computed lazily under that lock, and stored atomically.
 type index struct {
 	*derived.Fold
 	store    *store.Store
@@ -40,7 +40,8 @@ func newIndex(st *store.Store) *index {
 	return x
 }
 
-// subject is a user or a group in a namespace, or in all namespaces (""). Service accounts are users.
+// subject is a user or a group in a namespace, or in all namespaces (""). Service accounts are
+// users.
 type subject struct {
 	namespace string
 	group     bool
@@ -73,7 +74,8 @@ type binding struct {
 	subjects []rbacv1.Subject
 }
 
-// role returns the key of the role that a binding refers to, or the zero key if its kind is unsupported.
+// role returns the key of the role that a binding refers to, or the zero key if its kind is
+// unsupported.
 func (b *binding) role() store.Key {
 	switch b.ref.Kind {
 	case "ClusterRole":
@@ -84,7 +86,8 @@ func (b *binding) role() store.Key {
 	return store.Key{}
 }
 
-// uniqueSubjects yields the subjects of the binding in the form of the index, each once, with their positions.
+// uniqueSubjects yields the subjects of the binding in the form of the index, each once, with their
+// positions.
 func (b *binding) uniqueSubjects() iter.Seq2[int, subject] {
 	return func(yield func(int, subject) bool) {
 		seen := make(map[subject]bool, len(b.subjects))
@@ -175,8 +178,8 @@ func (f *effectiveRules) allows(r *request) (reason string, ok bool) {
 	return "", false
 }
 
-// effective returns the current rules of the grants. The caller holds the read lock of the index, so a change
-// of a role after the snapshot is applied later and resets current.
+// effective returns the current rules of the grants. The caller holds the read lock of the index,
+// so a change of a role after the snapshot is applied later and resets current.
 func (g *grants) effective(st *store.Store) *effectiveRules {
 	if f := g.current.Load(); f != nil {
 		return f

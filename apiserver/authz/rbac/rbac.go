@@ -1,16 +1,16 @@
 // Package rbac authorizes requests by Roles, ClusterRoles and their bindings.
 //
-// It keeps an index over the store: for each subject (a user or a group, in one namespace or in all), the
-// bindings that name it and their rules by resource. The time of a decision depends on the number of
-// bindings of the user, not on the number of all bindings. Before each decision, the index applies the
-// writes since the last one from the store's log. A written role or binding is therefore in effect for the
-// next request, and only the subjects that it affects are recomputed.
+// It keeps an index over the store: for each subject (a user or a group, in one namespace or in
+// all), the bindings that name it and their rules by resource. The time of a decision depends on
+// the number of bindings of the user, not on the number of all bindings. Before each decision, the
+// index applies the writes since the last one from the store's log. A written role or binding is
+// therefore in effect for the next request, and only the subjects that it affects are recomputed.
 //
 //	binding ──▶ subjects ──▶ effective rules: computed at the first decision after one of their bindings or roles changed
 //	role    ──▶ compiled rules, cached with the stored object
 //
-// Rules have the same meaning as in Kubernetes. The index reads nothing before the first decision and starts
-// no goroutines. The package is safe for concurrent use.
+// Rules have the same meaning as in Kubernetes. The index reads nothing before the first decision
+// and starts no goroutines. The package is safe for concurrent use.
 //
 //	auth := rbac.New(st)
 //	decision, reason, err := auth.Authorize(ctx, attributes)
@@ -37,7 +37,8 @@ var (
 // New returns an authorizer that uses the roles and bindings in a store.
 func New(st *store.Store) *Authorizer { return &Authorizer{newIndex(st)} }
 
-// Authorize returns whether a rule allows the request, and as reason the binding that grants the rule.
+// Authorize returns whether a rule allows the request, and as reason the binding that grants the
+// rule.
 func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := attributes.GetUser()
 	if u == nil {

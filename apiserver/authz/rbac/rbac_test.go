@@ -65,7 +65,8 @@ func (s state) role(namespace, name string, rules ...rbacv1.PolicyRule) {
 	s.put(roles, namespace, name, rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules})
 }
 
-// bind stores a binding of subjects to a role. In a namespace, a role name that begins with a dot means a Role there.
+// bind stores a binding of subjects to a role. In a namespace, a role name that begins with a dot
+// means a Role there.
 func (s state) bind(namespace, name, role string, subjects ...rbacv1.Subject) {
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	if role[0] == '.' {
@@ -247,7 +248,8 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// The cost of a decision with a thousand bindings. bench/authorization compares with Kubernetes' authorizer.
+// The cost of a decision with a thousand bindings. bench/authorization compares with Kubernetes'
+// authorizer.
 func BenchmarkDecision(b *testing.B) {
 	s := open(b)
 	for i := range 1000 {

@@ -104,7 +104,8 @@ func matchesVerb(rule *rbacv1.PolicyRule, verb string) bool {
 	return false
 }
 
-// matchesResource reports whether the name in a rule ("pods", "pods/log", "*/scale", "*") matches a resource.
+// matchesResource reports whether the name in a rule ("pods", "pods/log", "*/scale", "*") matches a
+// resource.
 func matchesResource(name, resource, subresource string) bool {
 	if name == rbacv1.ResourceAll {
 		return true

@@ -12,9 +12,9 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Rules lists the rules behind an authorizer's decisions, for checks against privilege escalation. It
-// implements AuthorizationRuleResolver of Kubernetes' role registry. Callers must not change the rules,
-// which are shared.
+// Rules lists the rules behind an authorizer's decisions, for checks against privilege escalation.
+// It implements AuthorizationRuleResolver of Kubernetes' role registry. Callers must not change the
+// rules, which are shared.
 type Rules struct{ index *index }
 
 // Rules returns the rules behind the authorizer's decisions.
@@ -41,7 +41,8 @@ func (r Rules) GetRoleReferenceRules(_ context.Context, ref rbacv1.RoleRef, name
 	return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }
 
-// RulesFor returns the rules for a user in a namespace. If it returns an error, the rules are incomplete.
+// RulesFor returns the rules for a user in a namespace. If it returns an error, the rules are
+// incomplete.
 func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var errs []error
@@ -57,8 +58,8 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 	return rules, utilerrors.NewAggregate(errs)
 }
 
-// VisitRulesFor calls visit with each rule for a user in a namespace and its binding, and with each error,
-// until visit returns false. It holds no locks while it calls visit.
+// VisitRulesFor calls visit with each rule for a user in a namespace and its binding, and with each
+// error, until visit returns false. It holds no locks while it calls visit.
 func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, visit func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	if err := r.index.RLock(); err != nil {
 		visit(nil, nil, err)

@@ -6,8 +6,8 @@
 //	…
 //	syncs.Read().Count
 //
-// A histogram has power-of-two buckets, or those of a [Scale]. Packages that must not depend on Prometheus count with
-// it; package metrics exports the counts.
+// A histogram has power-of-two buckets, or those of a [Scale]. Packages that must not depend on
+// Prometheus count with it; package metrics exports the counts.
 package histogram
 
 import (
@@ -16,12 +16,13 @@ import (
 	"time"
 )
 
-// Buckets is the number of buckets of a Histogram. Without a Scale, the first bucket counts durations below a
-// microsecond, each further bucket those below twice the previous bound, and the last one those of 16 seconds and more.
+// Buckets is the number of buckets of a Histogram. Without a Scale, the first bucket counts
+// durations below a microsecond, each further bucket those below twice the previous bound, and the
+// last one those of 16 seconds and more.
 const Buckets = 26
 
-// Scale defines the buckets of a Histogram by their upper bounds. A duration equal to a bound is in the bucket of that
-// bound, as in Prometheus. A Scale is immutable; many histograms share one.
+// Scale defines the buckets of a Histogram by their upper bounds. A duration equal to a bound is in
+// the bucket of that bound, as in Prometheus. A Scale is immutable; many histograms share one.
 type Scale struct{ bounds []time.Duration }
 
 // NewScale returns a Scale with ascending bounds. It panics if there are Buckets bounds or more.
@@ -32,8 +33,8 @@ func NewScale(bounds ...time.Duration) *Scale {
 	return &Scale{bounds}
 }
 
-// Histogram counts durations. The zero value is empty and has power-of-two buckets. It is safe for concurrent use. Observe
-// costs two atomic additions.
+// Histogram counts durations. The zero value is empty and has power-of-two buckets. It is safe for
+// concurrent use. Observe costs two atomic additions.
 type Histogram struct {
 	scale   *Scale // nil: power-of-two buckets
 	sum     atomic.Int64

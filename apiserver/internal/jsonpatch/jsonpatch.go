@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	upstream "gopkg.in/evanphx/json-patch.v4"
+
+	"kelson.dev/operator/tree"
 )
 
 const (
@@ -78,8 +80,8 @@ func TooLong(before, body []byte, patch Patch) bool {
 func longest(document []byte) int {
 	most := 0
 	var open []int // per open list its number of elements so far, per open object -1
-	for i := 0; i < len(document); i++ {
-		switch document[i] {
+	for _, mark := range tree.Marks(document) {
+		switch mark {
 		case '[':
 			open = append(open, 1)
 		case '{':
@@ -93,12 +95,6 @@ func longest(document []byte) int {
 				most = max(most, open[n-1])
 				open = open[:n-1]
 			}
-		case '"':
-			for i++; i < len(document) && document[i] != '"'; i++ {
-				if document[i] == '\\' {
-					i++
-				}
-			}
 		}
 	}
 	return most
@@ -106,24 +102,19 @@ func longest(document []byte) int {
 
 // weigh returns the bytes read if every byte is read once per level, and the number of levels.
 func weigh(document []byte) (work, depth int) {
-	level := 0
-	for i := 0; i < len(document); i++ {
-		switch document[i] {
+	level, from := 0, 0
+	for at, mark := range tree.Marks(document) {
+		switch mark {
 		case '{', '[':
+			work += level * (at - from)
 			level++
 			depth = max(depth, level)
+			from = at
 		case '}', ']':
+			work += level * (at - from)
 			level--
-		case '"':
-			begin := i
-			for i++; i < len(document) && document[i] != '"'; i++ {
-				if document[i] == '\\' {
-					i++
-				}
-			}
-			work += level * (i - begin)
+			from = at
 		}
-		work += level
 	}
-	return work, depth
+	return work + level*(len(document)-from), depth
 }

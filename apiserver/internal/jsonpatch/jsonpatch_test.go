@@ -28,7 +28,8 @@ func TestNoValue(t *testing.T) {
 	}
 }
 
-// Operations that would copy gigabytes of lists are refused; as many on a short list, and few on a long one, are not.
+// Operations that would copy gigabytes of lists are refused; as many on a short list, and few on a
+// long one, are not.
 func TestTooLong(t *testing.T) {
 	list := func(n int) string { return `{"a":"[,,\"[","l":[` + strings.Repeat(`"x",`, n) + `"x"]}` }
 	operations := func(n int, value string) string {

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Patience is how long a request keeps its seats while its client does not take the next piece of the
-// response. See [Watchdog.Slow].
+// Patience is how long a request keeps its seats while its client does not take the next piece of
+// the response. See [Watchdog.Slow].
 const Patience = 20 * time.Millisecond
 
-// Watchdog calls Late when a step is not over in time, and Slow, which may be nil, when a step has taken
-// Patience. Each is called at most once, never after Stop has returned, and must not block. Set both
-// before the first step.
+// Watchdog calls Late when a step is not over in time, and Slow, which may be nil, when a step has
+// taken Patience. Each is called at most once, never after Stop has returned, and must not block.
+// Set both before the first step.
 //
-// One timer serves all steps of a transfer: the first step starts it, and when it fires it checks the
-// deadline of the current step.
+// One timer serves all steps of a transfer: the first step starts it, and when it fires it checks
+// the deadline of the current step.
 type Watchdog struct {
 	Late, Slow func()
 

@@ -8,8 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// expands refuses documents of YAML whose aliases expand to more than most bytes. The library that decodes them bounds the number of nodes
-// that come from aliases, and not their size: a string of a megabyte may have half a million aliases.
+// expands returns an error for a YAML document whose aliases expand to more than most bytes. The
+// library that decodes the document limits the number of nodes from aliases but not their size: a
+// string of a megabyte may have half a million aliases.
 func expands(body []byte, most int64) error {
 	if !wide(body) && (!has(body, '&') || !has(body, '*')) {
 		return nil
@@ -29,7 +30,8 @@ func wide(body []byte) bool {
 	return bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff"))
 }
 
-// has reports whether a document may have an anchor or an alias: the sign where a value may begin, and a name.
+// has reports whether a document may have an anchor or an alias: the sign at a place where a value
+// can begin, followed by a name.
 func has(body []byte, sign byte) bool {
 	for from := 0; ; {
 		i := bytes.IndexByte(body[from:], sign)
@@ -48,13 +50,14 @@ func isName(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || c == '-' || c >= 0x80
 }
 
-// expansion sums up the sizes of nodes as if there were no aliases.
+// expansion computes the sizes of nodes with all aliases expanded.
 type expansion struct {
 	sizes map[*yaml.Node]int64 // of anchored nodes
 	most  int64
 }
 
-// size returns the size of a node, or a size above most. The library rejects nodes that contain themselves.
+// size returns the size of a node, or a size above most. The library rejects nodes that contain
+// themselves.
 func (e *expansion) size(n *yaml.Node) int64 {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

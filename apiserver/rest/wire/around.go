@@ -10,8 +10,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// EventAround returns what stands before and after the bare encoding of an object of so many bytes in a frame of [Event], for senders that
-// do not copy the object.
+// EventAround returns the parts of a frame of [Event] before and after the bare encoding of an
+// object of size bytes, for senders that do not copy the object.
 func EventAround(media string, typ watch.EventType, gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {
 	switch media {
 	case resource.MediaProtobuf:
@@ -32,7 +32,7 @@ const (
 	tag2 = 2<<3 | 2
 )
 
-// protobufAround puts together the messages of a frame from the inside out:
+// protobufAround builds the messages of a frame from the inside out:
 //
 //	length │ WatchEvent{1: type, 2: RawExtension{1: "k8s\x00" Unknown{1: TypeMeta, 2: object, 3 and 4: empty}}}
 func protobufAround(typ watch.EventType, gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {

@@ -19,7 +19,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Audited says whether a request's object or answer goes into the audit record. It is false, cheaply, where there is no audit.
+// Audited reports whether the audit record of a request contains its object or response. Without
+// auditing the check is cheap.
 func Audited(req *http.Request, level auditinternal.Level) (*audit.AuditContext, bool) {
 	ac := audit.AuditContextFrom(req.Context())
 	if ac == nil || !ac.Enabled() || ac.GetEventLevel().Less(level) {
@@ -38,7 +39,7 @@ func (e AuditEncoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{MediaType: runtime.ContentTypeJSON}}
 }
 
-// EncoderForVersion is itself: objects come in the version they are recorded in.
+// EncoderForVersion returns the encoder itself, because objects have the recorded version already.
 func (e AuditEncoder) EncoderForVersion(runtime.Encoder, runtime.GroupVersioner) runtime.Encoder {
 	return e
 }
@@ -56,7 +57,8 @@ func (AuditEncoder) Encode(obj runtime.Object, w io.Writer) error {
 // Identifier implements runtime.Encoder.
 func (AuditEncoder) Identifier() runtime.Identifier { return "audit" }
 
-// recordAnswer puts an answer into the audit record: the whole of it where the policy says so, and what a Status says always.
+// recordAnswer adds a response to the audit record: completely if the policy asks for it, and
+// always the content of a Status.
 func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, parts [][]byte) {
 	level := auditinternal.LevelRequestResponse
 	if gvk == StatusKind() {
@@ -67,13 +69,14 @@ func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, part
 	}
 	obj, err := readAnswer(f, gvk, bytes.Join(parts, nil))
 	if err != nil {
-		// It was answered with these bytes: they can be read. A record that lacks them is better than none.
+		// The client got these bytes, so they can be decoded. A record without them is better than
+		// none.
 		obj = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: fmt.Sprintf("the answer can't be recorded: %v", err)}
 	}
 	audit.LogResponseObject(req.Context(), obj, gvk.GroupVersion(), AuditEncoder{})
 }
 
-// readAnswer makes an object of an answer that is about to be sent.
+// readAnswer decodes a response that is about to be sent.
 func readAnswer(f Format, gvk schema.GroupVersionKind, body []byte) (runtime.Object, error) {
 	switch f.Bare() {
 	case resource.MediaProtobuf:
@@ -100,7 +103,8 @@ func readAnswer(f Format, gvk schema.GroupVersionKind, body []byte) (runtime.Obj
 	return obj, err
 }
 
-// readTable also reads the objects of rows: what is left out of objects is left out of them.
+// readTable also decodes the objects in rows, so that fields omitted from objects are omitted
+// there.
 func readTable(body []byte) (runtime.Object, error) {
 	table := &metav1.Table{}
 	if err := json.Unmarshal(body, table); err != nil {

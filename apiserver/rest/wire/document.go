@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Document is a path with one document in one form, which is there for GET alone and for those who accept that form by name, or any. It has
-// the errors of kube-apiserver's router.
+// Document returns a handler for one document in one media type. Only GET is allowed, and the
+// client must accept the media type or all types. Errors are those of kube-apiserver's router.
 func Document(media string, serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
@@ -24,7 +24,8 @@ func Document(media string, serve http.HandlerFunc) http.Handler {
 	})
 }
 
-// Accepts says whether one of the types of a header, without its parameters, is in a list. A header that is not there accepts all.
+// Accepts reports whether one of the types of a header, without its parameters, is in a list. A
+// missing header accepts all types.
 func Accepts(header string, list []string) bool {
 	if header == "" {
 		return true
@@ -38,7 +39,7 @@ func Accepts(header string, list []string) bool {
 	return false
 }
 
-// RouteError is an error in the words of kube-apiserver's router.
+// RouteError returns an error with the wording of kube-apiserver's router.
 func RouteError(code int, message string) error {
 	return apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
 }

@@ -14,13 +14,14 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Prefixes of whole messages.
+// Prefixes of complete messages.
 const (
 	protobufMagic = "k8s\x00"
 	cborTag       = "\xd9\xd9\xf7" // "self-described CBOR", RFC 8949 3.4.6
 )
 
-// Encode gives the bare encoding of a versioned object whose apiVersion and kind are set. The medium is JSON, protobuf or CBOR.
+// Encode returns the bare encoding of a versioned object, whose apiVersion and kind must be set.
+// The media type is JSON, protobuf or CBOR.
 func Encode(media string, obj runtime.Object) ([]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:
@@ -42,7 +43,7 @@ func Encode(media string, obj runtime.Object) ([]byte, error) {
 	}
 }
 
-// whole makes a message of a bare encoding.
+// whole returns the complete message of a bare encoding.
 func whole(media string, gvk schema.GroupVersionKind, bare []byte) ([][]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:
@@ -55,7 +56,7 @@ func whole(media string, gvk schema.GroupVersionKind, bare []byte) ([][]byte, er
 	}
 }
 
-// envelope is Kubernetes' protobuf message: a magic number and an Unknown that names the kind.
+// envelope returns Kubernetes' protobuf message: a magic number and an Unknown with the kind.
 func envelope(gvk schema.GroupVersionKind, raw []byte) ([]byte, error) {
 	unknown := runtime.Unknown{TypeMeta: typeMeta(gvk), Raw: raw}
 	msg := make([]byte, len(protobufMagic)+unknown.Size())
@@ -67,7 +68,8 @@ func typeMeta(gvk schema.GroupVersionKind) runtime.TypeMeta {
 	return runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 }
 
-// shown is the metadata of a list as it is encoded. That of custom kinds, whose items have their types, holds a continue token always.
+// shown returns the metadata of a list for its encoding. In lists of custom kinds, whose items have
+// a type, the continue token is always present.
 func shown(meta metav1.ListMeta, gvk schema.GroupVersionKind, untyped []byte) any {
 	if untyped != nil || gvk.Kind == "PartialObjectMetadataList" {
 		return meta
@@ -79,12 +81,12 @@ func shown(meta metav1.ListMeta, gvk schema.GroupVersionKind, untyped []byte) an
 	}{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion}
 }
 
-// typePrefix is what the JSON of an object begins with.
+// typePrefix returns the beginning of an object's JSON.
 func typePrefix(gvk schema.GroupVersionKind) []byte {
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, gvk.Kind, gvk.GroupVersion().String())
 }
 
-// list puts a list around the bare encodings of its items, which it doesn't copy.
+// list returns a list of bare encodings, without copying them.
 func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped []byte) ([][]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:
@@ -96,7 +98,8 @@ func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items
 	}
 }
 
-// jsonList leaves out of the items the bytes they begin with, after the brace, if all say the same there.
+// jsonList omits the bytes with which all items begin, after the brace, if they are the same in
+// all.
 func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string `json:"kind"`
@@ -123,12 +126,13 @@ func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []b
 		}
 	}
 	if len(items) == 0 && gvk.Kind == "PartialObjectMetadataList" {
-		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil // Kubernetes makes it of a nil slice
+		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil // as Kubernetes encodes a nil slice
 	}
 	return append(parts, []byte("]}\n")), nil
 }
 
-// protobufList relies on what all list types of Kubernetes share: metadata is field 1, items are field 2.
+// protobufList relies on the field numbers of all list types: metadata is field 1, items are field
+// 2.
 func protobufList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte) ([][]byte, error) {
 	metadata, err := meta.Marshal()
 	if err != nil {
@@ -154,7 +158,7 @@ func protobufList(gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]b
 	return append(parts, append(field(3, 0), field(4, 0)...)), nil // contentEncoding, contentType
 }
 
-// field is the head of a length-delimited protobuf field.
+// field returns the tag and length of a length-delimited protobuf field.
 func field(number, size int) []byte {
 	return binary.AppendUvarint([]byte{byte(number<<3 | 2)}, uint64(size))
 }

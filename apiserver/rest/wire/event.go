@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// StreamType is the Content-Type of a watch in a format.
+// StreamType returns the Content-Type of a watch in a format.
 func (f Format) StreamType() string {
 	switch f.Media {
 	case resource.MediaCBOR:
@@ -23,10 +23,11 @@ func (f Format) StreamType() string {
 	return f.Media + ";stream=watch"
 }
 
-// EventPrefix is how many bytes of a frame in protobuf are its length, which a stream of messages does not need.
+// EventPrefix is the size in bytes of the length at the start of a protobuf frame. A stream of
+// messages does not need it.
 const EventPrefix = 4
 
-// Event makes one frame of a watch from the bare encoding of the event's object.
+// Event returns one frame of a watch for the bare encoding of the event's object.
 func Event(media string, typ watch.EventType, gvk schema.GroupVersionKind, bare []byte) ([]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:

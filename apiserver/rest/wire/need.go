@@ -7,30 +7,36 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/operator/tree"
 )
 
-// What decoding and validating takes, in bytes, as measured by TestNeed (kubernetes/controlplane): for each byte, each value, each member of an
-// object, and each object. Objects of custom kinds take between 0.4 and 1.6 KB; those of built-in ones as much as the Go type that they are
-// decoded into, its defaults and its errors, which for an empty container are 10 KB.
+// The memory in bytes that decoding and validating takes: for each byte, each value, each member of
+// an object, and each object. TestNeed (kubernetes/controlplane) measures it with -measure. Objects
+// of custom kinds take between 0.4 and 1.6 KB; those of built-in kinds take their Go type, its
+// defaults and its errors: 1.5 to 3 KB for a container, a volume or a webhook, 4 KB for an empty
+// schema of a CustomResourceDefinition.
 const (
 	perByte     = 6
 	perValue    = 192
 	perMember   = 512
-	perObject   = 3 << 10
+	perObject   = 4 << 10
 	perYAMLNode = 320
 	perYAMLKey  = 1280
 )
 
-// maxYAMLNodes bounds the nodes of a YAML document: 3 MiB of them would take more than a gigabyte, and seconds. The nodes are counted by
-// the characters that begin one, wherever they stand.
+// maxYAMLNodes limits the nodes of a YAML document: 3 MiB of them would take more than a gigabyte,
+// and seconds. Nodes are counted by the characters that begin one, even within strings.
 const maxYAMLNodes = 500_000
 
-// Need estimates the memory, in bytes, that decoding a body takes. It looks at each byte once, and reads only documents of YAML with aliases.
-// Errors are those of a document that must not be decoded: one with too many nodes, or with aliases that expand to more than most bytes.
+// Need estimates the memory, in bytes, that decoding a body takes. It reads each byte once and
+// parses only YAML documents with aliases. It returns an error for a document that must not be
+// decoded because it has too many nodes, or aliases that expand to more than most bytes.
 func Need(contentType string, body []byte, most int64) (int64, error) {
+	media := baseType(contentType)
 	size := int64(len(body)) * perByte
 	switch {
-	case strings.Contains(contentType, "yaml"):
+	case strings.Contains(media, "yaml"):
 		nodes, keys, maps := nodesOf(body)
 		if nodes+keys+maps > maxYAMLNodes {
 			return 0, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d YAML nodes", maxYAMLNodes))
@@ -39,11 +45,11 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 			return 0, err
 		}
 		return size + nodes*perYAMLNode + keys*perYAMLKey + maps*(perYAMLKey+perObject), nil
-	case strings.Contains(contentType, "protobuf"):
+	case strings.Contains(media, "protobuf"):
 		body, _ = bytes.CutPrefix(body, []byte(protobufMagic))
 		fields, _ := messageFields(body, 0)
 		return size + fields*perObject, nil
-	case strings.Contains(contentType, "cbor"):
+	case strings.Contains(media, "cbor"):
 		values, objects := itemsOf(body)
 		return size + values*perValue + objects*perObject, nil
 	}
@@ -55,20 +61,16 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 	return need, nil
 }
 
-// suspicious is an estimate for a body of JSON from which on it pays to look more closely: brackets may stand within strings.
+// suspicious is the estimate for a JSON body from which a closer look pays: brackets may be within
+// strings.
 const suspicious = 32 << 20
 
-// membersOf counts the values, the members and the objects of a JSON document, up to where it is nested deeper than decoders follow.
+// membersOf counts the values, members and objects of a JSON document, up to a place that is nested
+// too deeply for decoders.
 func membersOf(body []byte) (values, members, objects int64) {
 	depth := 0
-	for i := 0; i < len(body); i++ {
-		switch body[i] {
-		case '"':
-			for i++; i < len(body) && body[i] != '"'; i++ {
-				if body[i] == '\\' {
-					i++
-				}
-			}
+	for _, mark := range tree.Marks(body) {
+		switch mark {
 		case '{':
 			objects++
 			depth++
@@ -83,14 +85,14 @@ func membersOf(body []byte) (values, members, objects int64) {
 			depth--
 		}
 		if depth > MaxDepth {
-			return values, members, objects
+			break
 		}
 	}
 	return values, members, objects
 }
 
-// nodesOf counts the characters of YAML that nodes begin with: those of items, of keys, and of maps in braces. Other nodes need no more
-// than one of these each.
+// nodesOf counts the characters with which nodes of YAML begin: those of items, of keys, and of
+// maps in braces. Every other node needs one of these.
 func nodesOf(body []byte) (items, keys, maps int64) {
 	for i, c := range body {
 		switch c {
@@ -111,8 +113,8 @@ func nodesOf(body []byte) (items, keys, maps int64) {
 
 func count(body []byte, c byte) int64 { return int64(bytes.Count(body, []byte{c})) }
 
-// itemsOf counts the items of CBOR, and the maps among them, up to what is not well-formed, or nested deeper than decoders follow without
-// anything between the levels.
+// itemsOf counts the items of a CBOR document, and the maps among them, up to malformed data or a
+// place that is nested too deeply for decoders.
 func itemsOf(body []byte) (values, objects int64) {
 	for depth := 0; len(body) > 0 && depth <= MaxDepth; {
 		major, info := body[0]>>5, body[0]&31

@@ -14,7 +14,8 @@ import (
 
 const mebi = 1 << 20
 
-// Bodies that decode to much more than their size are known by what they consist of, and large values are not taken for them.
+// Bodies that decode to much more than their size are known by what they consist of, and large
+// values are not taken for them.
 func TestNeed(t *testing.T) {
 	blob := strings.Repeat("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo", mebi/35)
 	lines := strings.Repeat("key-1: some value, and more of it\n", 1000)
@@ -29,7 +30,7 @@ func TestNeed(t *testing.T) {
 	}{
 		{"a large value in JSON", "application/json", `{"data":{"a":"` + blob + `"}}`, 1, 8},
 		{"values in JSON", "application/json", `[` + strings.Repeat("0,", mebi/2) + `0]`, 90, 120},
-		{"objects in JSON", "application/json", `{"containers":[` + strings.Repeat("{},", 50_000) + `{}]}`, 140, 200},
+		{"objects in JSON", "application/json", `{"containers":[` + strings.Repeat("{},", 50_000) + `{}]}`, 190, 260},
 		{"much JSON in a string", "application/json", `{"data":{"a":"` + strings.Repeat(`{\"\":{}}`, 100_000) + `\\"},"b":[{},{}]}`, 1, 8},
 		{"deep JSON", "application/json", strings.Repeat(`{"a":`, 500_000), 1, 60},
 		{"a large value in YAML", "application/yaml", "data: {a: " + blob + "}", 1, 8},
@@ -38,9 +39,12 @@ func TestNeed(t *testing.T) {
 		{"maps in YAML", "application/yaml", "a:\n" + strings.Repeat("- a:\n", 100_000), 120, 250},
 		{"maps in YAML after carriage returns", "application/yaml", "a:\r" + strings.Repeat("- a:\r", 100_000), 120, 250},
 		{"a large value in protobuf", "application/vnd.kubernetes.protobuf", protobufMagic + string(field(2, field(1, []byte(blob)))), 1, 60},
-		{"messages in protobuf", "application/vnd.kubernetes.protobuf", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 250, 350},
+		{"messages in protobuf", "application/vnd.kubernetes.protobuf", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"messages in protobuf, in capitals", "application/VND.Kubernetes.Protobuf", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"messages in protobuf, with a parameter", "application/vnd.kubernetes.protobuf; x=yaml", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"values in YAML, in capitals", " Application/YAML ;a=b", "a: [" + strings.Repeat("a,", 400_000) + "a]", 120, 200},
 		{"a large value in CBOR", "application/cbor", string(append(binary.BigEndian.AppendUint32([]byte{0xa1, 0x61, 'a', 0x7a}, uint32(3*(mebi/3))), strings.Repeat("中", mebi/3)...)), 1, 8},
-		{"objects in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, 100_000)) + strings.Repeat("\xa0", 100_000), 250, 350},
+		{"objects in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, 100_000)) + strings.Repeat("\xa0", 100_000), 350, 450},
 		{"arrays in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, mebi)) + strings.Repeat("\x80", mebi), 190, 210},
 	} {
 		need, err := Need(test.media, []byte(test.body), 3*mebi)
@@ -88,7 +92,8 @@ func TestExcessiveYAML(t *testing.T) {
 	}
 }
 
-// What is not refused may be decoded: that aliases expand to no more than was found is what the decoder says as well.
+// What is not refused may be decoded: that aliases expand to no more than was found is what the
+// decoder says as well.
 func FuzzExpansion(f *testing.F) {
 	f.Add("a: &a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nb: [*a, *a]\nc: {<<: {a: *a}}")
 	f.Add("a: &a [x]\nb: &b [*a, *a]\n'*c': \"&d\"\nf: !!str &f\ng: *f")

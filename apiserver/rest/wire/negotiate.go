@@ -15,20 +15,20 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// mediaCBORSequence is the medium of a stream of CBOR items (RFC 8742).
+// mediaCBORSequence is the media type of a stream of CBOR items (RFC 8742).
 const mediaCBORSequence = "application/cbor-seq"
 
-// Format is the representation a client asked for.
+// Format is the representation that a client asked for.
 type Format struct {
 	// Media is one of resource.MediaJSON, MediaYAML, MediaProtobuf and MediaCBOR.
 	Media string
 	// Pretty asks for indented JSON.
 	Pretty bool
-	// As is the kind of meta.k8s.io the answer shall be turned into; zero: none.
+	// As is the kind of meta.k8s.io to which the response is converted; zero means none.
 	As schema.GroupVersionKind
 }
 
-// Bare is the medium of the bare encodings the format is made of.
+// Bare returns the media type of the bare encodings of a format.
 func (f Format) Bare() string {
 	if f.Media == resource.MediaYAML {
 		return resource.MediaJSON
@@ -36,16 +36,16 @@ func (f Format) Bare() string {
 	return f.Media
 }
 
-// Allow says what an endpoint can answer with, beside JSON, YAML and CBOR.
+// Allow lists the representations of an endpoint in addition to JSON, YAML and CBOR.
 type Allow struct {
 	Protobuf bool
 	// Transform allows as=Table (JSON and YAML only) and as=PartialObjectMetadata(List).
 	Transform bool
-	// NoTable takes as=Table away again: reviews have no columns.
+	// NoTable excludes as=Table again: reviews have no columns.
 	NoTable bool
 }
 
-// AllowsMediaTypeTransform is the rule of kube-apiserver's RequestScope.
+// AllowsMediaTypeTransform applies the rule of kube-apiserver's RequestScope.
 func (a Allow) AllowsMediaTypeTransform(kind, sub string, as *schema.GroupVersionKind) bool {
 	if as == nil {
 		return a.Protobuf || sub != "vnd.kubernetes.protobuf"
@@ -66,10 +66,10 @@ func (a Allow) AllowsMediaTypeTransform(kind, sub string, as *schema.GroupVersio
 // AllowsServerVersion accepts the version of the meta group.
 func (Allow) AllowsServerVersion(version string) bool { return version == "v1" }
 
-// AllowsStreamSchema accepts the only stream there is.
+// AllowsStreamSchema accepts the only kind of stream.
 func (Allow) AllowsStreamSchema(s string) bool { return s == "watch" }
 
-// media is what can be offered, the default first.
+// media returns the supported media types, the default first.
 var media = func() []runtime.SerializerInfo {
 	info := func(media, sub string, stream bool) runtime.SerializerInfo {
 		i := runtime.SerializerInfo{MediaType: media, MediaTypeType: "application", MediaTypeSubType: sub}
@@ -86,7 +86,7 @@ var media = func() []runtime.SerializerInfo {
 	}
 }()
 
-// Negotiate finds the representation for an answer, or a 406 error.
+// Negotiate returns the representation of a response, or a 406 error.
 func Negotiate(req *http.Request, allow Allow) (Format, error) {
 	f, _, ok := negotiate(req, req.Header.Get("Accept"), allow)
 	if !ok {
@@ -95,9 +95,10 @@ func Negotiate(req *http.Request, allow Allow) (Format, error) {
 	return f, nil
 }
 
-// NegotiateStream finds the representation for a stream of watch events, or a 406 error. YAML can't be streamed.
+// NegotiateStream returns the representation of a stream of watch events, or a 406 error. YAML
+// cannot be streamed.
 func NegotiateStream(req *http.Request, allow Allow) (Format, error) {
-	// application/cbor-seq is what a watch in CBOR is answered with; clients may ask for it by that name.
+	// The media type of a watch in CBOR is application/cbor-seq, and clients may ask for that name.
 	accept := strings.ReplaceAll(req.Header.Get("Accept"), mediaCBORSequence, resource.MediaCBOR)
 	f, stream, ok := negotiate(req, accept, allow)
 	if !ok || !stream {
@@ -123,7 +124,8 @@ func negotiate(req *http.Request, accept string, allow Allow) (f Format, stream,
 	}
 }
 
-// MediaTypes lists what built-in kinds are answered in, as kube-apiserver's router names it; for lists also what they are watched in.
+// MediaTypes returns the media types of responses of built-in kinds, as kube-apiserver's router
+// lists them; for lists it adds those of watches.
 func MediaTypes(stream bool) []string {
 	if stream {
 		return listTypes
@@ -136,7 +138,7 @@ var (
 	listTypes   = slices.Clip(slices.Concat(objectTypes, names(Allow{Protobuf: true}, true)))
 )
 
-// names lists the media for an error message.
+// names returns the media types for an error message.
 func names(allow Allow, stream bool) (list []string) {
 	for _, info := range media {
 		switch {
@@ -152,7 +154,7 @@ func names(allow Allow, stream bool) (list []string) {
 	return list
 }
 
-// pretty says whether a person is likely to read the answer.
+// pretty reports whether a person is likely to read the response.
 func pretty(req *http.Request) bool {
 	if strings.Contains(req.URL.RawQuery, "pretty") {
 		if v := req.URL.Query().Get("pretty"); v != "" {
@@ -164,18 +166,24 @@ func pretty(req *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
-// BodyMedia finds the medium of a request body by its Content-Type, or gives a 415 error. None means JSON.
+// BodyMedia returns the media type of a request body by its Content-Type, or a 415 error. A missing
+// header means JSON.
 func BodyMedia(req *http.Request, allow Allow) (string, error) {
 	ct := req.Header.Get("Content-Type")
 	if ct == "" || ct == resource.MediaJSON {
 		return resource.MediaJSON, nil
 	}
-	base, _, _ := strings.Cut(ct, ";")
-	base = strings.ToLower(strings.TrimSpace(base))
+	base := baseType(ct)
 	for _, info := range media {
 		if base == info.MediaType && (allow.Protobuf || base != resource.MediaProtobuf) {
 			return base, nil
 		}
 	}
 	return "", negotiation.NewUnsupportedMediaTypeError(MediaTypes(false))
+}
+
+// baseType returns the media type in a Content-Type header, in lower case and without parameters.
+func baseType(contentType string) string {
+	base, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(base))
 }

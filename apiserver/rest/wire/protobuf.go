@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// MaxDepth is how deep the values of a body may be nested. The decoders of JSON, YAML and CBOR have the
-// same limit. That of protobuf has none: a schema within a schema within a schema would use up the
-// stack, which ends the process.
+// MaxDepth limits the nesting of values in a body. The decoders of JSON, YAML and CBOR have the
+// same limit. The protobuf decoder has none: deeply nested schemas would exhaust the stack, which
+// ends the process.
 const MaxDepth = 10_000
 
-// DeepProtobuf reports whether a body in protobuf nests messages deeper than MaxDepth. Bytes that can be
-// read as a message count as one.
+// DeepProtobuf reports whether a body in protobuf nests messages deeper than MaxDepth. Bytes that
+// can be read as a message count as one.
 func DeepProtobuf(body []byte) bool {
 	body, _ = bytes.CutPrefix(body, []byte(protobufMagic))
 	_, deep := messageFields(body, 0)

@@ -15,14 +15,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// StatusKind is the kind of errors and of some answers.
+// StatusKind returns the kind of errors and of some other responses.
 func StatusKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 }
 
-// Status makes the Status an error is answered with. It is the one place where that happens: an error that is a
-// metav1.Status already (apierrors.StatusError and its like) says so itself, the store's sentinels have a reason of their own,
-// everything else is an internal error.
+// Status returns the Status for an error. All errors are converted here: an error with a
+// metav1.Status (such as apierrors.StatusError) keeps it, the store's sentinels have reasons of
+// their own, and everything else is an internal error.
 func Status(err error) *metav1.Status {
 	var own interface{ Status() metav1.Status }
 	if !errors.As(err, &own) {
@@ -44,7 +44,7 @@ func Status(err error) *metav1.Status {
 
 func translate(err error) *apierrors.StatusError {
 	switch {
-	// What the storage says names files of this machine: it is in the log.
+	// The storage's error contains names of files of this machine, so it is only logged.
 	case errors.Is(err, store.ErrFull):
 		full := apierrors.NewServiceUnavailable("the storage of the server is full; nothing was written")
 		full.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
@@ -67,7 +67,8 @@ func translate(err error) *apierrors.StatusError {
 	}}
 }
 
-// Error answers with an error, in the representation the client asked for as far as that is possible for a Status.
+// Error responds with an error, in the representation that the client asked for if a Status
+// supports it.
 func Error(w http.ResponseWriter, req *http.Request, err error) {
 	s := Status(err)
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
@@ -79,12 +80,12 @@ func Error(w http.ResponseWriter, req *http.Request, err error) {
 	}
 	f, negotiated := Negotiate(req, Allow{Protobuf: true})
 	if negotiated != nil {
-		f = Format{Media: "application/json", Pretty: true} // the error counts, not that it can't be said in the client's words
+		f = Format{Media: "application/json", Pretty: true} // report the error even if the client does not accept its format
 	}
 	WriteStatus(w, req, f, s)
 }
 
-// WriteStatus answers with a Status and its code.
+// WriteStatus responds with a Status and its code.
 func WriteStatus(w http.ResponseWriter, req *http.Request, f Format, s *metav1.Status) {
 	bare, err := Encode(f.Bare(), s)
 	if err != nil { // a Status can always be encoded
@@ -93,7 +94,7 @@ func WriteStatus(w http.ResponseWriter, req *http.Request, f Format, s *metav1.S
 	Object(w, req, int(s.Code), f, StatusKind(), bare)
 }
 
-// JSON answers with a value that is no API object.
+// JSON responds with a value that is not an API object.
 func JSON(w http.ResponseWriter, req *http.Request, code int, v any) {
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -17,20 +17,21 @@ import (
 	"kelson.dev/apiserver/serving/coalesce"
 )
 
-// gzipThreshold is the size in bytes above which an answer is compressed for a client that accepts it.
+// gzipThreshold is the size in bytes above which a response is compressed for clients that accept
+// it.
 const gzipThreshold = 128 << 10
 
-// gatherThreshold is the size from which on an answer is several records of TLS.
+// gatherThreshold is the size in bytes from which a response spans several TLS records.
 const gatherThreshold = 32 << 10
 
-// Object answers with one object, of whose kind bare is the bare encoding.
+// Object responds with one object of kind gvk, whose bare encoding is bare.
 func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
 	parts, err := whole(f.Bare(), gvk, bare)
 	finish(w, req, code, f, gvk, parts, err)
 }
 
-// List answers with a list of objects given by their bare encodings. Where untyped names a kind, its JSON items are shown without kind
-// and apiVersion, as Kubernetes shows those of compiled-in kinds.
+// List responds with a list of objects, given by their bare encodings. If untyped names a kind, its
+// JSON items have no kind and apiVersion, like those of built-in kinds in Kubernetes.
 func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped schema.GroupVersionKind) {
 	var without []byte
 	if !untyped.Empty() {
@@ -53,7 +54,7 @@ func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sc
 	send(w, req, code, parts)
 }
 
-// derive makes YAML or indented JSON of the finished JSON, where that was asked for.
+// derive converts the finished JSON to YAML or indented JSON if the client asked for it.
 func derive(f Format, parts [][]byte) ([][]byte, error) {
 	switch {
 	case f.Media == resource.MediaYAML:
@@ -67,7 +68,8 @@ func derive(f Format, parts [][]byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// send writes a body, compressed if it is large and the client takes gzip. An error of the connection is the client's to notice.
+// send writes a body, compressed if it is large and the client accepts gzip. It ignores errors of
+// the connection, which the client sees.
 func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 	size := 0
 	for _, p := range parts {
@@ -89,13 +91,13 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		_ = zip.Close()
 		return
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(size)) // else what is larger than net/http's buffer comes in chunks
+	w.Header().Set("Content-Length", strconv.Itoa(size)) // otherwise net/http sends large bodies in chunks
 	w.WriteHeader(code)
 	if len(parts) == 1 {
 		_, _ = w.Write(parts[0])
 		return
 	}
-	// Small parts are joined: a write may be a packet.
+	// Small parts are joined, because each write may become a packet.
 	joined := joining.Get().(*[]byte)
 	defer joining.Put(joined)
 	buf := (*joined)[:0]
@@ -117,10 +119,10 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 	}
 }
 
-// joining has the buffers of answers that are being sent: four records of TLS.
+// joining holds the buffers of responses that are being sent: four TLS records each.
 var joining = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
-// AcceptsGzip says whether the client accepts gzip.
+// AcceptsGzip reports whether the client accepts gzip.
 func AcceptsGzip(req *http.Request) bool {
 	for encoding := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
 		if strings.EqualFold(strings.TrimSpace(encoding), "gzip") {

@@ -137,17 +137,23 @@ func TestPluginThatHangsAtTheStart(t *testing.T) {
 				t.Error("a refused Secret is there")
 			}
 			k.mode.Store(honest)
-			var err error
-			for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
-				if err = tryPut(t, s, "secrets", "taken"); err == nil {
-					break
-				}
-			}
-			if err != nil {
+			if err := putWithKey(t, s, "secrets", "taken"); err != nil {
 				t.Errorf("with a key: %v", err)
 			}
 		})
 	}
+}
+
+// putWithKey writes an object as soon as the plugin has given the store a key. Right after a start,
+// on a busy machine, it may not have one yet.
+func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		if err = tryPut(t, s, resource, name); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // A plugin that stops answering, or lies, does not stop a store that has a key; the next start names what it can't read, soon, and changes nothing.
@@ -161,7 +167,7 @@ func TestPluginThatHangsOrLiesLater(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tryPut(t, s, "secrets", "hidden"); err != nil {
+			if err := putWithKey(t, s, "secrets", "hidden"); err != nil {
 				t.Fatal(err)
 			}
 			k.mode.Store(mode)

@@ -10,7 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"kelson.dev/apiserver/store"
@@ -28,79 +28,62 @@ func New(s *store.Store, resource string, lifetime time.Duration) *Controller {
 	return &Controller{store: s, resource: resource, lifetime: lifetime}
 }
 
-// entry is a write that has not expired yet.
-type entry struct {
-	key      store.Key
-	revision uint64
-	due      time.Time
-}
-
 // Run deletes expired objects until ctx ends or the store is closed. Objects that exist when Run
 // starts expire relative to their creation.
 func (c *Controller) Run(ctx context.Context) error {
-	var queue []entry
-	sn := c.store.Snapshot()
-	for obj := range sn.Scan(c.resource, "", store.Key{}) {
-		queue = append(queue, entry{obj.Key, obj.Revision, obj.Head.CreationTimestamp.Add(c.lifetime)})
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	q := &queue{wake: make(chan struct{}, 1)}
+	var expiring sync.WaitGroup
+	expiring.Go(func() {
+		if err := c.expireAll(running, q); err != nil {
+			cancel(err)
+		}
+	})
+	err := c.store.Follow(running, c.resource, func(sn *store.Snapshot) {
+		q.begin(sn.Scan(c.resource, "", store.Key{}), c.lifetime)
+	}, func(events []*store.Event) {
+		q.add(events, time.Now().Add(c.lifetime))
+	})
+	cancel(err)
+	expiring.Wait()
+	if err := context.Cause(running); ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		return err
 	}
-	slices.SortFunc(queue, func(a, b entry) int { return a.due.Compare(b.due) })
-	cursor, err := c.store.Watch(c.resource, sn.Revision())
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", c.resource, err)
-	}
+	return nil
+}
 
+// expireAll deletes entries when they are due, until ctx ends.
+func (c *Controller) expireAll(ctx context.Context, q *queue) error {
 	timer := time.NewTimer(c.lifetime)
 	defer timer.Stop()
 	for {
-		events, _, err := cursor.Next()
-		if errors.Is(err, store.ErrCompacted) {
-			return c.Run(ctx) // too far behind: start over with the current state
-		}
-		if errors.Is(err, store.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("watch %s: %w", c.resource, err)
-		}
-		for _, e := range events {
-			if e.Type != store.Deleted {
-				queue = append(queue, entry{e.Object.Key, e.Revision(), time.Now().Add(c.lifetime)})
-			}
-		}
-		if queue, err = c.expire(ctx, queue); err != nil {
-			return err
-		}
-		if len(events) > 0 {
-			continue
-		}
-		if len(queue) > 0 {
-			timer.Reset(time.Until(queue[0].due))
-		} else {
-			timer.Reset(c.lifetime)
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-cursor.Ready():
+		case <-q.wake:
 		case <-timer.C:
+		}
+		due, next := q.due(time.Now())
+		for _, e := range due {
+			if err := c.expire(ctx, e); err != nil {
+				return err
+			}
+		}
+		if next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
 		}
 	}
 }
 
-// expire deletes the entries that are due and returns the rest of the queue.
-func (c *Controller) expire(ctx context.Context, queue []entry) ([]entry, error) {
-	now := time.Now()
-	for len(queue) > 0 && !queue[0].due.After(now) {
-		_, err := c.store.Commit(ctx, store.Op{Key: queue[0].key, Expect: queue[0].revision})
-		var conflict *store.ConflictError
-		switch {
-		case err == nil, errors.As(err, &conflict): // deleted or written again meanwhile
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
-			return queue, nil
-		default:
-			return queue, fmt.Errorf("expire %s: %w", queue[0].key.Name, err)
-		}
-		queue = queue[1:]
+// expire deletes one object, unless it was written again.
+func (c *Controller) expire(ctx context.Context, e entry) error {
+	_, err := c.store.Commit(ctx, store.Op{Key: e.key, Expect: e.revision})
+	var conflict *store.ConflictError
+	if err == nil || errors.As(err, &conflict) || ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+		return nil
 	}
-	return queue, nil
+	return fmt.Errorf("expire %s: %w", e.key.Name, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/store"
 )
 
@@ -88,21 +89,15 @@ func (f *Following) output(ctx context.Context, obj *store.Object) {
 		}
 		f.logs.Go(func() {
 			query := url.Values{"container": {status.Name}, "follow": {"true"}}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-				"http://kelson.in-process/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+"/log?"+query.Encode(), nil)
+			path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/log?" + query.Encode()
+			stream, err := inprocess.Call{Path: path}.Open(ctx, f.transport)
 			if err != nil {
 				return
 			}
-			resp, err := f.transport.RoundTrip(req)
-			if err != nil {
-				return
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				out := f.log.Output(subject)
-				_, _ = io.Copy(out, resp.Body)
-				_ = out.Close()
-			}
+			defer stream.Close()
+			out := f.log.Output(subject)
+			_, _ = io.Copy(out, stream)
+			_ = out.Close()
 		})
 	}
 }

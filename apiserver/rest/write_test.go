@@ -1,0 +1,164 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// plainCodec stores unstructured objects as they are.
+type plainCodec struct{ resource.Codec }
+
+func (plainCodec) Store(hub runtime.Object) ([]byte, error) {
+	return hub.(*unstructured.Unstructured).MarshalJSON()
+}
+
+// transaction is a write with a hook and a plugin that record what happens to them.
+type transaction struct {
+	write
+	store  *store.Store
+	events []string
+}
+
+func newTransaction(t *testing.T, early, dryRun bool, current *store.Object, h *Handler) *transaction {
+	tx := &transaction{store: h.store}
+	note := func(what string) { tx.events = append(tx.events, what) }
+	hook := func(context.Context, runtime.Object, bool) ([]store.Op, func(), error) {
+		note("allocate")
+		return nil, func() { note("undo") }, nil
+	}
+	res := &resource.Resource{Plural: "things", Kind: "Thing", Codec: plainCodec{}, Hooks: &resource.Hooks{
+		Early:    early,
+		OnCreate: hook,
+		OnUpdate: func(ctx context.Context, hub, _ runtime.Object, dry bool) ([]store.Op, func(), error) {
+			return hook(ctx, hub, dry)
+		},
+		AfterCommit: func(context.Context, runtime.Object, runtime.Object, uint64) { note("after") },
+	}}
+	hub := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "n": int64(1)}}
+	var old runtime.Object
+	if current != nil {
+		old = hub.DeepCopyObject()
+		hub.Object["n"] = int64(2)
+	}
+	tx.write = h.begin(t.Context(), res, res.Key("", "a"), hub, old, current, dryRun)
+	tx.unit.Join(func(context.Context) ([]store.Op, func(), error) {
+		note("join")
+		return nil, func() { note("release") }, nil
+	})
+	return tx
+}
+
+func (tx *transaction) want(t *testing.T, what string, events ...string) {
+	t.Helper()
+	if !slices.Equal(tx.events, events) {
+		t.Errorf("%s: %v, want %v", what, tx.events, events)
+	}
+	tx.events = nil
+}
+
+// API-04: whatever a write allocates is undone unless it commits, and what plugins hold always
+// ends.
+func TestWrite(t *testing.T) {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	h := New(Config{Store: st, Registry: resource.NewRegistry()})
+	ctx := t.Context()
+
+	tx := newTransaction(t, true, false, nil, h)
+	if err := tx.allocateEarly(ctx); err != nil {
+		t.Fatal(err)
+	}
+	tx.rollback() // validation refused the object
+	tx.rollback()
+	tx.want(t, "refused", "allocate", "undo")
+
+	tx = newTransaction(t, true, true, nil, h)
+	if _, err := tx.commit(ctx); err != nil || st.Snapshot().Get(tx.key) != nil {
+		t.Fatalf("a dry run stored it, or %v", err)
+	}
+	tx.want(t, "dry run", "allocate", "undo")
+
+	tx = newTransaction(t, false, false, nil, h)
+	done, err := tx.commit(ctx)
+	if err != nil || !done.created || !done.stored {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	tx.rollback()
+	tx.want(t, "created", "join", "allocate", "after", "release")
+	if tx.hub.(metav1.Object).GetResourceVersion() != fmt.Sprint(done.obj.Revision) {
+		t.Error("the hub has another resourceVersion")
+	}
+
+	again := newTransaction(t, true, false, nil, h)
+	var conflict *store.ConflictError
+	for range 2 { // what a rollback undid, the next attempt allocates again
+		if _, err := again.commit(ctx); !errors.As(err, &conflict) {
+			t.Fatalf("%v, want a conflict", err)
+		}
+		again.want(t, "conflict", "allocate", "join", "release", "undo")
+	}
+
+	tx = newTransaction(t, false, false, done.obj, h)
+	changed, err := tx.commit(ctx)
+	if err != nil || changed.created || !changed.stored {
+		t.Fatalf("%+v, %v", changed, err)
+	}
+	tx.want(t, "updated", "join", "allocate", "after", "release")
+
+	tx = newTransaction(t, false, false, changed.obj, h)
+	same, err := tx.commit(ctx)
+	if err != nil || same.stored || same.obj != changed.obj {
+		t.Fatalf("%+v, %v", same, err)
+	}
+	tx.want(t, "unchanged", "join", "allocate", "release", "undo")
+}
+
+// API-04: an attempt that conflicts is repeated with the newest state, whichever object conflicted.
+func TestRetried(t *testing.T) {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	h := New(Config{Store: st, Registry: resource.NewRegistry()})
+	key, other := store.Key{Resource: "things", Name: "a"}, store.Key{Resource: "things", Name: "b"}
+	objs, err := st.Commit(t.Context(), store.Op{Key: key, Data: []byte(`{"metadata":{}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []*store.Object
+	_, err = retried(t.Context(), h, key, func(current *store.Object) (int, error) {
+		switch seen = append(seen, current); len(seen) {
+		case 1:
+			return 0, &store.ConflictError{Key: other}
+		case 2:
+			return 0, &store.ConflictError{Key: key}
+		}
+		return 0, errors.New("refused")
+	})
+	if err == nil || err.Error() != "refused" || !slices.Equal(seen, []*store.Object{objs[0], objs[0], nil}) {
+		t.Errorf("%v, %v", seen, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = retried(ctx, h, key, func(*store.Object) (int, error) {
+		cancel()
+		return 0, &store.ConflictError{Key: key}
+	})
+	var conflict *store.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Errorf("%v, want the conflict", err)
+	}
+}
