@@ -20,8 +20,8 @@ import (
 // Write is a write that admission decides about. T is the pointer type of a version of the kind.
 type Write[T runtime.Object] struct {
 	Operation admission.Operation
-	// Object is the new state, nil for a deletion. Rules must not change it; see [Mutation]. Old is the
-	// present state, nil for a create.
+	// Object is the new state, nil for a deletion. Rules must not change it; see [Mutation]. Old is
+	// the present state, nil for a create.
 	Object, Old     T
 	Namespace, Name string
 	User            user.Info
@@ -29,17 +29,17 @@ type Write[T runtime.Object] struct {
 }
 
 // Admission adds a rule that checks the writes of a kind, but not of its subresources: creates and
-// updates, or the given operations. An error rejects the write: errors of package field give 422, an APIStatus is the
-// response, and others give 403.
+// updates, or the given operations. An error rejects the write: errors of package field give 422,
+// an APIStatus is the response, and others give 403.
 //
 // What the rule reads in tx is part of the write's precondition: if it changes before the write is
-// committed, the rule runs again. What the rule writes in tx is committed together with the write, or
-// not at all. Writes of a kind with a [Source] are not committed here: their rules run once, and cannot
-// write in tx.
+// committed, the rule runs again. What the rule writes in tx is committed together with the write,
+// or not at all. Writes of a kind with a [Source] are not committed here: their rules run once, and
+// cannot write in tx.
 //
-//	func ToppingsExist(ctx context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1beta1.Pizza]) error {
+//	func ToppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1.Pizza]) error {
 //		for _, topping := range w.Object.Spec.Toppings {
-//			if _, err := apiserver.Get[*v1beta1.Topping](tx, "", topping.Name); err != nil {
+//			if _, err := apiserver.Get[*v1.Topping](tx, "", topping.Name); err != nil {
 //				return err
 //			}
 //		}
@@ -51,9 +51,9 @@ func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write
 	})
 }
 
-// Mutation adds a function that changes objects of a kind before they are validated. It gets creates
-// and updates, or the given operations, and may change w.Object. What it reads in tx is not part of
-// the write's precondition, and it cannot write in tx.
+// Mutation adds a function that changes objects of a kind before they are validated. It gets
+// creates and updates, or the given operations, and may change w.Object. What it reads in tx is not
+// part of the write's precondition, and it cannot write in tx.
 func Mutation[T runtime.Object](change func(ctx context.Context, tx *Tx, w *Write[T]) error, operations ...admission.Operation) Part {
 	return partFunc(func(p *plan) {
 		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) { return newRule(s, change, true, operations) })

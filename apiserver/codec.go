@@ -124,7 +124,8 @@ func (c *codec) New() runtime.Object {
 	return obj
 }
 
-// Decode decodes a body. Without apiVersion and kind it is taken for an object of the request's kind.
+// Decode decodes a body. Without apiVersion and kind it is taken for an object of the request's
+// kind.
 func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	serializer, ok := c.serializers[mediaType]
 	if !ok || mediaType == resource.MediaProtobuf && !c.kind.protobuf() {
@@ -152,7 +153,8 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	return hub, strict, err
 }
 
-// DecodePatched decodes the JSON that a patch produced. It may be in another version than the request.
+// DecodePatched decodes the JSON that a patch produced. It may be in another version than the
+// request.
 func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
 	obj, _, strict, err := decodeStrict(c.serializers[resource.MediaJSON], patched, nil)
 	if err != nil {
@@ -174,8 +176,9 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 	return nil, got, nil, err
 }
 
-// toHub applies the defaults of a version, converts to the hub, and applies the defaults of the hub, so
-// that objects are complete whatever version they are written in. It may return its argument.
+// toHub applies the defaults of a version, converts to the hub, and applies the defaults of the
+// hub, so that objects are complete whatever version they are written in. It may return its
+// argument.
 func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
 	c.scheme.Default(obj)
 	hub, err := c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())

@@ -1,5 +1,5 @@
-// Package apiserver is a library for custom API servers: it serves Go types as Kubernetes kinds, with
-// rules, transactions over several objects, subresources, and any storage.
+// Package apiserver is a library for custom API servers: it serves Go types as Kubernetes kinds,
+// with rules, transactions over several objects, subresources, and any storage.
 //
 //	func main() {
 //		apiserver.Main(
@@ -13,12 +13,12 @@
 //
 // A server is made of parts: a [Group] of [Kind]s with their [Version]s and rules, [Admission] and
 // [Mutation], and a [Storage]. [Main] runs it by the flags of a command line, behind a cluster or
-// alone; [New] runs it in a program, and package apiservertest in a test. docs/guides/apiserver.md is
-// the guide.
+// alone; [New] runs it in a program, and package apiservertest in a test. docs/guides/apiserver.md
+// is the guide.
 //
 // It composes the packages below, which are Kelson's engine: a Kubernetes API server without
-// Kubernetes' built-in kinds. They follow the path of a request, and other programs can compose them
-// in other ways:
+// Kubernetes' built-in kinds. They follow the path of a request, and other programs can compose
+// them in other ways:
 //
 //	serving/      TLS port, HTTP/2, drain; inprocess/ the same handler without a network; pki/ certificates
 //	filters/      the request pipeline, one list in request order

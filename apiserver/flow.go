@@ -14,11 +14,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// seats are Kubernetes' defaults of --max-requests-inflight and --max-mutating-requests-inflight together.
+// seats are Kubernetes' defaults of --max-requests-inflight and --max-mutating-requests-inflight
+// together.
 const seats = 600
 
 // newFlowControl returns priority and fairness with Kubernetes' default FlowSchemas and
-// PriorityLevelConfigurations. The server has none of its own: their objects are those of the cluster.
+// PriorityLevelConfigurations. The server has none of its own: their objects are those of the
+// cluster.
 func newFlowControl() (*flowcontrol.Controller, error) {
 	var ops []store.Op
 	add := func(plural, kind string, obj runtime.Object) error {

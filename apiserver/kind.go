@@ -74,8 +74,8 @@ type kindFunc func(*kind)
 
 func (f kindFunc) applyTo(k *kind) { f(k) }
 
-// Spoke is a version of a kind that is converted to and from the hub. H is the hub's pointer type, or
-// an interface that it implements, such as conversion.Hub of controller-runtime.
+// Spoke is a version of a kind that is converted to and from the hub. H is the hub's pointer type,
+// or an interface that it implements, such as conversion.Hub of controller-runtime.
 type Spoke[H any] interface {
 	runtime.Object
 	ConvertTo(hub H) error
@@ -120,9 +120,9 @@ func (k *kind) fail(format string, args ...any) { k.errs = append(k.errs, fmt.Er
 //	apiserver.Kind(&v1beta1.Pizza{}, apiserver.Version(&v1alpha1.Pizza{}), pizza.Rules{})
 //
 // The name of the Go type is the name of the kind, the last element of its package's path is the
-// version. TypeMeta of the argument overrides both. The type's method Default(), if it has one, sets
-// the defaults of that version. If the type has a field with the JSON name status, the kind has the
-// subresource status.
+// version. TypeMeta of the argument overrides both. The type's method Default(), if it has one,
+// sets the defaults of that version. If the type has a field with the JSON name status, the kind
+// has the subresource status.
 //
 // Every part is a [KindOption] or a value with rules for the hub type: see [Rules] for the methods.
 func Kind[H runtime.Object](hub H, parts ...any) GroupPart {
@@ -191,9 +191,9 @@ func Unserved(version string) KindOption {
 	})
 }
 
-// ListMap makes the list at a path, such as "spec.toppings", a map for server-side apply: elements with
-// equal keys are merged. The struct tags patchStrategy and patchMergeKey do the same. It applies to all
-// versions in which the list has elements with these keys.
+// ListMap makes the list at a path, such as "spec.toppings", a map for server-side apply: elements
+// with equal keys are merged. The struct tags patchStrategy and patchMergeKey do the same. It
+// applies to all versions in which the list has elements with these keys.
 func ListMap(path string, keys ...string) KindOption {
 	return kindFunc(func(k *kind) { k.listMaps[path] = keys })
 }
@@ -286,7 +286,8 @@ func (k *kind) schemaOf(v *kindVersion) (*goschema.Schema, error) {
 	return s, nil
 }
 
-// setListMap makes a list in a schema a map, and reports whether it has a list of objects with the keys.
+// setListMap makes a list in a schema a map, and reports whether it has a list of objects with the
+// keys.
 func (k *kind) setListMap(s *goschema.Schema, path string, keys []string) bool {
 	list, set := goschema.At(s, path)
 	if list == nil || list.Items == nil || list.Items.Schema == nil {

@@ -23,8 +23,9 @@ import (
 // Main runs a server with the flags of the command line until the process gets SIGTERM or an
 // interrupt, and exits. The first signal drains the server, a second one ends it at once.
 //
-// With --kubeconfig, or in a pod, the cluster authenticates and authorizes clients, for an APIService;
-// see package delegated. With --standalone the server has its own authority and writes a kubeconfig.
+// With --kubeconfig, or in a pod, the cluster authenticates and authorizes clients, for an
+// APIService; see package delegated. With --standalone the server has its own authority and writes
+// a kubeconfig.
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
@@ -151,7 +152,8 @@ func (f *flags) check(set *pflag.FlagSet) error {
 
 func (f *flags) authority() (*pki.Authority, error) { return pki.OpenAuthority(f.certDir, "apiserver") }
 
-// certificate returns the serving certificate: that of the files, or one of the server's own authority.
+// certificate returns the serving certificate: that of the files, or one of the server's own
+// authority.
 func (f *flags) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if f.cert != "" {
 		return pki.Files(f.cert, f.key)

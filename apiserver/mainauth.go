@@ -23,8 +23,8 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 )
 
-// auth returns the authentication, authorization and audit that the flags select. end flushes the audit
-// log.
+// auth returns the authentication, authorization and audit that the flags select. end flushes the
+// audit log.
 func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error) {
 	option, end = f.delegate, func() {}
 	if f.standalone {

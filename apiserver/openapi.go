@@ -19,8 +19,8 @@ import (
 // documents describes the kinds of a server to package openapi.
 type documents struct{ kinds []*kind }
 
-// definition returns a CustomResourceDefinition with the schemas of a kind. Kubernetes' builder turns
-// it into the documents that clients expect of such a kind.
+// definition returns a CustomResourceDefinition with the schemas of a kind. Kubernetes' builder
+// turns it into the documents that clients expect of such a kind.
 func (k *kind) definition() (*apiextensionsv1.CustomResourceDefinition, error) {
 	d := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + k.group},

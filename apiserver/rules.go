@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The interfaces that values with rules for a kind may implement. H is the pointer type of the kind's
-// hub. Objects are private to the call; old must not be changed. All methods must be safe for
-// concurrent use.
+// The interfaces that values with rules for a kind may implement. H is the pointer type of the
+// kind's hub. Objects are private to the call; old must not be changed. All methods must be safe
+// for concurrent use.
 type (
-	// Defaulter sets defaults of the hub, after those that its method Default() sets. It runs when an
-	// object is read or written, in every version, and must give the same result when it runs again.
+	// Defaulter sets defaults of the hub, after those that its method Default() sets. It runs when
+	// an object is read or written, in every version, and must give the same result when it runs
+	// again.
 	Defaulter[H any] interface {
 		Default(obj H)
 	}
@@ -66,8 +67,8 @@ type (
 	}
 	// GraceKeeper returns how many seconds an object remains after its deletion was requested.
 	// requested is the client's wish, or nil. With 0 the object is deleted at once. Otherwise the
-	// server sets metadata.deletionTimestamp, and the object remains until it is deleted with a grace
-	// period of 0.
+	// server sets metadata.deletionTimestamp, and the object remains until it is deleted with a
+	// grace period of 0.
 	GraceKeeper[H any] interface {
 		GracePeriodSeconds(ctx context.Context, obj H, requested *int64) int64
 	}
@@ -164,8 +165,8 @@ func hooks[H runtime.Object](r *rules) []hook {
 	}
 }
 
-// adopt adds the rules that a value implements. A method with the name of a rule and another signature
-// is an error, and so is a value without rules: both would be ignored silently.
+// adopt adds the rules that a value implements. A method with the name of a rule and another
+// signature is an error, and so is a value without rules: both would be ignored silently.
 func adopt[H runtime.Object](r *rules, value any) error {
 	t := reflect.TypeOf(value)
 	if t == nil {

@@ -18,7 +18,8 @@ import (
 
 // Replicas are the parts of an object that its subresource scale shows.
 type Replicas struct {
-	// Desired points to the field of the object that a write of the scale changes. It must not be nil.
+	// Desired points to the field of the object that a write of the scale changes. It must not be
+	// nil.
 	Desired *int32
 	// Current is the number of replicas that exist.
 	Current int32
@@ -26,8 +27,8 @@ type Replicas struct {
 	Selector string
 }
 
-// Scale adds the subresource scale, for kubectl scale and autoscalers. path is the path of the desired
-// number in all versions, such as "spec.replicas"; managedFields have it.
+// Scale adds the subresource scale, for kubectl scale and autoscalers. path is the path of the
+// desired number in all versions, such as "spec.replicas"; managedFields have it.
 func Scale[H runtime.Object](path string, of func(obj H) Replicas) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {

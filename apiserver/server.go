@@ -64,7 +64,8 @@ type Auth struct {
 	Authenticator authenticator.Request
 	// Authorizer decides what users may do. nil allows everything.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// ClientCAs returns the authorities that TLS handshakes announce to clients; nil announces none.
+	// ClientCAs returns the authorities that TLS handshakes announce to clients; nil announces
+	// none.
 	ClientCAs func() *x509.CertPool
 	// Namespace returns an error unless objects may be created in a namespace; nil accepts every
 	// namespace.
@@ -83,7 +84,8 @@ func Title(title, version string) Part {
 	return partFunc(func(p *plan) { p.title, p.version = title, version })
 }
 
-// Fork makes the server begin with the state of a snapshot, in memory, at no cost. It replaces Storage.
+// Fork makes the server begin with the state of a snapshot, in memory, at no cost. It replaces
+// Storage.
 func Fork(sn *store.Snapshot) Part { return partFunc(func(p *plan) { p.fork = sn }) }
 
 type namedCheck struct {
@@ -98,14 +100,14 @@ func Check(name string, check func(context.Context) error) Part {
 
 type component func(ctx context.Context, s *Server) error
 
-// Run runs a component, such as a controller, as long as the server. It starts after the server serves
-// requests in process. An error ends the component; run must log it.
+// Run runs a component, such as a controller, as long as the server. It starts after the server
+// serves requests in process. An error ends the component; run must log it.
 func Run(run func(ctx context.Context, s *Server) error) Part {
 	return partFunc(func(p *plan) { p.components = append(p.components, run) })
 }
 
-// New returns a running server, which serves requests in process and through Handler. It opens no port.
-// The caller must call Stop, also if ctx, which ends the server's components, has ended.
+// New returns a running server, which serves requests in process and through Handler. It opens no
+// port. The caller must call Stop, also if ctx, which ends the server's components, has ended.
 func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	p := &plan{open: Memory(), title: "kelson.dev/apiserver", version: "v0.0.0"}
 	for _, part := range parts {
@@ -308,12 +310,12 @@ func (s *Server) RESTConfigAs(u user.Info) *restclient.Config {
 	}
 }
 
-// Drain refuses new requests, ends watches, and returns when the short requests in flight are answered
-// or ctx ends.
+// Drain refuses new requests, ends watches, and returns when the short requests in flight are
+// answered or ctx ends.
 func (s *Server) Drain(ctx context.Context) error { return s.chain.Shutdown(ctx) }
 
-// Stop ends the server and returns when its goroutines have ended. It aborts requests in flight; see
-// Drain.
+// Stop ends the server and returns when its goroutines have ended. It aborts requests in flight;
+// see Drain.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.cancel()

@@ -25,28 +25,28 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Source is another system whose data a kind shows: metrics, a table of a database, another API. T is
-// the pointer type of the kind's hub. List returns all objects; they need a name, and a namespace if
-// the kind is namespaced. It is never called concurrently with itself, and has a minute. The server computes from two
-// results what changed, so that get, list, watch, selectors, pages and tables work as for stored
-// objects. The server keeps the newest result in memory.
+// Source is another system whose data a kind shows: metrics, a table of a database, another API. T
+// is the pointer type of the kind's hub. List returns all objects; they need a name, and a
+// namespace if the kind is namespaced. It is never called concurrently with itself, and has a
+// minute. The server computes from two results what changed, so that get, list, watch, selectors,
+// pages and tables work as for stored objects. The server keeps the newest result in memory.
 //
-// A source may also implement [Notifier], [Creator], [Updater] and [Deleter]. The kind has the verbs
-// for which the source has methods, besides get, list and watch.
+// A source may also implement [Notifier], [Creator], [Updater] and [Deleter]. The kind has the
+// verbs for which the source has methods, besides get, list and watch.
 type Source[T runtime.Object] interface {
 	List(ctx context.Context) ([]T, error)
 }
 
-// Notifier is a Source that reports changes. Notify calls changed whenever the data may have changed
-// and returns when ctx ends or the connection fails; then it is called again after a second. Watches of
-// other sources see changes when the data is read again; see [MaxAge].
+// Notifier is a Source that reports changes. Notify calls changed whenever the data may have
+// changed and returns when ctx ends or the connection fails; then it is called again after a
+// second. Watches of other sources see changes when the data is read again; see [MaxAge].
 type Notifier interface {
 	Notify(ctx context.Context, changed func()) error
 }
 
-// Creator, Updater and Deleter are sources that can be written. They are called after validation and
-// admission. An error rejects the write and should be one of apierrors. If two writers update an
-// object at the same time, the source decides about the second one.
+// Creator, Updater and Deleter are sources that can be written. They are called after validation
+// and admission. An error rejects the write and should be one of apierrors. If two writers update
+// an object at the same time, the source decides about the second one.
 type (
 	Creator[T any] interface {
 		Create(ctx context.Context, obj T) error
@@ -175,8 +175,8 @@ func (m *mirror) expire() {
 	m.changed++
 }
 
-// fresh reports whether the mirror has what a request that arrived at a time may see. The caller holds
-// mu.
+// fresh reports whether the mirror has what a request that arrived at a time may see. The caller
+// holds mu.
 func (m *mirror) fresh(asked time.Time) bool {
 	if !m.read.Before(asked) {
 		return true
@@ -184,8 +184,8 @@ func (m *mirror) fresh(asked time.Time) bool {
 	return !m.stale && (m.notify != nil || !m.read.Before(asked.Add(-m.maxAge)))
 }
 
-// refresh reads the source unless the mirror is new enough. It returns when ctx ends, even if the source
-// hangs.
+// refresh reads the source unless the mirror is new enough. It returns when ctx ends, even if the
+// source hangs.
 func (m *mirror) refresh(ctx context.Context) error {
 	for asked := time.Now(); ; {
 		r := m.join(asked)
@@ -212,7 +212,8 @@ type reading struct {
 // longest is how long a read of a source may take.
 const longest = time.Minute
 
-// join returns the read that is under way, or starts one. It returns nil if the mirror is new enough.
+// join returns the read that is under way, or starts one. It returns nil if the mirror is new
+// enough.
 func (m *mirror) join(asked time.Time) *reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -300,8 +301,8 @@ func (m *mirror) op(state *store.Snapshot, obj runtime.Object) (store.Op, error)
 	return store.Op{Key: key, Data: data, Expect: store.AnyRevision}, nil
 }
 
-// keep copies what other systems rarely store from the present state of an object: the uid, the creation
-// time, the generation, and the owners of fields.
+// keep copies what other systems rarely store from the present state of an object: the uid, the
+// creation time, the generation, and the owners of fields.
 func (m *mirror) keep(current *store.Object, object metav1.Object) error {
 	if current == nil {
 		return nil

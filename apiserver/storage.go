@@ -13,8 +13,8 @@ import (
 // OpenStore opens the place where a server keeps its objects. The server closes the store.
 type OpenStore func(ctx context.Context) (store.Config, error)
 
-// Storage selects where the server keeps its objects; the default is [Memory]. Kinds with a [Source]
-// are not stored there.
+// Storage selects where the server keeps its objects; the default is [Memory]. Kinds with a
+// [Source] are not stored there.
 func Storage(open OpenStore) Part { return partFunc(func(p *plan) { p.open = open }) }
 
 // Memory keeps objects in memory. They are lost when the server ends.

@@ -23,8 +23,8 @@ type strategy struct {
 	*runtime.Scheme
 	names.NameGenerator
 	kind *kind
-	// status is the index of the field of the hub type with the status; -1 means none. content are the
-	// indexes of the fields whose changes increase the generation.
+	// status is the index of the field of the hub type with the status; -1 means none. content are
+	// the indexes of the fields whose changes increase the generation.
 	status   int
 	content  []int
 	ofStatus bool
@@ -165,7 +165,8 @@ func (s *strategy) Canonicalize(obj runtime.Object) {
 	}
 }
 
-// CheckGracefulDelete reports whether an object remains for a while after its deletion was requested.
+// CheckGracefulDelete reports whether an object remains for a while after its deletion was
+// requested.
 func (s *strategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	if s.kind.rules.grace == nil {
 		return false

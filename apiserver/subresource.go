@@ -26,14 +26,18 @@ func (c *Call[H]) Get(tx *Tx) (H, error) { return Get[H](tx, c.Namespace, c.Name
 
 type subMaker func(s *Server, k *kind) resource.Subresource
 
-// Action adds a subresource that is a verb of its own: POST with a body of the type B runs do, whose
-// result is the response. Clients need the permission to create <plural>/<name>. B must be a pointer
-// to a struct with TypeMeta; the name of the type is the kind of the body, in the group of the kind and
-// the version of its hub. With call.DryRun, do must not write.
+// Action adds a subresource that is a verb of its own: POST with a body of the type B runs do,
+// whose result is the response. Clients need the permission to create <plural>/<name>. B must be a
+// pointer to a struct with TypeMeta; the name of the type is the kind of the body, in the group of
+// the kind and the version of its hub. With call.DryRun, do must not write.
 //
-//	apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*v1.Pizza], body *v1.Bake) (runtime.Object, error) {
-//		return body, call.Server.Transact(ctx, func(tx *apiserver.Tx) error { … })
-//	})
+//	type call = apiserver.Call[*v1.Pizza]
+//
+//	func Bake(ctx context.Context, c *call, body *v1.Bake) (runtime.Object, error) {
+//		return body, c.Server.Transact(ctx, func(tx *apiserver.Tx) error { … })
+//	}
+//
+//	apiserver.Kind(&v1.Pizza{}, apiserver.Action("bake", Bake))
 func Action[H, B runtime.Object](name string, do func(ctx context.Context, call *Call[H], body B) (runtime.Object, error)) KindOption {
 	return kindFunc(func(k *kind) {
 		body := reflect.TypeFor[B]()
@@ -57,8 +61,8 @@ func Action[H, B runtime.Object](name string, do func(ctx context.Context, call 
 }
 
 // Connect adds a subresource whose requests a handler of its own serves, with any response and any
-// protocol. They last as long as the client wants. obj is the newest state of the object. methods are
-// the HTTP methods; none means GET.
+// protocol. They last as long as the client wants. obj is the newest state of the object. methods
+// are the HTTP methods; none means GET.
 func Connect[H runtime.Object](name string, serve func(ctx context.Context, call *Call[H], obj H) (http.Handler, error), methods ...string) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {

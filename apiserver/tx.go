@@ -22,10 +22,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Tx is a transaction: it reads one state of the server's objects and collects writes. The writes are
-// committed together, and only if everything that was read is still the newest. Otherwise the function
-// that the transaction was passed to runs again, on the newer state. A Tx must not be used after that
-// function has returned, or by several goroutines.
+// Tx is a transaction: it reads one state of the server's objects and collects writes. The writes
+// are committed together, and only if everything that was read is still the newest. Otherwise the
+// function that the transaction was passed to runs again, on the newer state. A Tx must not be used
+// after that function has returned, or by several goroutines.
 //
 // Reads with [Get] and [List] return objects that the caller may change. Objects of kinds with a
 // [Source] can be read, but a commit cannot depend on them.
@@ -129,10 +129,10 @@ func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 	return decodeAs[T](of, obj)
 }
 
-// List returns the objects of a kind, in the version of the type T and sorted by namespace and name.
-// namespace "" means all namespaces, selector nil means all objects. A commit then depends on every
-// object of the kind. If several servers share the storage, it depends on no new or changed object of
-// the kind, and on the listed objects.
+// List returns the objects of a kind, in the version of the type T and sorted by namespace and
+// name. namespace "" means all namespaces, selector nil means all objects. A commit then depends on
+// every object of the kind. If several servers share the storage, it depends on no new or changed
+// object of the kind, and on the listed objects.
 func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) ([]T, error) {
 	of, err := tx.server.typeOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -266,8 +266,8 @@ func (tx *Tx) update(obj runtime.Object, by func(*resource.Resource) upstream.RE
 	return tx.put(res, current.Key, hub, object, current.Revision)
 }
 
-// Delete adds the deletion of an object to the unit. The object must have the resourceVersion that was
-// read. An object with finalizers remains until they are removed.
+// Delete adds the deletion of an object to the unit. The object must have the resourceVersion that
+// was read. An object with finalizers remains until they are removed.
 func (tx *Tx) Delete(obj runtime.Object) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {

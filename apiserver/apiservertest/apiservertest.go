@@ -6,8 +6,8 @@
 //		env.Create(t, &v1.Pizza{…})
 //	}
 //
-// An environment of a fork begins with the state of another one at no cost, so that tests can share an
-// expensive preparation:
+// An environment of a fork begins with the state of another one at no cost, so that tests can share
+// an expensive preparation:
 //
 //	fork := env.Fork(t)
 //

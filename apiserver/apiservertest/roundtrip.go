@@ -14,14 +14,15 @@ import (
 	"kelson.dev/apiserver"
 )
 
-// RoundTrip fails the test if a conversion loses a field: it fills objects at random and converts them
-// from the spoke to the hub and back, and from the hub to the spoke and back. The result must equal the
-// object, apart from empty and missing lists and maps. Functions in fill, of the forms that
-// sigs.k8s.io/randfill takes, restrict values that no valid object has:
+// RoundTrip fails the test if a conversion loses a field: it fills objects at random and converts
+// them from the spoke to the hub and back, and from the hub to the spoke and back. The result must
+// equal the object, apart from empty and missing lists and maps. Functions in fill, of the forms
+// that sigs.k8s.io/randfill takes, restrict values that no valid object has:
 //
-//	apiservertest.RoundTrip(t, &v1alpha1.Pizza{}, &v1beta1.Pizza{}, func(t *v1beta1.PizzaTopping, c randfill.Continue) {
+//	fill := func(t *v1beta1.PizzaTopping, c randfill.Continue) {
 //		t.Name, t.Quantity = c.String(10), 1+c.Int31n(10)
-//	})
+//	}
+//	apiservertest.RoundTrip(t, &v1alpha1.Pizza{}, &v1beta1.Pizza{}, fill)
 //
 // A failure names the seed; it is constant, so that the test is repeatable.
 func RoundTrip[H any, S apiserver.Spoke[H]](t testing.TB, spoke S, hub H, fill ...any) {

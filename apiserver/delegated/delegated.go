@@ -1,10 +1,11 @@
-// Package delegated lets a Kubernetes cluster decide who the clients of another API server are and what
-// they may do, as aggregated API servers need it.
+// Package delegated lets a Kubernetes cluster decide who the clients of another API server are and
+// what they may do, as aggregated API servers need it.
 //
-// Users come from the headers of the cluster's front proxy, from client certificates of the cluster's
-// authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster publishes both
-// authorities in the ConfigMap kube-system/extension-apiserver-authentication, which is followed.
-// Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews are cached.
+// Users come from the headers of the cluster's front proxy, from client certificates of the
+// cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
+// publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, which
+// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews
+// are cached.
 //
 //	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
 //
@@ -43,8 +44,8 @@ import (
 type Config struct {
 	// Cluster is the configuration of a client of the cluster.
 	Cluster *rest.Config
-	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are cached; 0
-	// means ten seconds.
+	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
+	// cached; 0 means ten seconds.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 	// OpenPaths are paths that every client may read; nil means /healthz, /livez and /readyz.
 	OpenPaths []string
@@ -110,8 +111,8 @@ func (l listener) Enqueue() {
 	}
 }
 
-// wait returns when an authority was read for the first time. Before that, no certificate of it would be
-// accepted, and its clients would be anonymous.
+// wait returns when an authority was read for the first time. Before that, no certificate of it
+// would be accepted, and its clients would be anonymous.
 func (l listener) wait(ctx context.Context, key string) error {
 	select {
 	case <-l:
@@ -209,8 +210,8 @@ func (d *Delegation) ClientCAs() *x509.CertPool {
 	return d.pool
 }
 
-// Namespace returns an error unless objects may be created in a namespace of the cluster: NotFound, or
-// Forbidden while the namespace is being deleted. Namespaces are remembered for half a minute.
+// Namespace returns an error unless objects may be created in a namespace of the cluster: NotFound,
+// or Forbidden while the namespace is being deleted. Namespaces are remembered for half a minute.
 func (d *Delegation) Namespace(ctx context.Context, name string) error {
 	d.mu.Lock()
 	seen, ok := d.exists[name]

@@ -1,12 +1,12 @@
-// Package goschema derives the schemas of Go types that are API objects: what OpenAPI documents show
-// and how server-side apply merges.
+// Package goschema derives the schemas of Go types that are API objects: what OpenAPI documents
+// show and how server-side apply merges.
 //
 //	schema, err := goschema.Of(reflect.TypeFor[v1.Pizza]())
 //
 // The schema is structural, as in a CustomResourceDefinition. It follows the JSON encoding of the
 // types. Fields without omitempty or omitzero that are not pointers are required. The struct tags
-// patchStrategy and patchMergeKey of Kubernetes' types make a list a map or a set; all other lists are
-// atomic. Descriptions come from the method SwaggerDoc, where types have it. Types that encode
+// patchStrategy and patchMergeKey of Kubernetes' types make a list a map or a set; all other lists
+// are atomic. Descriptions come from the method SwaggerDoc, where types have it. Types that encode
 // themselves and do not implement the methods OpenAPISchemaType and OpenAPISchemaFormat, and types
 // that contain themselves, can have any content.
 package goschema
@@ -218,8 +218,8 @@ func listType(s *Schema, tag reflect.StructTag) {
 	s.XListType = &kind
 }
 
-// At returns the schema of the field at a path of names separated by dots, and a function that replaces
-// it. Elements of lists need no name. At returns nil if there is no such field.
+// At returns the schema of the field at a path of names separated by dots, and a function that
+// replaces it. Elements of lists need no name. At returns nil if there is no such field.
 func At(s *Schema, path string) (*Schema, func(Schema)) {
 	set := func(Schema) {}
 	for name := range strings.SplitSeq(path, ".") {

@@ -1,11 +1,11 @@
 // Command customserver measures a custom API server of kelson.dev/apiserver beside
-// k8s.io/sample-apiserver: the same kind, the same cluster for authentication and authorization, and an
-// etcd of its own for each side.
+// k8s.io/sample-apiserver: the same kind, the same cluster for authentication and authorization,
+// and an etcd of its own for each side.
 //
 //	make bench-customserver
 //
-// It needs KUBECONFIG, which test/against sets. The sides alternate, and the table has the median of
-// each figure.
+// It needs KUBECONFIG, which test/against sets. The sides alternate, and the table has the median
+// of each figure.
 package main
 
 import (

@@ -218,7 +218,8 @@ func TestDelegated(t *testing.T) {
 		{"wrong token", "GET", base + "pizzas", nil, map[string]string{"Authorization": "Bearer wrong"}, 401, "Unauthorized"},
 		{"front proxy", "GET", base + "pizzas", identity(c.proxy, "aggregator"), alice, 200, "PizzaList"},
 		{"headers with another name", "GET", base + "pizzas", identity(c.proxy, "mallory"), alice, 401, "Unauthorized"},
-		// The client does not even send a certificate of an authority that the server does not announce.
+		// The client does not even send a certificate of an authority that the server does not
+		// announce.
 		{"headers of another authority", "GET", base + "pizzas", identity(other, "aggregator"), alice, 403, "system:anonymous"},
 		{"headers alone", "GET", base + "pizzas", nil, alice, 403, "system:anonymous"},
 		{"missing namespace", "POST", base + "namespaces/nowhere/pizzas", nil, bearer, 404, `namespaces \"nowhere\" not found`},

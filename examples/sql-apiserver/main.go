@@ -1,5 +1,5 @@
-// Command sql-apiserver serves the rows of a table in SQLite as a kind. Other programs may write to the
-// database at the same time; watches see that at once.
+// Command sql-apiserver serves the rows of a table in SQLite as a kind. Other programs may write to
+// the database at the same time; watches see that at once.
 package main
 
 import (

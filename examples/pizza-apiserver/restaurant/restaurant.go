@@ -1,5 +1,5 @@
-// Package restaurant has the rules of pizzas and toppings. The Go types are those of the example pizza,
-// which serves them as custom resources with webhooks.
+// Package restaurant has the rules of pizzas and toppings. The Go types are those of the example
+// pizza, which serves them as custom resources with webhooks.
 package restaurant
 
 import (
@@ -93,8 +93,9 @@ func (Toppings) Columns() []apiserver.Column[*v1alpha1.Topping] {
 	return []apiserver.Column[*v1alpha1.Topping]{{Name: "Cost", Type: "integer", Value: func(t *v1alpha1.Topping) any { return t.Spec.Cost }}}
 }
 
-// ToppingsExist rejects a pizza with a topping that does not exist. A topping that is deleted before
-// the pizza is stored does not exist either: what the rule reads is a precondition of the write.
+// ToppingsExist rejects a pizza with a topping that does not exist. A topping that is deleted
+// before the pizza is stored does not exist either: what the rule reads is a precondition of the
+// write.
 func ToppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1beta1.Pizza]) error {
 	var errs field.ErrorList
 	for i, t := range w.Object.Spec.Toppings {
