@@ -116,7 +116,7 @@ func TestVersions(t *testing.T) {
 	// A write in the other version, and of the status in the wrong place.
 	old.Object["spec"].(map[string]any)["toppings"] = []any{"olive"}
 	old.Object["status"] = map[string]any{"cost": int64(7)}
-	old = ok(client.Resource(oldPizzas).Namespace("default").Update(ctx, old, metav1.UpdateOptions{}))
+	ok(client.Resource(oldPizzas).Namespace("default").Update(ctx, old, metav1.UpdateOptions{}))
 	now := ok(in.Get(ctx, "a", metav1.GetOptions{}))
 	check(t, "toppings", text(t, now, "spec", "toppings"), `[{"name":"olive","quantity":1}]`)
 	check(t, "generation", text(t, now, "metadata", "generation"), "2")
@@ -130,7 +130,7 @@ func TestVersions(t *testing.T) {
 	check(t, "generation", text(t, now, "metadata", "generation"), "2")
 
 	// Patches of all types.
-	now = ok(in.Patch(ctx, "a", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/labels","value":{"x":"y"}}]`), metav1.PatchOptions{}))
+	ok(in.Patch(ctx, "a", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/labels","value":{"x":"y"}}]`), metav1.PatchOptions{}))
 	now = ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"z":"1"}}}`), metav1.PatchOptions{}))
 	check(t, "labels", text(t, now, "metadata", "labels"), `{"x":"y","z":"1"}`)
 	now = ok(in.Patch(ctx, "a", types.StrategicMergePatchType, []byte(`{"spec":{"toppings":[{"name":"ham","quantity":3}]}}`), metav1.PatchOptions{}))
@@ -251,12 +251,12 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	// A finalizer holds the object.
-	held := ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`), metav1.PatchOptions{}))
+	ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`), metav1.PatchOptions{}))
 	<-w.ResultChan()
 	if err := in.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if held = ok(in.Get(ctx, "b", metav1.GetOptions{})); held.GetDeletionTimestamp() == nil {
+	if held := ok(in.Get(ctx, "b", metav1.GetOptions{})); held.GetDeletionTimestamp() == nil {
 		t.Error("no deletionTimestamp")
 	}
 	<-w.ResultChan()

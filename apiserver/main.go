@@ -41,7 +41,7 @@ func Main(parts ...Part) {
 
 // flags are the flags of Main.
 type flags struct {
-	standalone, insecure  bool
+	standalone            bool
 	kubeconfig, writeTo   string
 	bind                  string
 	port                  int

@@ -75,8 +75,8 @@ func TestRoundTrip(t *testing.T) {
 		run  func(testing.TB)
 		want string
 	}{
-		"field":    {func(t testing.TB) { apiservertest.RoundTrip(t, &lossy{}, &hub{}) }, "B:"},
-		"metadata": {func(t testing.TB) { apiservertest.RoundTrip(t, &forgetful{}, &hub{}) }, "Labels"},
+		"field":    {func(t testing.TB) { apiservertest.RoundTrip(t, &lossy{}, &hub{}) }, `"B": ""`},
+		"metadata": {func(t testing.TB) { apiservertest.RoundTrip(t, &forgetful{}, &hub{}) }, `"labels"`},
 	} {
 		r := &recorder{TB: t}
 		test.run(r)
