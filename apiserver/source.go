@@ -145,6 +145,8 @@ type mirror struct {
 	read    time.Time // when the last complete read began
 	stale   bool      // the data changed since
 	changed uint64    // counts calls of expire
+	writers int       // writes of clients under way
+	wrote   uint64    // counts writes of clients
 }
 
 // notifyAgain is how long a failed Notifier waits, and the shortest interval at which watches read.
@@ -229,9 +231,9 @@ func (m *mirror) join(asked time.Time) *reading {
 	go func() {
 		ctx, cancel := context.WithTimeout(m.ctx, longest)
 		defer cancel()
-		objects, err := m.list(ctx)
-		if err == nil {
-			err = m.apply(ctx, objects)
+		applied, err := false, error(nil)
+		for attempts := 0; attempts < 3 && !applied && err == nil; attempts++ {
+			applied, err = m.readOnce(ctx)
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -241,9 +243,40 @@ func (m *mirror) join(asked time.Time) *reading {
 			r.err = fmt.Errorf("read %s: %w", m.res.GroupResource(), err)
 			return
 		}
-		m.read, m.stale = begun, m.changed != seen
+		m.read, m.stale = begun, !applied || m.changed != seen
 	}()
 	return r
+}
+
+// readOnce reads the source and applies the result. A result that overlaps with a write of a client
+// may or may not have that write, and is discarded: the mirror has it anyway.
+func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
+	m.mu.Lock()
+	writers, wrote := m.writers, m.wrote
+	m.mu.Unlock()
+	objects, err := m.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	m.mu.Lock() // keeps writes from beginning
+	defer m.mu.Unlock()
+	if writers > 0 || m.writers > 0 || m.wrote != wrote {
+		return false, nil
+	}
+	return true, m.apply(ctx, objects)
+}
+
+// writing counts a write of a client from before the source is written until after the mirror is.
+func (m *mirror) writing() (done func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writers++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.writers--
+		m.wrote++
+	}
 }
 
 // apply commits the differences between the mirror and a new state, as one unit.
@@ -340,6 +373,9 @@ func (m *mirror) serve(w http.ResponseWriter, req *http.Request, info *request.R
 	if err := m.refresh(req.Context()); err != nil {
 		wire.Error(w, req, apierrors.NewServiceUnavailable(err.Error()))
 		return
+	}
+	if !resource.ReadOnly(info.Verb) {
+		defer m.writing()()
 	}
 	if info.Verb == resource.Watch && m.notify == nil {
 		ctx, cancel := context.WithCancel(req.Context())
